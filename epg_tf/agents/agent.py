@@ -1,0 +1,59 @@
+"""What P agents are made of: policy, memory, and a value network for the surrogates that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from epg_tf.agents.critics import ValueNetwork
+from epg_tf.agents.memory import Memory
+from epg_tf.agents.policies import GaussianPolicy, initial_policy
+from epg_tf.config import Experiment
+from epg_tf.parallel_layers import initial_mlp
+from epg_tf.random_keys import life_generator
+from epg_tf.types import LifeKey
+
+
+class Agent(tf.Module):
+    """P agents side by side.
+
+    Args:
+      population: P.
+      observation_size: O.
+      action_size: A.
+      experiment: Settings.
+
+    Attributes:
+      policy: A `GaussianPolicy`.
+      memory: A `Memory`, or None without one.
+      value: A `ValueNetwork`.
+    """
+
+    def __init__(self, population: int, observation_size: int, action_size: int, experiment: Experiment):
+        super().__init__(name="agent")
+        loss = experiment.loss
+        self.policy = GaussianPolicy(population, observation_size, action_size, experiment.policy)
+        self.memory = Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
+        self.value = ValueNetwork(population, observation_size, experiment.surrogate.value_hidden)
+
+    def memory_output(self) -> tf.Tensor | None:
+        """Returns the memory's content [P, units], or None without a memory unit."""
+        return None if self.memory is None else self.memory(None)
+
+    def moved_by(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
+        """Lists the variables that a learned loss, a surrogate or their blend has a gradient for."""
+        variables = list(self.policy.variables_in_order)
+        if learned and self.memory is not None:
+            variables += self.memory.trainable_variables
+        if surrogate:
+            variables += self.value.trainable_variables
+        return variables
+
+    def be_born(self, keys: Sequence[LifeKey]) -> None:
+        """Draws fresh weights for every agent from its own streams; memories start empty."""
+        policy, value = self.policy, self.value
+        policy.load([initial_policy(life_generator(key, "policy"), policy.sizes, policy.config) for key in keys])
+        value.load([initial_mlp(life_generator(key, "critic"), value.sizes, 1.0) for key in keys])
+        if self.memory is not None:
+            self.memory.kernel.assign(tf.zeros_like(self.memory.kernel))

@@ -1,0 +1,189 @@
+"""Evolved Policy Gradients, the outer loop (Algorithm 1): perturb phi, run lives, rank, step."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.adam import adam_update
+from epg_tf.algorithms import es_math
+from epg_tf.algorithms.inner_loop import Teaching
+from epg_tf.algorithms.shards import Shards
+from epg_tf.communication import Communicator, LocalCommunicator
+from epg_tf.config import EvolutionConfig, Experiment
+from epg_tf.losses.contract import declared_channels
+from epg_tf.losses.temporal_conv import initial_parameters, parameter_shapes
+from epg_tf.random_keys import loss_generator, noise_vector
+from epg_tf.tasks.registry import make_family
+from epg_tf.types import LifeKey, LifeResults
+
+
+@dataclasses.dataclass(frozen=True)
+class EvolutionState:
+    """Everything evolution goes on from; keyed randomness needs nothing else.
+
+    Attributes:
+      epoch: Epochs done.
+      phi: [D] float32, loss parameters.
+      second_moment: [D] float32, of Adam.
+      env_steps: Env steps spent so far, validation included.
+      best_phi: [D] float32, the phi that did best in validation so far.
+      best_return: Its mean return there; -inf before the first.
+    """
+
+    epoch: int
+    phi: np.ndarray
+    second_moment: np.ndarray
+    env_steps: int
+    best_phi: np.ndarray
+    best_return: float
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochResult:
+    """One epoch: the state after it, and its numbers by the name of their column."""
+
+    state: EvolutionState
+    metrics: dict[str, float]
+
+
+def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of phi's parts for an experiment."""
+    family = make_family(experiment.task)
+    channels = declared_channels(family.observation_size, family.action_size, experiment.loss.memory_units,
+                                 experiment.loss.reward)
+    return parameter_shapes(channels, experiment.loss)
+
+
+def initial_phi(experiment: Experiment, seed: int) -> np.ndarray:
+    """Returns the parameters evolution starts from, [D] float32."""
+    return initial_parameters(loss_generator(seed), loss_shapes(experiment))
+
+
+def initial_state(experiment: Experiment, seed: int) -> EvolutionState:
+    """Returns the state before the first epoch."""
+    phi = initial_phi(experiment, seed)
+    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf)
+
+
+def life_keys(evolution: EvolutionConfig, seed: int, epoch: int) -> list[LifeKey]:
+    """Names the W lives of an epoch; with common random numbers both lives of a pair share one key."""
+    per_vector = evolution.lives // evolution.noise_vectors
+    keys = []
+    for life in range(evolution.lives):
+        vector, repeat = divmod(life, per_vector)
+        index = (vector // 2) * per_vector + repeat if evolution.common_random_numbers else life
+        keys.append(LifeKey(seed, "evolution", epoch, index))
+    return keys
+
+
+def es_step(state: EvolutionState, fitness: np.ndarray, evolution: EvolutionConfig, seed: int) -> EvolutionState:
+    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4).
+
+    Args:
+      state: Before the step; its epoch names the noise.
+      fitness: [V] mean return per noise vector, NaN where all its lives failed.
+      evolution: Settings.
+      seed: Of the run.
+
+    Returns:
+      The state with phi and second moment moved and the epoch counted.
+    """
+    noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
+    weights = es_math.SHAPINGS[evolution.fitness](fitness)
+    ascent = es_math.gradient_estimate(weights, lambda v: noise(v), evolution.sigma, evolution.antithetic)
+    descent = (evolution.l2 * state.phi.astype(np.float64) - ascent).astype(np.float32)
+    rate = es_math.annealed(evolution.learning_rate, evolution.final_learning_rate, evolution.learning_rate_epochs,
+                            state.epoch)
+    update, _, second = adam_update(tf.constant(descent), tf.zeros_like(descent), tf.constant(state.second_moment),
+                                    float(state.epoch + 1), learning_rate=rate, beta_1=0.0)
+    return dataclasses.replace(state, epoch=state.epoch + 1, phi=state.phi + update.numpy(),
+                               second_moment=second.numpy())
+
+
+def evolve(experiment: Experiment, seed: int, state: EvolutionState | None = None, shards: Shards | None = None,
+           communicator: Communicator | None = None, done: Callable[[int], None] | None = None
+           ) -> Iterator[EpochResult]:
+    """Evolves a loss, one result per epoch.
+
+    Args:
+      experiment: Settings.
+      seed: Of all randomness, >= 0.
+      state: Where to go on; None starts afresh.
+      shards: Who runs the lives; None makes its own.
+      communicator: The group of ranks; None is one process.
+      done: Called with a number of lives whenever that many have ended.
+
+    Yields:
+      An `EpochResult` per epoch until `experiment.evolution.epochs` are done.
+    """
+    state = initial_state(experiment, seed) if state is None else state
+    communicator = communicator or LocalCommunicator()
+    own = Shards(experiment) if shards is None else None
+    try:
+        while state.epoch < experiment.evolution.epochs:
+            yield (result := _epoch(experiment, seed, state, shards or own, communicator, done))
+            state = result.state
+    finally:
+        if own is not None:
+            own.close()
+
+
+def _epoch(experiment, seed, state: EvolutionState, shards: Shards, communicator, done) -> EpochResult:
+    evolution, started = experiment.evolution, time.perf_counter()
+    alpha = es_math.annealed(evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, state.epoch)
+    noise = functools.lru_cache(maxsize=2 * shards.threads)(
+        lambda v: noise_vector(seed, state.epoch, v, state.phi.size))
+
+    def perturbed(life: int) -> np.ndarray:
+        vector = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors)
+        return state.phi + np.float32(evolution.sigma) * es_math.perturbation(noise, vector, evolution.antithetic)
+
+    lives = shards.run(life_keys(evolution, seed, state.epoch), perturbed,
+                       Teaching(alpha, experiment.inner.learning_rate), done=done)
+    returns = communicator.sum(lives.final_return)
+    moved = es_step(state, es_math.mean_per_vector(returns, evolution.noise_vectors), evolution, seed)
+    moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()))
+    moved, validation = _validate(experiment, seed, moved, shards)
+    seconds = time.perf_counter() - started
+    metrics = {"epoch": moved.epoch, "alpha": alpha, **_spread(returns), **validation,
+               "failed_lives": int(lives.failed.sum()), "env_steps": moved.env_steps, "seconds": round(seconds, 3),
+               "env_steps_per_second": round((moved.env_steps - state.env_steps) / seconds, 1),
+               "phi_norm": float(np.linalg.norm(moved.phi)),
+               "update_norm": float(np.linalg.norm(moved.phi - state.phi))}
+    return EpochResult(moved, metrics)
+
+
+def _spread(returns: np.ndarray) -> dict[str, float]:
+    """Sums up the fitness of an epoch's lives; all NaN if every life failed."""
+    alive = returns[np.isfinite(returns)]
+    alive = alive if alive.size else np.array([np.nan])
+    return {"fitness_mean": float(alive.mean()), "fitness_std": float(alive.std()),
+            "fitness_min": float(alive.min()), "fitness_q25": float(np.quantile(alive, 0.25)),
+            "fitness_median": float(np.median(alive)), "fitness_q75": float(np.quantile(alive, 0.75)),
+            "fitness_max": float(alive.max())}
+
+
+def _validate(experiment, seed, state: EvolutionState, shards: Shards) -> tuple[EvolutionState, dict[str, float]]:
+    """Tests phi itself on tasks of its own, every `validation_period` epochs and after the last; keeps the best."""
+    evolution = experiment.evolution
+    due = evolution.validation_period and state.epoch % evolution.validation_period == 0
+    if not due and state.epoch != evolution.epochs:
+        return state, {"validation_return_mean": float("nan")}
+    keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
+    lives = shards.run(keys, lambda life: state.phi, Teaching(0.0, experiment.inner.learning_rate))
+    mean = mean_return(lives)
+    state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))
+    if mean > state.best_return:
+        state = dataclasses.replace(state, best_phi=state.phi, best_return=mean)
+    return state, {"validation_return_mean": mean}
+
+
+def mean_return(lives: LifeResults) -> float:
+    """Returns the mean final return; lives that failed count as the worst of the others, NaN if all failed."""
+    return float(np.mean(es_math.raw_weights(lives.final_return))) if not lives.failed.all() else float("nan")

@@ -1,0 +1,227 @@
+"""Lives of one shard, in lockstep (Algorithm 2; the inner loop of Algorithm 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from epg_tf.agents import normalizer
+from epg_tf.agents.buffer import Buffer
+from epg_tf.agents.policies import ActingPolicy
+from epg_tf.algorithms.learner import Learner
+from epg_tf.config import Experiment
+from epg_tf.random_keys import life_generator
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.physics import Simulation, StepResult
+from epg_tf.types import LifeKey, LifeResults
+
+
+class Interrupted(Exception):
+    """Lives were given up because the run was asked to stop."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Teaching:
+    """How lives are taught.
+
+    Attributes:
+      alpha: Weight of the surrogate: 0 the learned loss alone, 1 the surrogate alone.
+      learning_rate: Of the agents' Adam; 0 teaches nothing.
+      passes: Times an update goes over its M steps; the paper's answer is 1.
+    """
+
+    alpha: float
+    learning_rate: float
+    passes: int = 1
+
+
+class InnerLoop:
+    """Runs P lives at a time. One thread at a time may use it.
+
+    Args:
+      experiment: Settings.
+      family: Where the agents live.
+      measure_kl: Whether to measure the KL divergence of each update.
+      stop: When set, lives end early with `Interrupted`.
+
+    Attributes:
+      seconds: Time spent so far in "acting", "physics", "updating" and "rest" (s).
+    """
+
+    def __init__(self, experiment: Experiment, family: TaskFamily, measure_kl: bool = False,
+                 stop: threading.Event | None = None):
+        inner, population = experiment.inner, experiment.compute.shard_lives
+        self.experiment = experiment
+        self.family = family
+        self.population = population
+        self._stop = stop or threading.Event()
+        self._simulation = Simulation(family, population)
+        self._learner = Learner(population, family.observation_size, family.action_size, experiment, measure_kl)
+        self._buffer = Buffer(population, experiment.loss.buffer_steps, inner.update_period, family.observation_size,
+                              family.action_size)
+        self.seconds = dict.fromkeys(("acting", "physics", "updating", "rest"), 0.0)
+
+    def run(self, keys: Sequence[LifeKey], phi: np.ndarray, teaching: Teaching, updates: int | None = None
+            ) -> LifeResults:
+        """Lives P whole lives and their final episodes.
+
+        Args:
+          keys: P keys.
+          phi: [P, D] float32, one loss per life.
+          teaching: How they are taught.
+          updates: Number of updates, or None for the experiment's.
+
+        Returns:
+          Results of the P lives.
+
+        Raises:
+          Interrupted: `stop` was set.
+        """
+        started = time.perf_counter()
+        booked = sum(self.seconds.values())
+        life = _Life(self, keys, teaching)
+        self._learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
+        life.take_weights()
+        updates = self.experiment.inner.updates if updates is None else updates
+        for _ in range(updates):
+            if self._stop.is_set():
+                raise Interrupted
+            life.live_one_period()
+            life.learn()
+        results = life.results(life.final_returns(self._stop))
+        self.seconds["rest"] += time.perf_counter() - started - (sum(self.seconds.values()) - booked)
+        return results
+
+
+class _Life:
+    """The state of P lives between their birth and their final episodes."""
+
+    def __init__(self, loop: InnerLoop, keys: Sequence[LifeKey], teaching: Teaching):
+        family, population = loop.family, loop.population
+        self.family, self.population = family, population
+        self.inner, self.passes = loop.experiment.inner, teaching.passes
+        self.activation = loop.experiment.policy.activation
+        self.simulation, self.learner, self.buffer, self.seconds = (
+            loop._simulation, loop._learner, loop._buffer, loop.seconds)
+        self.actions, self.resets, self.orders, self.final_actions, self.final_resets = (
+            [life_generator(key, purpose) for key in keys]
+            for purpose in ("action", "reset", "minibatch", "final_action", "final_reset"))
+        self.simulation.set_tasks([family.sample_task(life_generator(key, "task")) for key in keys])
+        self.buffer.clear()
+        self.moments = normalizer.empty_moments(population, family.observation_size + family.action_size + 1)
+        self._take_scaling()
+        self.observation = self.simulation.reset(np.arange(population), self.resets)
+        self.failed = np.zeros(population, bool)
+        self.env_steps = np.zeros(population, np.int64)
+        self.running_return = np.zeros(population)
+        self.newest_return = np.full(population, np.nan)
+        self.episode_returns, self.kls = [], []
+
+    def _take_scaling(self) -> None:
+        self.shift, self.scale = normalizer.scaling(self.moments)
+        size = self.family.observation_size
+        self.observation_shift, self.observation_scale = self.shift[:, :size], self.scale[:, :size]
+
+    def take_weights(self) -> None:
+        """Copies the policies' weights for acting."""
+        self.policy = ActingPolicy(self.learner.weights(), self.activation)
+
+    def _act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        return self.policy.act((observation - self.observation_shift) * self.observation_scale, noise)
+
+    def live_one_period(self) -> None:
+        """Takes M env steps in every life."""
+        clock, period, size = time.perf_counter, self.inner.update_period, self.family.action_size
+        noise = np.stack([g.standard_normal((period, size), dtype=np.float32) for g in self.actions])
+        self.buffer.make_room()
+        acting = physics = 0.0
+        for step in range(period):
+            start = clock()
+            action = self._act(self.observation, noise[:, step])
+            acted = clock()
+            result = self.simulation.step(action)
+            stepped = clock()
+            self.buffer.write(step, self.observation, action, result)
+            self._close_episodes(result)
+            acting, physics = acting + acted - start, physics + stepped - acted
+        self.env_steps += period
+        self.seconds["acting"] += acting
+        self.seconds["physics"] += physics
+
+    def _close_episodes(self, result: StepResult) -> None:
+        self.running_return += result.reward
+        self.failed |= result.diverged
+        self.observation = result.observation
+        ended = result.terminated | result.truncated
+        if ended.any():
+            ids = np.flatnonzero(ended)
+            self.newest_return[ids] = self.running_return[ids]
+            self.running_return[ids] = 0.0
+            self.observation = result.observation.copy()
+            self.observation[ids] = self.simulation.reset(ids, self.resets)
+
+    def learn(self) -> None:
+        """Updates normalisation, policies and memories from the newest M steps."""
+        started = time.perf_counter()
+        self.moments = normalizer.merge(self.moments, self.buffer.newest())
+        self._take_scaling()
+        finite, kl = self.learner.update(self.buffer, self.shift, self.scale, self._minibatches())
+        self.failed |= ~finite
+        self.take_weights()
+        self.episode_returns.append(self.newest_return.copy())
+        self.kls.append(kl)
+        self.seconds["updating"] += time.perf_counter() - started
+
+    def _minibatches(self) -> np.ndarray:
+        """Shuffles the newest M steps, each used once per pass: [S, P, B] int32."""
+        period, size = self.inner.update_period, self.inner.minibatch
+        orders = [np.concatenate([g.permutation(period) for _ in range(self.passes)]) for g in self.orders]
+        return np.stack(orders).reshape(self.population, -1, size).swapaxes(0, 1).astype(np.int32)
+
+    def final_returns(self, stop: threading.Event) -> np.ndarray:
+        """Plays the final episodes with the final policies; returns their mean return per life, [P]."""
+        clock, size = time.perf_counter, self.family.action_size
+        everyone = np.arange(self.population)
+        observation = self.simulation.reset(everyone, self.final_resets)
+        left = np.full(self.population, self.inner.final_episodes)
+        total = np.zeros(self.population)
+        playing, step, noise = everyone, 0, None
+        while playing.size:
+            if step % self.inner.update_period == 0:
+                if stop.is_set():
+                    raise Interrupted
+                shape = (self.inner.update_period, size)
+                noise = np.stack([g.standard_normal(shape, dtype=np.float32) for g in self.final_actions])
+            start = clock()
+            action = self._act(observation, noise[:, step % self.inner.update_period])
+            acted = clock()
+            result = self.simulation.step(action[playing], None if playing.size == self.population else playing)
+            self.seconds["acting"] += acted - start
+            self.seconds["physics"] += clock() - acted
+            total[playing] += result.reward
+            self.env_steps[playing] += 1
+            self.failed[playing] |= result.diverged
+            observation[playing] = result.observation
+            ended = result.terminated | result.truncated
+            if ended.any():
+                left[playing[ended]] -= 1
+                again = playing[ended & (left[playing] > 0)]
+                if again.size:
+                    observation[again] = self.simulation.reset(again, self.final_resets)
+                playing = playing[left[playing] > 0]
+            step += 1
+        return total / self.inner.final_episodes
+
+    def results(self, final_return: np.ndarray) -> LifeResults:
+        """Sums up the P lives."""
+        failed = self.failed | ~np.isfinite(final_return)
+
+        def columns(rows):
+            return np.stack(rows, axis=1) if rows else np.zeros((self.population, 0))
+
+        return LifeResults(np.where(failed, np.nan, final_return), failed, self.env_steps,
+                           columns(self.episode_returns), columns(self.kls), self.learner.hashes())

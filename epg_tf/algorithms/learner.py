@@ -1,0 +1,171 @@
+"""Teaches P agents for one update: minibatches of a loss, gradients, Adam (Algorithm 2, the block `t mod M = 0`)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.adam import adam_update
+from epg_tf.agents.agent import Agent
+from epg_tf.agents.buffer import Buffer
+from epg_tf.config import Experiment
+from epg_tf.distributions import diagonal_gaussian
+from epg_tf.losses.contract import Experience, GuidedLoss, declared_channels
+from epg_tf.losses.surrogates import SURROGATES
+from epg_tf.losses.temporal_conv import TemporalConvLoss
+from epg_tf.types import LifeKey
+
+
+class RawExperience(NamedTuple):
+    """What a `Buffer` and a normaliser hold at an update, as arrays; see there for shapes."""
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    next_observation: np.ndarray
+    lived: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+
+
+class Learner:
+    """Owns P agents, their losses and their Adam moments. One thread at a time may use it.
+
+    Args:
+      population: P.
+      observation_size: O.
+      action_size: A.
+      experiment: Settings.
+      measure_kl: Whether updates report the KL divergence they cause (a few per cent slower).
+    """
+
+    def __init__(self, population: int, observation_size: int, action_size: int, experiment: Experiment,
+                 measure_kl: bool):
+        self.experiment = experiment
+        self.measure_kl = measure_kl
+        self.agent = Agent(population, observation_size, action_size, experiment)
+        channels = declared_channels(observation_size, action_size, experiment.loss.memory_units,
+                                     experiment.loss.reward)
+        self.loss = TemporalConvLoss(population, channels, experiment.loss, experiment.inner.update_period)
+        surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
+        self._guided = GuidedLoss(self.loss, surrogate)
+        self._teachers = {"learned": (self.loss, self.agent.moved_by(True, False)),
+                          "guided": (self._guided, self.agent.moved_by(True, True)),
+                          "surrogate": (surrogate, self.agent.moved_by(False, True))}
+        self._moments = {variable.ref(): (tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable)))
+                         for variable in self._teachers["guided"][1]}
+        self._step = tf.Variable(0.0)
+        self._learning_rate = tf.Variable(0.0)
+        self._kind = "learned"
+        self._updates = {}
+
+    def begin(self, keys: Sequence[LifeKey], phi: np.ndarray, alpha: float, learning_rate: float) -> None:
+        """Starts P new lives: fresh agents, Adam moments at zero.
+
+        Args:
+          keys: P keys.
+          phi: [P, D] float32, the loss of each life; unused where alpha is 1.
+          alpha: Weight of the surrogate, in [0, 1].
+          learning_rate: Of Adam, >= 0; 0 keeps the agents as they are born.
+        """
+        self.agent.be_born(keys)
+        self._kind = {0.0: "learned", 1.0: "surrogate"}.get(alpha, "guided")
+        if alpha < 1.0:
+            self.loss.load(phi)
+        self._guided.alpha.assign(alpha)
+        self._learning_rate.assign(learning_rate)
+        self._step.assign(0.0)
+        for pair in self._moments.values():
+            for moment in pair:
+                moment.assign(tf.zeros_like(moment))
+
+    def update(self, buffer: Buffer, shift: np.ndarray, scale: np.ndarray, order: np.ndarray
+               ) -> tuple[np.ndarray, np.ndarray]:
+        """Moves the agents by S minibatch steps.
+
+        Args:
+          buffer: Experience of the P lives.
+          shift: [P, O + A + 1], of the normalisation of observations, actions and rewards.
+          scale: [P, O + A + 1].
+          order: [S, P, B] int32, which of the newest M steps each minibatch holds.
+
+        Returns:
+          ([P] bool, whether all gradients were finite; [P] KL(before, after) in nats, NaN unless measured).
+        """
+        kind = (self._kind, order.shape[0])
+        if kind not in self._updates:
+            self._updates[kind] = tf.function(lambda raw, order: self._update(*self._teachers[kind[0]], raw, order))
+        raw = RawExperience(buffer.observation, buffer.action, buffer.reward, buffer.terminated, buffer.truncated,
+                            buffer.next_observation, buffer.lived, shift, scale)
+        finite, kl = self._updates[kind](RawExperience(*map(tf.convert_to_tensor, raw)), tf.convert_to_tensor(order))
+        return finite.numpy(), kl.numpy()
+
+    def weights(self) -> list[np.ndarray]:
+        """Returns a copy of the policies' weights, in the order of `GaussianPolicy.variables_in_order`."""
+        return [variable.numpy() for variable in self.agent.policy.variables_in_order]
+
+    def hashes(self) -> np.ndarray:
+        """Returns [P] SHA-256 of each agent's policy and memory."""
+        parts = [variable.numpy() for variable in self.agent.moved_by(True, False)]
+        return np.array([hashlib.sha256(b"".join(part[row].tobytes() for part in parts)).hexdigest()
+                         for row in range(len(parts[0]))])
+
+    def _update(self, loss, variables, raw: RawExperience, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        experience = self._normalised(raw)
+        prepared = loss.prepare(self.agent, experience)
+        newest = experience.observation[:, -self.experiment.inner.update_period :]
+        before = self.agent.policy.distribution(newest) if self.measure_kl else None
+        finite = tf.ones([order.shape[1]], tf.bool)
+        for minibatch in range(order.shape[0]):
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(variables)
+                total = tf.reduce_sum(loss.per_step(self.agent, prepared, order[minibatch]))
+            gradients = tape.gradient(total, variables)
+            fine = finite_rows(gradients)
+            self._apply(variables, [zero_rows(gradient, fine) for gradient in gradients])
+            finite &= fine
+        if not self.measure_kl:
+            return finite, tf.fill([order.shape[1]], float("nan"))
+        after = diagonal_gaussian(self.agent.policy(newest), self.agent.policy.log_deviation)
+        return finite, tf.reduce_mean(before.kl_divergence(after), axis=1)
+
+    def _normalised(self, raw: RawExperience) -> Experience:
+        """Normalises the buffer by the statistics of now; padding stays zero."""
+        sizes = [raw.observation.shape[2], raw.action.shape[2], 1]
+        shifts, scales = (tf.split(part[:, None], sizes, axis=2) for part in (raw.shift, raw.scale))
+        lived = raw.lived[None, :, None]
+        observation, action, reward = (
+            (values - shift) * scale * lived for values, shift, scale in
+            zip((raw.observation, raw.action, raw.reward[:, :, None]), shifts, scales, strict=True))
+        ends = tf.maximum(raw.terminated, raw.truncated) if self.experiment.loss.truncation_as_end else raw.terminated
+        newest = slice(-self.experiment.inner.update_period, None)
+        return Experience(observation, action, reward, ends[:, :, None], raw.action[:, newest], raw.reward[:, newest],
+                          raw.terminated[:, newest], raw.truncated[:, newest],
+                          (raw.next_observation - shifts[0]) * scales[0])
+
+    def _apply(self, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]) -> None:
+        step = self._step.assign_add(1.0)
+        for variable, gradient in zip(variables, gradients, strict=True):
+            first, second = self._moments[variable.ref()]
+            change, new_first, new_second = adam_update(gradient, first, second, step,
+                                                        learning_rate=self._learning_rate)
+            first.assign(new_first)
+            second.assign(new_second)
+            variable.assign_add(change)
+
+
+def finite_rows(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns [P] bool: True where every gradient of that row is finite."""
+    sums = [tf.reduce_sum(gradient, axis=list(range(1, gradient.shape.rank))) for gradient in gradients]
+    return tf.reduce_all(tf.math.is_finite(tf.stack(sums)), axis=0)
+
+
+def zero_rows(gradient: tf.Tensor, keep: tf.Tensor) -> tf.Tensor:
+    """Returns the gradient with the rows that are not to be kept set to zero."""
+    return tf.where(tf.reshape(keep, [-1] + [1] * (gradient.shape.rank - 1)), gradient, 0.0)

@@ -1,0 +1,123 @@
+"""Lays lives out in shards of fixed size, one thread each, and gathers what they found.
+
+A shard is single-threaded through and through, so a life's arithmetic does not depend on how many shards run at once.
+A last shard that is not full is filled up with repeats, whose results are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.algorithms.inner_loop import InnerLoop, Interrupted, Teaching
+from epg_tf.config import Experiment
+from epg_tf.tasks.registry import make_family
+from epg_tf.types import LifeKey, LifeResults
+
+
+def thread_count(experiment: Experiment) -> int:
+    """Returns how many shards run at once: as configured, or one per CPU this process may use."""
+    return experiment.compute.threads or len(os.sched_getaffinity(0))
+
+
+def configure_tensorflow(threads: int) -> None:
+    """Makes TensorFlow run each operation on one thread, and `threads` operations at once.
+
+    Raises:
+      RuntimeError: TensorFlow has already started with other settings; results would not be reproducible.
+    """
+    current = tf.config.threading
+    if (current.get_intra_op_parallelism_threads(), current.get_inter_op_parallelism_threads()) == (1, threads):
+        return
+    try:
+        current.set_intra_op_parallelism_threads(1)
+        current.set_inter_op_parallelism_threads(threads)
+    except RuntimeError:
+        raise RuntimeError("TensorFlow started with other thread settings; build the first Shards before any other "
+                           "use of TensorFlow, and keep config.compute.threads the same in a process") from None
+
+
+class Shards:
+    """Runs any number of lives, `shard_lives` to a shard, one shard per thread at a time.
+
+    Args:
+      experiment: Settings.
+      measure_kl: Whether lives report the KL divergence of their updates.
+      family_maker: Makes the family agents live in; the experiment's by default.
+    """
+
+    def __init__(self, experiment: Experiment, measure_kl: bool = False, family_maker: Callable = make_family):
+        self.experiment = experiment
+        self.threads = thread_count(experiment)
+        configure_tensorflow(self.threads)
+        self._measure_kl = measure_kl
+        self._family_maker = family_maker
+        self._stop = threading.Event()
+        self._local = threading.local()
+        self._loops: list[InnerLoop] = []
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shard")
+
+    def run(self, keys: Sequence[LifeKey], phi: Callable[[int], np.ndarray], teaching: Teaching,
+            updates: int | None = None, done: Callable[[int], None] | None = None) -> LifeResults:
+        """Lives one life per key.
+
+        Args:
+          keys: L keys.
+          phi: Maps the number of a life, 0 to L - 1, to the parameters [D] of its loss.
+          teaching: How agents are taught.
+          updates: Updates in a life, or None for the experiment's number.
+          done: Called with the number of lives of each shard that ends.
+
+        Returns:
+          Results of the L lives, in the order of the keys.
+        """
+        size = self.experiment.compute.shard_lives
+        futures = []
+        for start in range(0, len(keys), size):
+            lives = [min(start + offset, len(keys) - 1) for offset in range(size)]
+            futures.append(self._pool.submit(self._run_shard, keys, lives, phi, teaching, updates))
+        try:
+            parts = []
+            for number, future in enumerate(futures):
+                parts.append(future.result())
+                if done is not None:
+                    done(min(size, len(keys) - number * size))
+        except BaseException:
+            self.stop()
+            raise
+        return LifeResults.join(parts).head(len(keys))
+
+    def _run_shard(self, keys, lives, phi, teaching, updates) -> LifeResults:
+        if self._stop.is_set():
+            raise Interrupted
+        if not hasattr(self._local, "loop"):
+            self._local.loop = InnerLoop(self.experiment, self._family_maker(self.experiment.task), self._measure_kl,
+                                         self._stop)
+            self._loops.append(self._local.loop)
+        parameters = np.stack([phi(life) for life in lives])
+        return self._local.loop.run([keys[life] for life in lives], parameters, teaching, updates)
+
+    def seconds(self) -> dict[str, float]:
+        """Returns thread seconds spent so far in acting, physics, updating and the rest, over all threads."""
+        return {part: sum(loop.seconds[part] for loop in self._loops)
+                for part in ("acting", "physics", "updating", "rest")}
+
+    def stop(self) -> None:
+        """Makes running lives end with `Interrupted` after the update they are in."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Stops lives and threads."""
+        self.stop()
+        self._pool.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> Shards:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()

@@ -1,0 +1,12 @@
+"""Builds the action distributions that agents act with and surrogates compare."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+
+def diagonal_gaussian(mean: tf.Tensor, log_deviation: tf.Tensor) -> tfp.distributions.Distribution:
+    """Returns Gaussians of batch shape [P, T] over actions, from means [P, T, A] and log deviations [P, A]."""
+    deviation = tf.broadcast_to(tf.exp(log_deviation)[:, None], tf.shape(mean))
+    return tfp.distributions.MultivariateNormalDiag(mean, deviation)

@@ -1,0 +1,130 @@
+"""Policy-gradient losses in the contract of learned ones: REINFORCE and PPO.
+
+They see the true rewards, which are not normalised; advantages are standardised per life and update. A time limit is
+not an end: the value of the state it cut off is bootstrapped, and no advantage flows across it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tf_agents.utils import value_ops
+
+from epg_tf.config import SurrogateConfig
+from epg_tf.distributions import diagonal_gaussian
+from epg_tf.losses.contract import Experience, Loss
+
+_TINY = 1e-8
+
+
+class Prepared(NamedTuple):
+    """Targets of one update over the newest M steps.
+
+    Attributes:
+      observation: [P, M, O], normalised.
+      action: [P, M, A].
+      advantage: [P, M], standardised.
+      value_target: [P, M].
+      mean: [P, M, A] of the policy before the update.
+      log_deviation: [P, A] of the policy before the update.
+    """
+
+    observation: tf.Tensor
+    action: tf.Tensor
+    advantage: tf.Tensor
+    value_target: tf.Tensor
+    mean: tf.Tensor
+    log_deviation: tf.Tensor
+
+
+def advantages(reward, value, next_value, terminated, truncated, discount: float, gae_lambda: float) -> tf.Tensor:
+    """Computes generalised advantage estimates (Schulman et al. 2016, Eq. 16) over M consecutive steps.
+
+    TF-Agents' recursion knows one kind of end, discount 0. So whatever value follows a cut (a time limit, or the end
+    of the M steps) is paid out with the reward, and the discount is set to 0 at every episode's last step.
+
+    Args:
+      reward: [P, M].
+      value: [P, M], V of the state acted in.
+      next_value: [P, M], V of the state reached, in the same episode.
+      terminated: [P, M], 1.0 where the reached state is worth nothing.
+      truncated: [P, M], 1.0 where a time limit cut the episode.
+      discount: gamma.
+      gae_lambda: lambda.
+
+    Returns:
+      [P, M], without gradient.
+    """
+    goes_on = discount * (1.0 - terminated) * (1.0 - truncated)
+    bootstrapped = reward + discount * truncated * (1.0 - terminated) * next_value
+    return value_ops.generalized_advantage_estimation(
+        values=value, final_value=next_value[:, -1], discounts=goes_on, rewards=bootstrapped, td_lambda=gae_lambda,
+        time_major=False)
+
+
+def standardised(values: tf.Tensor) -> tf.Tensor:
+    """Shifts and scales each row of [P, M] to mean 0 and deviation 1."""
+    mean, variance = tf.nn.moments(values, axes=[1], keepdims=True)
+    return (values - mean) / (tf.sqrt(variance) + _TINY)
+
+
+class ProximalPolicyOptimization(Loss):
+    """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
+
+        L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
+    """
+
+    def __init__(self, config: SurrogateConfig):
+        self.config = config
+
+    def prepare(self, agent: Any, experience: Experience) -> Prepared:
+        """Estimates advantages with the value network as it stands."""
+        observation = experience.observation[:, -experience.raw_reward.shape[1] :]
+        value = agent.value(observation)
+        estimate = advantages(experience.raw_reward, value, agent.value(experience.next_observation),
+                              experience.terminated, experience.truncated, self.config.discount,
+                              self.config.gae_lambda)
+        return Prepared(observation, experience.raw_action, standardised(estimate), estimate + value,
+                        agent.policy(observation), tf.identity(agent.policy.log_deviation))
+
+    def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+        """Averages the PPO loss over a minibatch, [P]."""
+        config = self.config
+        rows = Prepared(*(tf.gather(part, steps, batch_dims=1) for part in prepared[:-1]), prepared.log_deviation)
+        old = diagonal_gaussian(rows.mean, rows.log_deviation)
+        new = agent.policy.distribution(rows.observation)
+        ratio = tf.exp(new.log_prob(rows.action) - old.log_prob(rows.action))
+        clipped = tf.clip_by_value(ratio, 1.0 - config.clip, 1.0 + config.clip)
+        policy = -tf.minimum(ratio * rows.advantage, clipped * rows.advantage)
+        penalty = config.kl_coefficient * old.kl_divergence(new)
+        error = tf.square(agent.value(rows.observation) - rows.value_target)
+        return tf.reduce_mean(policy + penalty + config.value_coefficient * error, axis=1)
+
+
+class Reinforce(Loss):
+    """REINFORCE with standardised discounted returns-to-go as weights (Williams 1992; EPG, Eq. 2).
+
+        L = -A log pi(a | s)
+    """
+
+    def __init__(self, config: SurrogateConfig):
+        self.config = config
+
+    def prepare(self, agent: Any, experience: Experience) -> Prepared:
+        """Sums the discounted rewards that followed each step within the newest M; no value is bootstrapped."""
+        nothing = tf.zeros_like(experience.raw_reward)
+        returns = advantages(experience.raw_reward, nothing, nothing, experience.terminated, experience.truncated,
+                             self.config.discount, 1.0)
+        observation = experience.observation[:, -experience.raw_reward.shape[1] :]
+        return Prepared(observation, experience.raw_action, standardised(returns), returns, agent.policy(observation),
+                        tf.identity(agent.policy.log_deviation))
+
+    def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+        """Averages -A log pi over a minibatch, [P]."""
+        observation, action, advantage = (tf.gather(part, steps, batch_dims=1) for part in prepared[:3])
+        log_prob = agent.policy.distribution(observation).log_prob(action)
+        return -tf.reduce_mean(advantage * log_prob, axis=1)
+
+
+SURROGATES: dict[str, type[Loss]] = {"ppo": ProximalPolicyOptimization, "reinforce": Reinforce}

@@ -1,0 +1,74 @@
+"""Holds the legend of axes and the records that modules pass to each other.
+
+Axes, cited by these letters everywhere (paper letters in brackets):
+
+    W  lives per epoch (W)                 N  steps in the loss's buffer (N)
+    V  noise vectors per epoch (V)         M  env steps between updates (M)
+    R  lives per noise vector (W/V)        U  env steps in a life (U)
+    P  lives in one shard, in lockstep     B  steps in a minibatch (32)
+    O  observation size   A  action size   S  minibatches in an update
+    C  channels of the loss                D  parameters of the loss (dim phi)
+
+A *life* is one inner loop: a fresh agent, one sampled task, U env steps, one loss. An *env step* is one agent action.
+Returns are maximised, losses minimised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class LifeKey:
+    """Names the random streams of one life.
+
+    Two lives with the same key share task, policy initialisation, action noise, resets and minibatch order; they differ
+    in nothing but the loss that teaches them.
+
+    Attributes:
+      seed: The run's seed, >= 0.
+      phase: What the life is for, one of `random_keys.PHASES`; tasks of different phases never coincide.
+      epoch: Epoch of evolution, >= 0 (0 outside evolution).
+      index: Number of the life within its epoch, >= 0.
+    """
+
+    seed: int
+    phase: str
+    epoch: int
+    index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LifeResults:
+    """What L lives left behind; row i belongs to life i.
+
+    Attributes:
+      final_return: [L] mean return of the final episodes; NaN where the life failed.
+      failed: [L] bool, True where physics diverged or a gradient was not finite.
+      env_steps: [L] int, env steps taken, final episodes included.
+      episode_return: [L, updates] return of the newest episode finished by each update, NaN before the first.
+      kl: [L, updates] mean KL divergence (nats) between the policies before and after each update; NaN if not measured.
+      policy_hash: [L] str, SHA-256 of the final policy's and memory's parameters.
+    """
+
+    final_return: np.ndarray
+    failed: np.ndarray
+    env_steps: np.ndarray
+    episode_return: np.ndarray
+    kl: np.ndarray
+    policy_hash: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.final_return)
+
+    def head(self, count: int) -> LifeResults:
+        """Returns the first `count` lives."""
+        return LifeResults(**{f.name: getattr(self, f.name)[:count] for f in dataclasses.fields(self)})
+
+    @staticmethod
+    def join(parts: list[LifeResults]) -> LifeResults:
+        """Returns the lives of all parts, in order."""
+        names = [f.name for f in dataclasses.fields(LifeResults)]
+        return LifeResults(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
