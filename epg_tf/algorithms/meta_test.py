@@ -1,0 +1,94 @@
+"""Meta-testing (Algorithm 2): fresh agents, unseen tasks, a frozen loss, beside what it is compared with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from epg_tf.algorithms import es_math, statistics
+from epg_tf.algorithms.evolution import initial_phi
+from epg_tf.algorithms.inner_loop import Teaching
+from epg_tf.algorithms.shards import Shards
+from epg_tf.config import Experiment
+from epg_tf.types import LifeKey, LifeResults
+
+METHODS = ("epg", "ppo", "untrained", "random_loss")
+_UNEVOLVED = 2**31  # seeds of unevolved losses start here, far from the seeds people choose
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How one method did; returns are undiscounted sums of reward per episode.
+
+    Attributes:
+      final_return_mean: Mean over lives; a failed life counts as the worst of the others.
+      final_return_iqm: Interquartile mean.
+      ci95: 95 % confidence interval of the mean.
+      lives: Number of lives, one unseen task each.
+      failed_lives: How many of them failed.
+      env_steps: Env steps of learning in each life, the same for every method.
+    """
+
+    final_return_mean: float
+    final_return_iqm: float
+    ci95: tuple[float, float]
+    lives: int
+    failed_lives: int
+    env_steps: int
+
+
+def meta_test(experiment: Experiment, phi: np.ndarray, seed: int, lives: int = 64, updates: int | None = None,
+              methods: Sequence[str] = METHODS, phase: str = "test", shards: Shards | None = None,
+              done: Callable[[str], None] | None = None) -> dict[str, LifeResults]:
+    """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks.
+
+    Args:
+      experiment: Settings.
+      phi: [D] float32, the evolved loss.
+      seed: Names the tasks; no seed or phase "evolution" task is among them.
+      lives: Number of lives per method.
+      updates: Updates per life, or None for the experiment's number.
+      methods: Of `METHODS`: "epg"; "ppo" with its own tuned learning rate and passes; "untrained", an agent that
+        never learns; "random_loss", a loss drawn afresh for each life and never evolved.
+      phase: Phase of the tasks.
+      shards: Who runs the lives; None makes its own, which measure the KL divergence.
+      done: Called with each method's name when its lives have ended.
+
+    Returns:
+      Results by method; lives with the same number met the same task, start and action noise.
+    """
+    inner, surrogate = experiment.inner, experiment.surrogate
+    own = Shards(experiment, measure_kl=True) if shards is None else None
+    keys = [LifeKey(seed, phase, 0, index) for index in range(lives)]
+    frozen = phi.copy()
+    frozen.flags.writeable = False
+    plans = {
+        "epg": (lambda life: frozen, Teaching(0.0, inner.learning_rate)),
+        "ppo": (lambda life: frozen,
+                Teaching(1.0, surrogate.baseline_learning_rate, surrogate.baseline_passes)),
+        "untrained": (lambda life: frozen, Teaching(0.0, 0.0)),
+        "random_loss": (lambda life: initial_phi(experiment, _UNEVOLVED + life), Teaching(0.0, inner.learning_rate)),
+    }
+    try:
+        results = {}
+        for method in methods:
+            loss, teaching = plans[method]
+            results[method] = (shards or own).run(keys, loss, teaching, updates)
+            if done is not None:
+                done(method)
+        return results
+    finally:
+        if own is not None:
+            own.close()
+
+
+def score(lives: LifeResults, env_steps: int) -> Score:
+    """Sums up the lives of one method; all numbers are NaN if every life failed."""
+    if lives.failed.all():
+        nan = float("nan")
+        return Score(nan, nan, (nan, nan), len(lives), len(lives), env_steps)
+    returns = es_math.raw_weights(lives.final_return)
+    return Score(float(np.mean(returns)), statistics.interquartile_mean(returns),
+                 statistics.confidence_interval(returns), len(lives), int(lives.failed.sum()), env_steps)

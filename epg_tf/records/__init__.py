@@ -1,0 +1,1 @@
+"""What a run leaves: checkpoints, losses, metrics and plots."""

@@ -1,0 +1,209 @@
+"""Draws what a run leaves: the progress of meta-training, and the lives of fresh agents under several losses.
+
+Figures are drawn off screen and without pyplot, so they can be drawn anywhere, from any thread.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Mapping, Sequence, Sized
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from epg_tf.records import files
+
+# Okabe and Ito's palette, told apart by colour-blind eyes, strongest contrast on white first.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_INK, _FAINT = "#333333", "#8A8A8A"
+_SINGLE_LIVES = 5
+_LEGEND_COLUMNS = 4
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Curve:
+    """The lives of L agents under one method, T updates each.
+
+    Attributes:
+      label: Name of the method.
+      env_steps: [T] env steps taken by each update.
+      returns: [L, T] return of the newest episode finished by each update, NaN before the first.
+      kl: [L, T] KL divergence (nats) between the policies before and after each update, NaN where not measured.
+    """
+
+    label: str
+    env_steps: np.ndarray
+    returns: np.ndarray
+    kl: np.ndarray
+
+    def __post_init__(self):
+        """Raises ValueError where the shapes do not fit each other."""
+        shapes = [np.shape(self.env_steps), np.shape(self.returns), np.shape(self.kl)]
+        if len(shapes[1]) != 2 or shapes[1] != shapes[2] or shapes[0] != shapes[1][1:]:
+            raise ValueError(f"curve {self.label!r}: env_steps, returns, kl must be [T], [L, T], [L, T]; got {shapes}")
+
+
+def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) -> None:
+    """Draws meta-training: fitness and validation return, and on a thin second axis alpha, against epochs.
+
+    Args:
+      rows: One per epoch, as `MetricsFile.read` returns them. Columns `epoch`, `fitness_mean`, `fitness_q25`,
+        `fitness_q75`, `validation_return_mean`, `alpha`; a column that is absent or NaN is not drawn.
+      path: PNG to write, 900 x 540 pixels.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
+    axes = figure.add_axes((0.095, 0.115, 0.82, 0.765))
+    epochs, mean = _column(rows, "epoch"), _column(rows, "fitness_mean")
+    low, high = _column(rows, "fitness_q25"), _column(rows, "fitness_q75")
+    validation = _column(rows, "validation_return_mean")
+    handles = [
+        axes.plot(epochs, mean, color=_COLOURS[0], linewidth=2, marker=_marker(epochs), label="mean fitness")[0],
+        axes.fill_between(epochs, low, high, color=_COLOURS[0], alpha=0.18, linewidth=0, label="middle half of lives"),
+    ]
+    if np.isfinite(validation).any():
+        drawn = np.isfinite(validation)
+        handles += axes.plot(
+            epochs[drawn], validation[drawn], "o", color=_COLOURS[1], markersize=6.5, markeredgecolor="white",
+            label="validation return (mean)", zorder=4,
+        )  # fmt: skip
+    _dress(axes, "epoch", "return")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    alpha = _column(rows, "alpha")
+    if np.isfinite(alpha).any():
+        right = axes.twinx()
+        handles += right.plot(epochs, alpha, color=_FAINT, linewidth=1, linestyle=(0, (5, 2)), label="alpha (right)")
+        right.set_ylim(-0.03, 1.03)
+        right.set_ylabel("alpha: share of the surrogate loss", color=_FAINT, fontsize=9.5, labelpad=7)
+        right.tick_params(colors=_FAINT, labelsize=9, length=0)
+        right.spines[:].set_visible(False)
+        axes.set_zorder(right.get_zorder() + 1)  # the curves that matter stay on top
+        axes.patch.set_visible(False)
+    _head(figure, "Meta-training", handles, 0.945)
+    _write_png(figure, path)
+
+
+def test_curves(curves: Mapping[str, Curve], path: files.PathLike, title: str) -> None:
+    """Draws lives of fresh agents in the layout of EPG's Fig. 5: returns on top, KL of every update below.
+
+    Each method gets its mean, the band of the middle half of its lives, and on top its first five lives dotted.
+
+    Args:
+      curves: By method; drawn in this order.
+      path: PNG to write, 900 x 700 pixels.
+      title: Line above the panels.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    figure = Figure(figsize=(9, 7), dpi=100, facecolor="white")
+    rows = _legend_rows(curves)
+    top = figure.add_axes((0.095, 0.425, 0.875, 0.475 - 0.03 * rows))
+    bottom = figure.add_axes((0.095, 0.085, 0.875, 0.235))
+    handles = []
+    for number, curve in enumerate(curves.values()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        for life in np.asarray(curve.returns)[:_SINGLE_LIVES]:
+            top.plot(curve.env_steps, life, color=colour, linewidth=0.9, linestyle=":", alpha=0.75, zorder=2)
+        _draw_statistics(top, curve.env_steps, curve.returns, colour)
+        _draw_statistics(bottom, np.arange(1, len(curve.env_steps) + 1), curve.kl, colour)
+        handles.append(Line2D([], [], color=colour, linewidth=3, label=curve.label))
+    _dress(top, "environment steps", "episode return")
+    top.xaxis.set_major_formatter(EngFormatter(sep=""))
+    _dress(bottom, "number of updates", "KL per update (nats)")
+    bottom.set_ylim(bottom=0)
+    if not any(np.isfinite(curve.kl).any() for curve in curves.values()):
+        bottom.text(0.5, 0.5, "not measured", transform=bottom.transAxes, color=_FAINT, ha="center", va="center")
+    figure.align_ylabels([top, bottom])
+    _head(figure, title, handles, 0.953)
+    legend = f"line: mean     band: middle half of lives     dotted: first {_SINGLE_LIVES} lives"
+    figure.text(0.097, 0.921 - 0.03 * rows, legend, fontsize=9, color=_FAINT, va="center")
+    _write_png(figure, path)
+
+
+# pytest would take a function of this name for a test wherever it is imported.
+test_curves.__test__ = False
+
+
+def curves_csv(curves: Mapping[str, Curve], path: files.PathLike) -> None:
+    """Writes the numbers behind `test_curves`: one row per method, life and update (both from 0 and 1), NaN as `nan`.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["method", "life", "update", "env_steps", "episode_return", "kl"])
+    for method, curve in curves.items():
+        steps = np.asarray(curve.env_steps).tolist()
+        for life, (returns, kls) in enumerate(zip(curve.returns, curve.kl, strict=True)):
+            triples = zip(steps, np.asarray(returns).tolist(), np.asarray(kls).tolist(), strict=True)
+            writer.writerows([method, life, update, *triple] for update, triple in enumerate(triples, start=1))
+    files.write_atomically(path, lambda stream: stream.write(buffer.getvalue().encode()))
+
+
+def statistics(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns mean, 25 % and 75 % quantile over the lives of [L, T], each [T]; NaN where no life has a finite value."""
+    values = np.where(np.isfinite(values), values, np.nan).astype(np.float64)
+    known = np.isfinite(values).any(axis=0)  # NumPy warns about columns that are all NaN
+    result = np.full((3, values.shape[1]), np.nan)
+    result[0, known] = np.nanmean(values[:, known], axis=0)
+    result[1:, known] = np.nanquantile(values[:, known], [0.25, 0.75], axis=0)
+    return result[0], result[1], result[2]
+
+
+def _draw_statistics(axes: Axes, x: np.ndarray, values: np.ndarray, colour: str) -> None:
+    mean, low, high = statistics(values)
+    axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
+    axes.plot(x, mean, color=colour, linewidth=2.2, zorder=3, marker=_marker(x))
+
+
+def _marker(x: np.ndarray) -> str:
+    """Returns a marker for a line of one point, which would be invisible, and none for others."""
+    return "o" if len(x) == 1 else ""
+
+
+def _column(rows: Sequence[Mapping[str, float]], name: str) -> np.ndarray:
+    values = [row.get(name) for row in rows]
+    return np.array([np.nan if value in (None, "") else float(value) for value in values], np.float64)
+
+
+def _dress(axes: Axes, x_label: str, y_label: str) -> None:
+    axes.set_xlabel(x_label, color=_INK, fontsize=11)
+    axes.set_ylabel(y_label, color=_INK, fontsize=11)
+    axes.margins(x=0.015)
+    axes.grid(color="#E6E6E6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_INK, labelsize=10, length=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#BBBBBB")
+
+
+def _head(figure: Figure, title: str, handles: Sequence, height: float) -> None:
+    """Puts title and legend above the panels, where they cover no data."""
+    left = figure.axes[0].get_position().x0
+    figure.text(left, height, title, fontsize=14, fontweight="bold", color=_INK, va="bottom")
+    columns = math.ceil(len(handles) / max(1, _legend_rows(handles)))
+    figure.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(left - 0.008, height), ncol=max(1, columns), frameon=False,
+        fontsize=10, labelcolor=_INK, handlelength=1.6, columnspacing=1.4, borderaxespad=0, borderpad=0.4,
+    )  # fmt: skip
+
+
+def _legend_rows(entries: Sized) -> int:
+    return math.ceil(len(entries) / _LEGEND_COLUMNS)
+
+
+def _write_png(figure: Figure, path: files.PathLike) -> None:
+    canvas = FigureCanvasAgg(figure)
+    files.write_atomically(Path(path), canvas.print_png)

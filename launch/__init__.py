@@ -1,0 +1,1 @@
+"""Commands; run one with `python -m launch.NAME --help`."""

@@ -1,0 +1,104 @@
+"""Gives every command the same manners: quiet frameworks, one-line errors, exit code 2 for bad input.
+
+Import this before anything that imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+
+_VERBOSE = any(re.fullmatch(r"--?(v|verbosity)(=[1-9]\d*)?", word) for word in sys.argv[1:])
+
+
+def _quieten() -> None:
+    """Silences notices that mean nothing to a user of this package; `-v=1` keeps them."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a shard is one thread
+    if _VERBOSE:
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import gym_notices.notices  # TF-Agents brings the old gym, which announces its end at every import
+    import mujoco
+    gym_notices.notices.notices.clear()
+    mujoco.set_mju_user_warning(lambda message: None)  # diverged lives are counted in the metrics instead
+    import logging
+    import warnings
+    warnings.filterwarnings("ignore")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+
+_quieten()
+
+from absl import app, flags  # noqa: E402
+
+from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
+from epg_tf.records.files import RecordError  # noqa: E402
+
+
+class UsageError(ValueError):
+    """A flag is unusable; the message is one line with flag, value and remedy."""
+
+
+def run(main: Callable[[list[str]], int | None]) -> None:
+    """Parses flags and runs `main`; exits with its code, or with 2 and one line if the user's input is at fault."""
+
+    def guarded(argv: list[str]) -> None:
+        if len(argv) > 1:
+            fail(f"{argv[1]!r} is not a flag; flags look like --name=value, see --help")
+        try:
+            sys.exit(main(argv))
+        except (ConfigError, RecordError, UsageError) as error:
+            fail(str(error))
+
+    app.run(guarded, flags_parser=_parse)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(argv)
+    except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
+        if _VERBOSE:
+            raise
+        message = " ".join(str(error).split())
+        if isinstance(error, (AttributeError, KeyError)):
+            message = f"unknown setting in --config.…: {message}"
+        fail(message)
+
+
+def fail(message: str) -> None:
+    """Prints one line to standard error and exits with code 2."""
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def experiment_of(config) -> Experiment:
+    """Turns the value of a --config flag into a validated experiment.
+
+    Raises:
+      UsageError: The flag was not given.
+      ConfigError: A setting is unusable.
+    """
+    if config is None:
+        raise UsageError("--config is missing; name a file, e.g. --config=configs/point_goal.py")
+    return from_mapping(config.to_dict())
+
+
+def count(number: float) -> str:
+    """Writes a large number for people: 950, 12.3 k, 4.5 M, 10.5 G."""
+    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(number) >= unit:
+            return f"{number / unit:.3g}{name}"
+    return f"{number:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Writes a duration for people: 42 s, 3 min 05 s, 2 h 10 min, 3.4 days."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
+    if seconds < 48 * 3600:
+        return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02d} min"
+    return f"{seconds / 86400:.1f} days"
