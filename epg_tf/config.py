@@ -15,6 +15,8 @@ from typing import Any
 
 from epg_tf.parallel_layers import convolution_length
 
+LARGEST = 1e9  # what no setting needs to exceed
+
 
 class ConfigError(ValueError):
     """A setting is unusable; the message is one line with field, value and remedy."""
@@ -148,6 +150,8 @@ def from_mapping(mapping: Mapping[str, Mapping[str, Any]]) -> Experiment:
     Raises:
       ConfigError: A key is unknown, a value has the wrong type, or the settings do not fit together.
     """
+    if not isinstance(mapping, Mapping):
+        raise ConfigError(f"config={mapping!r} is not a mapping of groups of settings")
     groups = {}
     hints = typing.get_type_hints(Experiment)
     for group, values in mapping.items():
@@ -178,6 +182,8 @@ def _typed(field: str, hint: Any, value: Any) -> Any:
             shape = "a tuple" if any_length else f"a tuple of {len(inner)}"
             raise ConfigError(f"{field}={value!r} must be {shape} of {inner[0].__name__} values")
         return tuple(_typed(f"{field}[{i}]", inner[0], part) for i, part in enumerate(value))
+    if isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:
+        raise ConfigError(f"{field}={str(value)[:12]} is too large; set it to at most {LARGEST:g}")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):

@@ -35,6 +35,7 @@ from absl import app, flags  # noqa: E402
 
 from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
 from epg_tf.records.files import RecordError  # noqa: E402
+from epg_tf.tasks.registry import make_family  # noqa: E402
 
 
 class UsageError(ValueError):
@@ -82,7 +83,9 @@ def experiment_of(config) -> Experiment:
     """
     if config is None:
         raise UsageError("--config is missing; name a file, e.g. --config=configs/point_goal.py")
-    return from_mapping(config.to_dict())
+    experiment = from_mapping(config.to_dict())
+    make_family(experiment.task)
+    return experiment
 
 
 def count(number: float) -> str:

@@ -126,7 +126,8 @@ class Learner:
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
                 total = tf.reduce_sum(loss.per_step(self.agent, prepared, order[minibatch]))
-            gradients = tape.gradient(total, variables)
+            # REINFORCE, for one, has no use for the value network
+            gradients = tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
             fine = finite_rows(gradients)
             self._apply(variables, [zero_rows(gradient, fine) for gradient in gradients])
             finite &= fine

@@ -16,6 +16,10 @@ _DIVERGENCE = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarn
                                 mujoco.mjtWarning.mjWARN_BADQACC, mujoco.mjtWarning.mjWARN_BADCTRL)]
 
 
+# MuJoCo itself only minds 1e10; a life must not win by a velocity that no body has.
+_TOP_SPEED = 1e4  # m/s, rad/s
+
+
 @dataclasses.dataclass(frozen=True)
 class StepResult:
     """One env step of the simulations that were stepped, in the order of their ids.
@@ -50,7 +54,8 @@ class Simulation:
         self._batch = Batch(family.model, population, threads)
         self._fields = {name: self._batch.expand(name) for name in family.expanded}
         self._control = self._batch.bind("ctrl")
-        self._state = State(self._batch.bind("qpos"), self._batch.bind("qvel"), np.zeros((population, family.goal_size)))
+        goal = np.zeros((population, family.goal_size))
+        self._state = State(self._batch.bind("qpos"), self._batch.bind("qvel"), goal)
         limited = family.model.actuator_ctrllimited.astype(bool)
         self._low = np.where(limited, family.model.actuator_ctrlrange[:, 0], -np.inf)
         self._high = np.where(limited, family.model.actuator_ctrlrange[:, 1], np.inf)
@@ -103,13 +108,21 @@ class Simulation:
         observation = self.family.observe(after).astype(np.float32)
         reward = self.family.reward(before, after, clipped).astype(np.float32)
         terminated = self.family.terminated(after)
-        if not (np.isfinite(observation).all() and np.isfinite(reward).all()):
-            diverged |= ~(np.isfinite(observation).all(axis=1) & np.isfinite(reward))
+        diverged |= _exploded(after.qvel) | ~np.isfinite(reward)
         if diverged.any():
             observation[diverged], reward[diverged] = 0.0, 0.0
             terminated = terminated | diverged
         truncated = (self._age[rows] >= self.family.episode_limit) & ~terminated
         return StepResult(observation, reward, terminated, truncated, diverged)
+
+    def advance(self, action: np.ndarray) -> np.ndarray:
+        """Advances all simulations by one env step without observing or rewarding; returns those that ended, [K]."""
+        self._control[:] = np.clip(action, self._low, self._high)
+        diverged = self._advance(None, self._everyone)
+        self._age += 1
+        over = self.family.terminated(self._state) | (self._age >= self.family.episode_limit)
+        over |= diverged | _exploded(self._state.qvel)
+        return np.flatnonzero(over)
 
     def _advance(self, ids: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
         """Runs frame_skip physics steps; returns [K] bool, True where MuJoCo failed or reset the state itself."""
@@ -119,3 +132,8 @@ class Simulation:
         except SimulationError as error:
             failed[error.ids] = True
         return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1)
+
+
+def _exploded(qvel: np.ndarray) -> np.ndarray:
+    """Returns [K] bool: True where a velocity is beyond reason or not a number."""
+    return ~(np.abs(qvel).max(axis=1) < _TOP_SPEED)

@@ -1,7 +1,7 @@
 """PointGoal: push a planar body of unknown mass, damping and motor gains to a goal. Our own family, made to be quick.
 
-Walls are the joints' limits, so the body stops there and nothing else is in contact. A goal that stood still for a whole
-life would be invisible: the running normalisation subtracts what does not vary. Hence every episode draws its own.
+Walls are the joints' limits, so the body stops there and nothing else is in contact. A goal that stood still for a
+whole life would be invisible: the running normalisation subtracts what does not vary. So every episode draws its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from epg_tf.tasks.base import State, Task, TaskFamily
 
 MODEL_FILE = pathlib.Path(__file__).parent / "assets" / "point.xml"
 MASS_RANGE = (0.5, 2.0)  # times 1 kg
-DAMPING_RANGE = (0.5, 2.0)  # times 1 N s/m
-GAIN_RANGE = (0.5, 2.0)  # times 4 N per unit of action, each axis on its own
+DAMPING_RANGE = (0.5, 2.0)  # times 5 N s/m
+GAIN_RANGE = (0.5, 2.0)  # times 10 N per unit of action, each axis on its own
 ARENA = 1.0  # m, half its side
-START_SPEED = 0.0  # m/s
 
 
 class PointGoal(TaskFamily):

@@ -17,5 +17,6 @@ def make_family(config: TaskConfig) -> TaskFamily:
       ConfigError: No family has that name.
     """
     if config.family not in FAMILIES:
-        raise ConfigError(f"config.task.family={config.family!r} is not a task family; choose one of {sorted(FAMILIES)}")
+        raise ConfigError(f"config.task.family={config.family!r} is not a task family; choose one of "
+                          f"{sorted(FAMILIES)}")
     return FAMILIES[config.family](config.frame_skip, config.episode_limit, config.randomize)

@@ -1,0 +1,43 @@
+# Every target sets up what it needs. The environment is .venv; `make clean` removes it and caches, never runs/.
+PYTHON ?= python3.11
+PY := .venv/bin/python
+READY := .venv/.ready
+SEED ?= 0
+
+.PHONY: venv demo test test-slow lint horovod clean
+
+venv: $(READY)
+
+$(READY): setup.py pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null 2>&1 && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  || { echo "Python 3.11 is needed and '$(PYTHON)' is not it: install it, or name it with PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "setting up .venv (once; about a minute)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(PY) -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $(READY)
+
+demo: $(READY)
+	@$(PY) -m launch.meta_train --config=configs/point_goal.py --run_dir=runs/demo/evolution --seed=$(SEED) --resume
+	@$(PY) -m launch.meta_test --loss=runs/demo/evolution/best --output_dir=runs/demo/test --lives=128 --overwrite
+
+test: $(READY)
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" tests
+
+test-slow: $(READY)
+	@$(PY) -m pytest -m slow tests
+
+lint: $(READY)
+	@$(PY) -m ruff check .
+
+horovod: $(READY)
+	@for tool in g++ cmake; do command -v $$tool >/dev/null 2>&1 \
+	  || { echo "building Horovod needs g++ and cmake: install the packages 'g++' and 'cmake'" >&2; exit 1; }; done
+	@echo "building Horovod against the TensorFlow in .venv (about two minutes)"
+	@HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 \
+	  HOROVOD_WITHOUT_MXNET=1 $(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+	  -c constraints.txt horovod==0.28.1
+	@.venv/bin/horovodrun --check-build
+
+clean:
+	@rm -rf .venv .pytest_cache .ruff_cache build dist *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,81 @@
+"""Keeps a learned loss with all that is needed to use it again: phi, its experiment, where it came from."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from epg_tf.algorithms.evolution import loss_shapes
+from epg_tf.config import ConfigError, Experiment, from_mapping
+from epg_tf.losses.contract import declared_channels
+from epg_tf.losses.temporal_conv import parameter_count
+from epg_tf.records import loss_files
+from epg_tf.records.files import PathLike, RecordError
+from epg_tf.tasks.registry import make_family
+
+_PACKAGES = ("tensorflow", "tensorflow-probability", "tf-agents", "mujoco", "gymnasium", "numpy")
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedLoss:
+    """A loss and the experiment it was evolved in.
+
+    Attributes:
+      phi: [D] float32.
+      experiment: Its settings.
+      facts: Where it came from: seed, epoch, env steps, validation return, versions.
+    """
+
+    phi: np.ndarray
+    experiment: Experiment
+    facts: dict[str, Any]
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of the packages that decide results."""
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+
+
+def save_loss(folder: PathLike, phi: np.ndarray, experiment: Experiment, facts: Mapping[str, Any]) -> None:
+    """Writes `loss.npz` (phi) and `loss.json` (what it is) into `folder`.
+
+    Raises:
+      ValueError: phi is not a finite float32 vector.
+      OSError: A file cannot be written.
+    """
+    family = make_family(experiment.task)
+    channels = declared_channels(family.observation_size, family.action_size, experiment.loss.memory_units,
+                                 experiment.loss.reward)
+    description = {
+        "kind": "temporal_conv_loss", "family": family.name, "observation_size": family.observation_size,
+        "action_size": family.action_size, "channels": [dataclasses.asdict(channel) for channel in channels],
+        "parameter_shapes": {name: list(shape) for name, shape in loss_shapes(experiment).items()},
+        "facts": {**facts, "versions": versions()}, "config": experiment.to_mapping(),
+    }
+    loss_files.save_loss(folder, phi, description)
+
+
+def load_loss(folder: PathLike) -> LearnedLoss:
+    """Reads a loss that `save_loss` wrote; executes nothing that the files bring.
+
+    Raises:
+      RecordError: There is no usable loss in `folder`; one line that says why and what to do.
+    """
+    phi, description = loss_files.load_loss(folder)
+    try:
+        if description.get("kind") != "temporal_conv_loss":
+            raise ConfigError(f"kind={description.get('kind')!r} is not a loss of this package")
+        experiment = from_mapping(description.get("config", {}))
+        needed = parameter_count(loss_shapes(experiment))
+    except (ConfigError, AttributeError) as error:
+        raise RecordError(f"--loss={folder}: loss.json does not describe a usable loss ({error}); restore it from the "
+                          f"run that wrote it") from error
+    if needed != phi.size:
+        raise RecordError(f"--loss={folder}: phi has {phi.size} parameters, its config needs {needed}; restore both "
+                          f"files from the run that wrote them")
+    facts = description.get("facts", {})
+    return LearnedLoss(phi, experiment, facts if isinstance(facts, dict) else {})

@@ -1,0 +1,1 @@
+"""What is learned, and the hand-made losses it is compared with."""

@@ -1,0 +1,1 @@
+"""What agents live in: randomised MuJoCo task families."""

@@ -1,0 +1,91 @@
+"""Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside PPO on the same tasks.
+
+    python -m launch.meta_test --loss=runs/first/best --output_dir=runs/first-test
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launch import command_line  # first: it quietens the frameworks
+
+import numpy as np  # isort: skip
+from absl import flags  # isort: skip
+
+from epg_tf.algorithms.meta_test import Score, meta_test, score
+from epg_tf.config import Experiment
+from epg_tf.learned_loss import LearnedLoss, load_loss
+from epg_tf.records import files, plots
+from epg_tf.types import LifeResults
+
+_LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for curves.csv, summary.json and curves.png.")
+_LIVES = flags.DEFINE_integer("lives", 64, "Lives per method, one unseen task each.", lower_bound=2)
+_UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.", lower_bound=1)
+_COMPARE = flags.DEFINE_enum("compare", "ppo", ["ppo", "none"], "Which baseline learns on the same tasks.")
+_SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace results in --output_dir; foreign files in it stay.")
+
+_OWN = ("curves.csv", "curves.png", "summary.json")
+_LABELS = {"epg": "evolved loss (EPG)", "ppo": "PPO", "untrained": "untrained agent", "random_loss": "unevolved loss"}
+
+
+def main(argv: list[str]) -> int:
+    """Tests a loss and writes down how it did; returns the exit code."""
+    del argv
+    for flag, value, example in (("loss", _LOSS.value, "runs/first/best"),
+                                 ("output_dir", _OUTPUT_DIR.value, "runs/first-test")):
+        if value is None:
+            raise command_line.UsageError(f"--{flag} is missing; name a folder, e.g. --{flag}={example}")
+    learned = load_loss(_LOSS.value)
+    files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", False, _OVERWRITE.value, _OWN)
+    experiment = learned.experiment
+    methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
+    updates = _UPDATES.value or experiment.inner.updates
+    steps = updates * experiment.inner.update_period
+    print(f"{_LIVES.value} fresh agents per method on unseen {experiment.task.family} tasks, "
+          f"{command_line.count(steps)} env steps of learning each", flush=True)
+    results = meta_test(experiment, learned.phi, _SEED.value, _LIVES.value, updates, methods,
+                        done=lambda method: print(f"  {_LABELS[method]}: done", flush=True))
+    scores = {method: score(lives, steps) for method, lives in results.items()}
+    picture = _write(Path(_OUTPUT_DIR.value), learned, results, scores, updates)
+    _print_table(scores, learned)
+    print(f"results are in {_OUTPUT_DIR.value}; the learning curves:\n{picture}")
+    return 0
+
+
+def _write(folder: Path, learned: LearnedLoss, results: dict[str, LifeResults], scores: dict[str, Score],
+           updates: int) -> Path:
+    experiment = learned.experiment
+    curves = {method: _curve(method, lives, experiment, updates) for method, lives in results.items()}
+    plots.curves_csv(curves, folder / "curves.csv")
+    plots.test_curves(curves, folder / "curves.png", f"{experiment.task.family}: fresh agents on unseen tasks")
+    about = {"loss": str(_LOSS.value), "seed": _SEED.value, "updates": updates,
+             "reward_declared": experiment.loss.reward, "loss_facts": learned.facts}
+    files.write_json(folder / "summary.json",
+                     {**{method: vars(result) for method, result in scores.items()}, "about": about})
+    return folder / "curves.png"
+
+
+def _curve(method: str, lives: LifeResults, experiment: Experiment, updates: int) -> plots.Curve:
+    steps = (np.arange(updates) + 1) * experiment.inner.update_period
+    return plots.Curve(_LABELS[method], steps, lives.episode_return, lives.kl)
+
+
+def _print_table(scores: dict[str, Score], learned: LearnedLoss) -> None:
+    declared = "declared" if learned.experiment.loss.reward else "not among the loss's inputs"
+    print(f"\nreturn of the final policy (sum of rewards in an episode); reward {declared}")
+    print(f"{'':22}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'lives':>6}  {'failed':>6}")
+    for method, row in sorted(scores.items(), key=lambda item: -item[1].final_return_mean):
+        interval = f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"
+        print(f"{_LABELS[method]:22}{row.final_return_mean:9.2f}  {interval:>20}  {row.final_return_iqm:9.2f}  "
+              f"{row.lives:6d}  {row.failed_lives:6d}")
+    best = max((row for method, row in scores.items() if method != "epg"), key=lambda row: row.ci95[1])
+    gap = scores["epg"].final_return_mean - best.final_return_mean
+    apart = scores["epg"].ci95[0] > best.ci95[1]
+    print(f"\nthe evolved loss ends {abs(gap):.2f} {'above' if gap > 0 else 'below'} the best of the others; their "
+          f"95 % intervals {'do not overlap' if apart or scores['epg'].ci95[1] < best.ci95[0] else 'overlap'}")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,65 @@
+"""Tunes the policy-gradient baseline of a family, on tasks that neither evolution nor testing meets.
+
+    python -m launch.tune_baseline --config=configs/point_goal.py
+
+Prints the settings to write into the config: `baseline_learning_rate` and `baseline_passes`.
+"""
+
+from __future__ import annotations
+
+from launch import command_line  # first: it quietens the frameworks
+
+from absl import flags  # isort: skip
+from ml_collections import config_flags  # isort: skip
+
+from epg_tf.algorithms.inner_loop import Teaching
+from epg_tf.algorithms.meta_test import score
+from epg_tf.algorithms.shards import Shards
+from epg_tf.types import LifeKey
+
+import numpy as np  # isort: skip
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py.")
+_RATES = flags.DEFINE_list("learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try.")
+_PASSES = flags.DEFINE_list("passes", ["1", "4"], "Numbers of passes over each update's steps to try.")
+_LIVES = flags.DEFINE_integer("lives", 64, "Lives per setting.", lower_bound=2)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
+
+
+def main(argv: list[str]) -> int:
+    """Tries every setting on the same tasks and names the best; returns the exit code."""
+    del argv
+    experiment = command_line.experiment_of(_CONFIG.value)
+    rates, passes = _numbers("learning_rates", _RATES.value, float), _numbers("passes", _PASSES.value, int)
+    keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
+    unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part
+    print(f"{experiment.surrogate.kind} on {_LIVES.value} {experiment.task.family} tasks, "
+          f"{command_line.count(experiment.life_steps)} env steps each; mean final return and 95 % interval")
+    results = []
+    with Shards(experiment) as shards:
+        for times in passes:
+            for rate in rates:
+                lives = shards.run(keys, lambda life: unused, Teaching(1.0, rate, times))
+                results.append((score(lives, experiment.life_steps), rate, times))
+                row = results[-1][0]
+                print(f"  learning rate {rate:<8g} passes {times}  {row.final_return_mean:9.2f}  "
+                      f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]  failed {row.failed_lives}", flush=True)
+    best, rate, times = max(results, key=lambda item: np.nan_to_num(item[0].final_return_mean, nan=-np.inf))
+    print(f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_passes={times}), mean "
+          f"{best.final_return_mean:.2f}; write it into the config")
+    return 0
+
+
+def _numbers(flag: str, words: list[str], kind: type) -> list:
+    try:
+        numbers = [kind(word) for word in words]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) <= 0:
+        raise command_line.UsageError(f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0, separated "
+                                      f"by commas")
+    return numbers
+
+
+if __name__ == "__main__":
+    command_line.run(main)

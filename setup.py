@@ -1,0 +1,29 @@
+"""Packages epg_tf; versions are pinned in constraints.txt."""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="epg_tf",
+    version="0.1.0",
+    description="Learned loss functions for reinforcement learning: Evolved Policy Gradients and MetaGenRL",
+    long_description=open("README.md", encoding="utf-8").read(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.12",
+    packages=find_packages(include=["epg_tf", "epg_tf.*"]),
+    package_data={"epg_tf.tasks": ["assets/*.xml"]},
+    install_requires=[
+        "absl-py",
+        "gymnasium>=1.0",
+        "matplotlib",
+        "ml_collections",
+        "mujoco>=3.17",
+        "numpy<2",
+        "scipy",
+        "tensorflow==2.15.*",
+        "tensorflow-probability==0.23.*",
+        "tf-agents==0.19.*",
+        "tqdm",
+    ],
+    extras_require={"test": ["pytest", "pytest-xdist", "ruff", "wheel"]},
+)

@@ -1,0 +1,209 @@
+"""Tests epg_tf.algorithms.evolution."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from epg_tf.algorithms import evolution
+from epg_tf.algorithms.evolution import EvolutionState, es_step, evolve, initial_state, life_keys
+from epg_tf.algorithms.shards import Shards
+from epg_tf.config import EvolutionConfig
+from epg_tf.random_keys import noise_vector
+from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.types import LifeResults
+from tests import reference
+
+NAN = float("nan")
+OPTIMUM = np.array([0.5, -1.0, 0.25, 2.0, -0.75], np.float32)
+
+
+def results_of(returns):
+    """Returns `LifeResults` with these final returns, NaN where failed, one env step each."""
+    returns = np.asarray(returns, np.float64)
+    empty = np.zeros((len(returns), 0))
+    return LifeResults(returns, np.isnan(returns), np.ones(len(returns), np.int64), empty, empty,
+                       np.array([""] * len(returns)))
+
+
+class ScriptedShards:
+    """Answers with a known return for each phi, and remembers what it was asked."""
+
+    threads = 2
+
+    def __init__(self, fitness):
+        self.fitness, self.asked = fitness, []
+
+    def run(self, keys, phi, teaching, updates=None, done=None):
+        """Returns the fitness of every life's phi."""
+        parameters = [phi(life).copy() for life in range(len(keys))]
+        self.asked.append((keys, parameters, teaching))
+        return results_of([self.fitness(p) for p in parameters])
+
+
+class Exploding(PointGoal):
+    """Every simulation diverges at once."""
+
+    def observe(self, state):
+        """Returns NaN."""
+        return np.full((len(state.qpos), self.observation_size), NAN)
+
+
+def quadratic(phi):
+    """Is largest, 0, at OPTIMUM."""
+    return -float(np.square(np.float64(phi) - OPTIMUM).sum())
+
+
+def start_at(phi):
+    """Returns a state before the first epoch."""
+    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf)
+
+
+def bits(state):
+    """Returns a state as comparable values."""
+    return [value.tobytes() if isinstance(value, np.ndarray) else value for value in dataclasses.astuple(state)]
+
+
+@pytest.fixture(scope="module")
+def shards(tiny):
+    with Shards(tiny) as shards:
+        yield shards
+
+
+@pytest.mark.parametrize("fitness", ["rank", "raw"])
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_es_step_equals_the_reference(fitness, antithetic):
+    """Three steps: shaped fitness, noise by epoch, L2, annealed rate, Adam without momentum."""
+    config = EvolutionConfig(noise_vectors=6, lives=6, sigma=0.05, fitness=fitness, antithetic=antithetic, l2=0.1,
+                             learning_rate=0.02, final_learning_rate=0.01, learning_rate_epochs=2)
+    state = start_at(np.random.default_rng(0).standard_normal(7).astype(np.float32))
+    expected, adam = np.float64(state.phi), reference.Adam(None, 0.0, 0.999)
+    for epoch in range(3):
+        returns = np.random.default_rng(epoch).standard_normal(6)
+        epsilons = [noise_vector(9, epoch, v, 7) for v in range(6)]
+        if antithetic:
+            epsilons = [sign * e for e in epsilons[:3] for sign in (1.0, -1.0)]
+        weights = reference.centred_ranks(returns) if fitness == "rank" else returns
+        adam.rate = (0.02, 0.015, 0.01)[epoch]
+        expected = expected + adam.change(0.1 * expected - reference.es_gradient(weights, epsilons, 0.05))
+        state = es_step(state, returns, config, 9)
+        np.testing.assert_allclose(state.phi, expected, atol=1e-6)
+        assert state.epoch == epoch + 1 and state.phi.dtype == state.second_moment.dtype == np.float32
+
+
+@pytest.mark.parametrize(("fitness", "antithetic"), [("rank", False), ("rank", True), ("raw", True)])
+def test_es_climbs_a_quadratic_to_its_optimum(fitness, antithetic):
+    config = EvolutionConfig(lives=16, noise_vectors=16, sigma=0.02, l2=0.0, learning_rate=0.05,
+                             final_learning_rate=1e-4, learning_rate_epochs=300, fitness=fitness, antithetic=antithetic)
+    state = start_at(np.zeros(5, np.float32))
+    for epoch in range(300):
+        signs = [(v // 2, 1 - 2 * (v % 2)) if antithetic else (v, 1) for v in range(16)]
+        returns = np.array([quadratic(state.phi + 0.02 * s * noise_vector(3, epoch, v, 5)) for v, s in signs])
+        state = es_step(state, returns, config, 3)
+    assert np.abs(state.phi - OPTIMUM).max() < 0.03, state.phi
+
+
+def test_whole_evolution_climbs_a_quadratic_to_its_optimum(make_tiny):
+    """Lives, their noise and the step belong together: with any of them exchanged this would not arrive."""
+    experiment = make_tiny(evolution={"epochs": 300, "lives": 32, "noise_vectors": 16, "l2": 0.0, "sigma": 0.02,
+                                      "learning_rate": 0.05, "final_learning_rate": 1e-4, "learning_rate_epochs": 300})
+    scripted = ScriptedShards(quadratic)
+    *_, last = evolve(experiment, 0, start_at(np.zeros(5, np.float32)), scripted)
+    assert np.abs(last.state.phi - OPTIMUM).max() < 0.03
+    assert last.state.best_return == pytest.approx(quadratic(last.state.best_phi)) and last.state.best_return > -0.01
+
+
+def test_l2_alone_shrinks_phi():
+    """All lives failed: the ranks say nothing, and what remains is the regularisation."""
+    state = start_at(np.array([1.0, -2.0], np.float32))
+    config = EvolutionConfig(lives=4, noise_vectors=4, l2=0.001, learning_rate=0.01)
+    moved = es_step(state, np.full(4, NAN), config, 0)
+    np.testing.assert_allclose(moved.phi, [0.99, -1.99], rtol=1e-4)
+
+
+def test_lives_get_their_vectors_keys_and_teaching(tiny):
+    """W lives, V noise vectors, keys by epoch and index, alpha from 1 to 0, validation without guidance or noise."""
+    scripted = ScriptedShards(quadratic)
+    start = start_at(np.zeros(5, np.float32))
+    results = list(evolve(tiny, 4, start, scripted))
+    training = [scripted.asked[i] for i in (0, 1, 3)]
+    assert [len(keys) for keys, _, _ in scripted.asked] == [8, 8, 4, 8, 4]  # validation after epochs 2 and 3 (the last)
+    assert [teaching.alpha for _, _, teaching in training] == [1.0, 0.5, 0.0]
+    assert all(t.learning_rate == tiny.inner.learning_rate and t.passes == 1 for _, _, t in scripted.asked)
+    phis = [start.phi, *(result.state.phi for result in results)]
+    for epoch, (keys, parameters, _) in enumerate(training):
+        assert [(k.seed, k.phase, k.epoch, k.index) for k in keys] == [(4, "evolution", epoch, i) for i in range(8)]
+        for life, phi in enumerate(parameters):
+            expected = phis[epoch] + tiny.evolution.sigma * noise_vector(4, epoch, life // 2, 5)
+            np.testing.assert_allclose(phi, expected, atol=1e-7)
+    for (keys, parameters, teaching), phi in zip((scripted.asked[2], scripted.asked[4]), phis[2:], strict=True):
+        assert teaching.alpha == 0.0 and all((p == phi).all() for p in parameters)
+        assert [(k.phase, k.epoch, k.index) for k in keys] == [("validation", 0, i) for i in range(4)]
+
+
+def test_common_random_numbers_pair_up_lives_that_differ_in_phi_alone():
+    config = EvolutionConfig(lives=8, noise_vectors=4, antithetic=True, common_random_numbers=True)
+    indices = [key.index for key in life_keys(config, 0, 0)]
+    assert indices == [0, 1, 0, 1, 2, 3, 2, 3]
+    plain = life_keys(dataclasses.replace(config, common_random_numbers=False), 0, 0)
+    assert [key.index for key in plain] == list(range(8))
+
+
+def test_best_phi_is_kept(make_tiny):
+    """Validation that gets worse leaves the best as it was; NaN never becomes the best."""
+    experiment, answers = make_tiny(evolution={"validation_period": 1}), iter([1.0, 3.0, NAN])
+    scripted = ScriptedShards(None)
+    scripted.run = lambda keys, *_, **__: results_of([0.0] * 8 if len(keys) == 8 else [next(answers)] * 4)
+    states = [result.state for result in evolve(experiment, 0, start_at(np.ones(5, np.float32)), scripted)]
+    assert [state.best_return for state in states] == [1.0, 3.0, 3.0]
+    assert (states[2].best_phi == states[1].phi).all() and (states[2].phi != states[1].phi).any()
+
+
+def test_run_equals_run_stop_and_run_on_to_the_bit(tiny, shards):
+    """Also in another process: own shards, threads and caches; the state is all that goes over."""
+    whole = list(evolve(tiny, 5, shards=shards))
+    first = list(itertools.islice(evolve(tiny, 5, shards=shards), 2))
+    copy = EvolutionState(**{f.name: getattr(first[-1].state, f.name) for f in dataclasses.fields(EvolutionState)})
+    rest = list(evolve(tiny, 5, copy))
+    assert len(whole) == 3 and len(rest) == 1
+    for one, other in zip(whole, [*first, *rest], strict=True):
+        assert bits(one.state) == bits(other.state)
+        timeless = [name for name in one.metrics if "second" not in name]
+        np.testing.assert_equal([one.metrics[n] for n in timeless], [other.metrics[n] for n in timeless])
+    assert bits(next(evolve(tiny, 6, shards=shards)).state) != bits(whole[0].state)
+
+
+def test_metrics_tell_what_happened(tiny, shards):
+    """Env steps: W (U + final episodes), and the validation lives where they are due."""
+    results = list(evolve(tiny, 5, shards=shards))
+    life = tiny.life_steps + 3 * 6
+    assert [r.metrics["env_steps"] for r in results] == [8 * life, 20 * life, 32 * life]
+    assert [r.metrics["epoch"] for r in results] == [1, 2, 3]
+    assert [r.metrics["alpha"] for r in results] == [1.0, 0.5, 0.0]
+    assert np.isnan([r.metrics["validation_return_mean"] for r in results]).tolist() == [True, False, False]
+    for before, result in zip([initial_state(tiny, 5), *(r.state for r in results)], results, strict=False):
+        metrics, state = result.metrics, result.state
+        assert metrics["failed_lives"] == 0 and metrics["phi_norm"] == pytest.approx(np.linalg.norm(state.phi))
+        assert metrics["update_norm"] == pytest.approx(np.linalg.norm(state.phi - before.phi)) and state.phi.any()
+        order = [metrics[f"fitness_{name}"] for name in ("min", "q25", "median", "q75", "max")]
+        assert order == sorted(order) and order[0] <= metrics["fitness_mean"] <= order[-1]
+
+
+def test_evolution_goes_on_when_every_life_fails(make_tiny, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # MuJoCo logs its warnings to the working directory
+    experiment = make_tiny(evolution={"guidance": 0.0})
+    with Shards(experiment, family_maker=lambda task: Exploding(task.frame_skip, task.episode_limit, True)) as broken:
+        results = list(evolve(experiment, 5, shards=broken))
+    assert len(results) == 3
+    for result in results:
+        assert result.metrics["failed_lives"] == 8 and np.isnan(result.metrics["fitness_mean"])
+        assert np.isfinite(result.state.phi).all() and result.state.best_return == -np.inf
+    assert np.isnan(results[-1].metrics["validation_return_mean"])
+
+
+def test_mean_return_counts_failed_lives_as_the_worst():
+    assert evolution.mean_return(results_of([4.0, NAN, 1.0])) == 2.0
+    assert np.isnan(evolution.mean_return(results_of([NAN, NAN])))

@@ -1,0 +1,89 @@
+"""Settings and fixtures shared by all tests of a process."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import gym_notices.notices  # noqa: E402
+
+gym_notices.notices.notices.clear()
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from epg_tf.agents.agent import Agent  # noqa: E402
+from epg_tf.algorithms.shards import configure_tensorflow  # noqa: E402
+from epg_tf.config import Experiment, from_mapping  # noqa: E402
+from epg_tf.losses.contract import Experience  # noqa: E402
+
+configure_tensorflow(2)
+
+TINY = {
+    "task": {"family": "point_goal", "episode_limit": 6},
+    "policy": {"hidden": (8,)},
+    "loss": {"buffer_steps": 32, "widths": (4, 3), "strides": (3, 2), "filters": (3, 3), "context": 5, "head": 4,
+             "memory_units": 3, "memory_inputs": 2},
+    "inner": {"updates": 3, "update_period": 8, "minibatch": 4},
+    "surrogate": {"value_hidden": (8,)},
+    "evolution": {"epochs": 3, "lives": 8, "noise_vectors": 4, "guidance_epochs": 2, "validation_period": 2,
+                  "validation_lives": 4},
+    "compute": {"shard_lives": 4, "threads": 2},
+}
+
+
+@pytest.fixture(scope="session")
+def make_tiny():
+    """A function: settings by group, e.g. `loss={"reward": True}` -> the tiny experiment with those changed."""
+
+    def make(**changes) -> Experiment:
+        groups = {**TINY, **{name: {} for name in changes if name not in TINY}}
+        return from_mapping({name: {**values, **changes.get(name, {})} for name, values in groups.items()})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny(make_tiny) -> Experiment:
+    """An experiment whose lives take milliseconds."""
+    return make_tiny()
+
+
+@pytest.fixture
+def make_agent():
+    """A function (experiment, P, O, A) -> P agents, every variable (memory included) far from zero."""
+
+    def make(experiment, population, observation_size, action_size, seed=0) -> Agent:
+        agent = Agent(population, observation_size, action_size, experiment)
+        generator = np.random.default_rng(seed)
+        for variable in agent.moved_by(True, True):
+            variable.assign(0.5 * generator.standard_normal(variable.shape))
+        return agent
+
+    return make
+
+
+@pytest.fixture
+def make_experience():
+    """A function (P, N, M, O, A) -> random `Experience` whose oldest rows are padding, episodes of mixed ends."""
+
+    def make(population, steps, period, observation_size, action_size, seed=1) -> Experience:
+        generator = np.random.default_rng(seed)
+
+        def draw(*shape):
+            return generator.standard_normal((population, *shape)).astype(np.float32)
+
+        def flags(*shape):
+            return (generator.random((population, *shape)) < 0.2).astype(np.float32)
+
+        lived = (np.arange(steps) >= (steps - period) // 2).astype(np.float32)[:, None]
+        terminated = flags(period)
+        parts = (draw(steps, observation_size) * lived, draw(steps, action_size) * lived, draw(steps, 1) * lived,
+                 flags(steps, 1) * lived, draw(period, action_size), draw(period), terminated,
+                 flags(period) * (1.0 - terminated), draw(period, observation_size))
+        return Experience(*map(tf.constant, parts))
+
+    return make

@@ -1,0 +1,148 @@
+"""launch.meta_train, as users start, stop, kill and resume it."""
+
+import csv
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from tests.launch import commands
+
+CONFIG = "--config=configs/point_goal.py"
+
+
+def phi(folder) -> np.ndarray:
+    with np.load(folder / "loss.npz", allow_pickle=False) as archive:
+        return archive["phi"]
+
+
+def rows(folder) -> list[dict]:
+    with open(folder / "metrics.csv", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return folder, commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings())
+
+
+def test_leaves_what_it_promises(finished):
+    folder, process = finished
+    assert process.returncode == 0, process.stderr
+    for name in ("config.json", "metrics.csv", "learning_curve.png", "summary.json", "best/loss.npz",
+                 "best/loss.json", "final/loss.npz", "final/loss.json", "checkpoints/epoch_00000004.npz"):
+        assert (folder / name).is_file(), name
+    assert list((folder / "tensorboard").iterdir())
+    assert [int(row["epoch"]) for row in rows(folder)] == [1, 2, 3, 4]
+    assert phi(folder / "final").dtype == np.float32
+    description = json.loads((folder / "final" / "loss.json").read_text())
+    assert "reward" not in [channel["name"] for channel in description["channels"]]
+    assert description["parameters"] == phi(folder / "final").size
+
+
+def test_output_is_for_people(finished):
+    """Framework noise is gone, the cost is announced, and the last line says what to do next."""
+    folder, process = finished
+    assert process.stderr == ""
+    assert "192 env steps an epoch" in process.stdout  # 8 lives x 3 updates x 8 steps
+    assert process.stdout.splitlines()[-1] == (
+        f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/best --output_dir={folder}-test")
+
+
+@pytest.mark.parametrize("moments", [(1.0, 1.5), (2.5,)])
+def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):
+    """kill -9 at any moment, twice if need be: --resume ends with the same phi and the same rows."""
+    folder, flags = tmp_path / "run", commands.settings()
+    for extra in moments:
+        process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
+        deadline = time.monotonic() + 120
+        while not (folder / "checkpoints").is_dir() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        time.sleep(extra)
+        process.kill()
+        process.wait()
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
+    assert process.returncode == 0, process.stderr
+    for name in ("best", "final"):
+        assert phi(folder / name).tobytes() == phi(finished[0] / name).tobytes()
+    timeless = [{k: v for k, v in row.items() if "second" not in k} for row in rows(folder)]
+    assert timeless == [{k: v for k, v in row.items() if "second" not in k} for row in rows(finished[0])]
+
+
+def test_a_corrupt_checkpoint_falls_back_and_says_so(finished, tmp_path):
+    folder = tmp_path / "run"
+    commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=3))
+    newest = folder / "checkpoints" / "epoch_00000003.npz"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    assert process.returncode == 0, process.stderr
+    assert "epoch_00000003.npz" in process.stdout and "from epoch 2 on" in process.stdout
+    assert [int(row["epoch"]) for row in rows(folder)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_cleanly(tmp_path, number, code):
+    folder = tmp_path / "run"
+    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}",
+                             *commands.settings(evolution__epochs=100000))
+    while not (folder / "checkpoints" / "epoch_00000001.npz").exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "--resume" in output.splitlines()[-1] and "Traceback" not in output
+
+
+def test_changed_settings_are_not_resumed(finished):
+    folder, _ = finished
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__sigma=0.2),
+                           "--resume")
+    assert process.returncode == 2
+    assert "config.evolution.sigma=0.2" in process.stderr and len(process.stderr.splitlines()) == 1
+
+
+BAD_INPUT = {
+    "unknown flag": (["--epochs=3"], "epochs"),
+    "unknown setting": (["--config.evolution.epoch=3"], "epoch"),
+    "wrong type": (["--config.evolution.epochs=many"], "epochs"),
+    "fractional count": (["--config.evolution.epochs=2.5"], "epochs"),
+    "minibatch": (["--config.inner.minibatch=5"], "config.inner.minibatch=5"),
+    "short buffer": (["--config.loss.buffer_steps=4"], "config.loss.buffer_steps=4"),
+    "vectors": (["--config.evolution.noise_vectors=3"], "config.evolution.noise_vectors=3"),
+    "family": (["--config.task.family=chess"], "config.task.family='chess'"),
+    "negative seed": (["--seed=-1"], "seed"),
+    "positional": (["fast"], "fast"),
+}
+
+
+@pytest.mark.parametrize("flags, named", BAD_INPUT.values(), ids=BAD_INPUT.keys())
+def test_bad_input_is_refused_in_one_line(tmp_path, flags, named):
+    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(), *flags)
+    assert process.returncode == 2
+    assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("flags, named", [
+    ([], "--config"), (["--config=configs/nothing.py"], "configs/nothing.py"),
+    (["--config=configs/random_hopper.py:huge"], ":huge"), ([CONFIG], "--run_dir")])
+def test_missing_and_foreign_configs_are_refused_in_one_line(flags, named):
+    process = commands.run("meta_train", *flags)
+    assert process.returncode == 2
+    assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
+
+
+def test_a_folder_in_use_is_refused_and_left_alone(finished, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings())
+    assert process.returncode == 2 and "--overwrite" in process.stderr
+    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--resume")
+    assert process.returncode == 2 and "nothing to resume" in process.stderr
+    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--overwrite")
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+    assert phi(tmp_path / "final").tobytes() == phi(finished[0] / "final").tobytes()

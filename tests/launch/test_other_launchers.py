@@ -1,0 +1,109 @@
+"""launch.meta_test, launch.benchmark and launch.tune_baseline, each with tiny settings."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.launch import commands
+
+CONFIG = "--config=configs/point_goal.py"
+
+
+@pytest.fixture(scope="module")
+def loss(tmp_path_factory):
+    """A loss that two epochs evolved."""
+    folder = tmp_path_factory.mktemp("evolved") / "run"
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2))
+    assert process.returncode == 0, process.stderr
+    return folder / "best"
+
+
+def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
+    before = (loss / "loss.npz").read_bytes()
+    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}", "--lives=5",
+                           "--updates=4")
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    assert process.stdout.splitlines()[-1] == str(tmp_path / "out" / "curves.png")
+    assert (loss / "loss.npz").read_bytes() == before
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    for method in ("epg", "ppo", "untrained", "random_loss"):
+        result = summary[method]
+        assert result["lives"] == 5 and result["env_steps"] == 4 * 8
+        assert result["ci95"][0] < result["final_return_mean"] < result["ci95"][1]
+    with open(tmp_path / "out" / "curves.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 4 * 5 * 4  # methods, lives, updates
+    untrained = [float(row["kl"]) for row in rows if row["method"] == "untrained"]
+    assert max(np.abs(untrained)) == 0.0
+
+
+def test_meta_test_can_leave_ppo_out(loss, tmp_path):
+    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path}", "--lives=2", "--compare=none")
+    assert process.returncode == 0, process.stderr
+    assert "ppo" not in json.loads((tmp_path / "summary.json").read_text())
+
+
+
+
+def _truncated(folder):
+    (folder / "loss.npz").write_bytes((folder / "loss.npz").read_bytes()[:500])
+
+
+def _foreign_config(folder):
+    description = json.loads((folder / "loss.json").read_text())
+    description["config"]["policy"]["wings"] = 2
+    (folder / "loss.json").write_text(json.dumps(description))
+
+
+def _other_sizes(folder):
+    description = json.loads((folder / "loss.json").read_text())
+    description["config"]["loss"]["head"] = 3
+    (folder / "loss.json").write_text(json.dumps(description))
+
+
+def _no_description(folder):
+    (folder / "loss.json").unlink()
+
+
+@pytest.mark.parametrize("damage", [_truncated, _foreign_config, _other_sizes, _no_description])
+def test_unusable_losses_are_refused_in_one_line(loss, tmp_path, damage):
+    shutil.copytree(loss, tmp_path / "loss")
+    damage(tmp_path / "loss")
+    process = commands.run("meta_test", f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}")
+    assert process.returncode == 2
+    assert process.stderr.startswith(f"error: --loss={tmp_path / 'loss'}") and process.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
+    process = commands.run("meta_test", f"--loss={tmp_path / 'none'}", f"--output_dir={tmp_path / 'out'}")
+    assert process.returncode == 2 and f"--loss={tmp_path / 'none'}" in process.stderr
+    (tmp_path / "kept.txt").write_text("precious")
+    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path}")
+    assert process.returncode == 2 and (tmp_path / "kept.txt").exists() and process.stderr.count("\n") == 1
+
+
+def test_benchmark_writes_its_numbers(tmp_path):
+    process = commands.run("benchmark", CONFIG, *commands.settings(), "--lives=10", f"--json={tmp_path / 'b.json'}")
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    numbers = json.loads((tmp_path / "b.json").read_text())
+    assert set(numbers["shares"]) == {"acting", "physics", "updating", "rest"}
+    assert sum(numbers["shares"].values()) == pytest.approx(1.0)
+    assert numbers["ratio"] == pytest.approx(
+        numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"])
+    assert numbers["env_steps"] == 10 * (3 * 8 + 3 * 6)
+    assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
+
+
+def test_tune_baseline_names_the_best(tmp_path):
+    process = commands.run("tune_baseline", CONFIG, *commands.settings(), "--lives=4", "--learning_rates=1e-3,1e-2",
+                           "--passes=1,2")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("learning rate") == 4 and "baseline_learning_rate=" in process.stdout
+    process = commands.run("tune_baseline", CONFIG, "--learning_rates=fast")
+    assert process.returncode == 2 and "--learning_rates=fast" in process.stderr

@@ -1,0 +1,103 @@
+"""Tests epg_tf.losses.contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.losses.contract import GuidedLoss, Loss, declared_channels
+from epg_tf.losses.surrogates import SURROGATES, ProximalPolicyOptimization
+from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count
+
+P, O, A, M, N = 2, 4, 2, 8, 32  # noqa: E741 (the legend's letter)
+STEPS = tf.constant([[7, 0, 3, 1], [1, 2, 6, 0]], tf.int32)
+
+
+class Known(Loss):
+    """A loss whose answer is known: `slope` times the sum of the log deviation."""
+
+    def __init__(self, slope):
+        self.slope = slope
+
+    def prepare(self, agent, experience):
+        """Remembers who asked."""
+        return self.slope
+
+    def per_step(self, agent, prepared, steps):
+        """Returns [P]."""
+        return prepared * tf.reduce_sum(agent.policy.log_deviation, axis=1)
+
+
+def learned_loss(experiment):
+    """Returns a learned loss with random phi."""
+    loss = TemporalConvLoss(P, declared_channels(O, A, experiment.loss.memory_units, experiment.loss.reward),
+                            experiment.loss, M)
+    loss.load(0.4 * np.random.default_rng(0).standard_normal((P, parameter_count(loss.shapes))).astype(np.float32))
+    return loss
+
+
+@pytest.mark.parametrize(("memory", "reward", "names"), [
+    (32, True, "observation action reward termination policy_mean policy_log_deviation memory"),
+    (32, False, "observation action termination policy_mean policy_log_deviation memory"),
+    (0, False, "observation action termination policy_mean policy_log_deviation")])
+def test_declared_channels_have_the_documented_order_and_widths(memory, reward, names):
+    channels = declared_channels(11, 3, memory, reward)
+    widths = {"observation": 11, "action": 3, "reward": 1, "termination": 1, "policy_mean": 3,
+              "policy_log_deviation": 3, "memory": 32}
+    assert [(c.name, c.width) for c in channels] == [(name, widths[name]) for name in names.split()]
+    kinds = {"policy_mean": "policy", "policy_log_deviation": "constant", "memory": "constant"}
+    assert all(c.kind == kinds.get(c.name, "history") for c in channels)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_guided_loss_blends_values_and_gradients(tiny, make_agent, make_experience, alpha):
+    """(1 - alpha) * 5 + alpha * 7 times the known loss."""
+    agent, loss = make_agent(tiny, P, O, A), GuidedLoss(Known(5.0), Known(7.0))
+    loss.alpha.assign(alpha)
+    factor = (1 - alpha) * 5.0 + alpha * 7.0
+    with tf.GradientTape() as tape:
+        losses = loss.per_step(agent, loss.prepare(agent, make_experience(P, N, M, O, A)), STEPS)
+    np.testing.assert_allclose(losses, factor * agent.policy.log_deviation.numpy().sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(losses, agent.policy.log_deviation), np.full((P, A), factor), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", sorted(SURROGATES))
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_guided_loss_blends_the_real_losses(tiny, make_agent, make_experience, kind, alpha):
+    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    learned, surrogate = learned_loss(tiny), SURROGATES[kind](tiny.surrogate)
+    guided = GuidedLoss(learned, surrogate)
+    guided.alpha.assign(alpha)
+    one, other, blend = (loss.per_step(agent, loss.prepare(agent, experience), STEPS).numpy()
+                         for loss in (learned, surrogate, guided))
+    np.testing.assert_allclose(blend, (1 - alpha) * one + alpha * other, rtol=1e-5, atol=1e-6)
+    assert np.abs(one - other).min() > 1e-2
+
+
+def test_alpha_moves_a_compiled_loss(tiny, make_agent, make_experience):
+    """The schedule must not be frozen into the graph."""
+    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    loss = GuidedLoss(Known(5.0), Known(7.0))
+    score = tf.function(lambda steps: loss.per_step(agent, loss.prepare(agent, experience), steps))
+    answers = []
+    for alpha in (0.0, 1.0):
+        loss.alpha.assign(alpha)
+        answers.append(score(STEPS).numpy())
+    np.testing.assert_allclose(answers[1], answers[0] * 7.0 / 5.0, rtol=1e-6)
+
+
+def test_who_receives_gradient(tiny, make_agent, make_experience):
+    """The learned loss moves policy and memory, PPO policy and value network; nothing else."""
+    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    policy, memory, value = (agent.policy.trainable_variables, agent.memory.trainable_variables,
+                             agent.value.trainable_variables)
+    for loss, reached, untouched in ((learned_loss(tiny), [*policy, *memory], value),
+                                     (ProximalPolicyOptimization(tiny.surrogate), [*policy, *value], memory)):
+        prepared = loss.prepare(agent, experience)
+        with tf.GradientTape(persistent=True) as tape:
+            total = tf.reduce_sum(loss.per_step(agent, prepared, STEPS))
+        assert all(np.abs(gradient).max() > 0 for gradient in tape.gradient(total, reached))
+        assert tape.gradient(total, untouched) == [None] * len(untouched)
+        assert {v.ref() for v in agent.moved_by(*((True, False) if untouched is value else (False, True)))} == {
+            v.ref() for v in reached}

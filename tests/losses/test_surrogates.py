@@ -1,0 +1,159 @@
+"""Tests epg_tf.losses.surrogates."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.losses.surrogates import ProximalPolicyOptimization, Reinforce, advantages, standardised
+from tests import reference
+
+P, O, A, M, N = 3, 4, 2, 12, 20  # noqa: E741 (the legend's letter)
+STEPS = np.array([[7, 0, 3], [1, 2, 11], [5, 5, 4]], np.int32)
+
+
+def both_ways(function):
+    """Returns the function as it is and compiled."""
+    return function, tf.function(function)
+
+
+def random_steps(seed=0):
+    """Returns reward, value, next_value, terminated, truncated, each [P, M], with every mixture of ends."""
+    generator = np.random.default_rng(seed)
+    reward, value, next_value = generator.standard_normal((3, P, M)).astype(np.float32)
+    terminated = (generator.random((P, M)) < 0.2).astype(np.float32)
+    truncated = ((generator.random((P, M)) < 0.2) * (1 - terminated)).astype(np.float32)
+    terminated[0, -1], truncated[0, -1] = 0.0, 1.0
+    terminated[1, -1], truncated[1, -1] = 1.0, 0.0
+    terminated[2, -1], truncated[2, -1] = 0.0, 0.0
+    going_on = (terminated + truncated)[:, :-1] == 0
+    next_value[:, :-1][going_on] = value[:, 1:][going_on]  # the state reached is the state acted in next
+    return reward, value, next_value, terminated, truncated
+
+
+@pytest.mark.parametrize(("discount", "gae_lambda"), [(0.99, 0.95), (0.9, 0.0), (0.9, 1.0), (0.0, 0.95), (1.0, 1.0)])
+def test_advantages_equal_the_reference(discount, gae_lambda):
+    parts = random_steps()
+    expected = np.array([reference.gae(*(part[life] for part in parts), discount, gae_lambda) for life in range(P)])
+    for function in both_ways(lambda *a: advantages(*a, discount, gae_lambda)):
+        np.testing.assert_allclose(function(*map(tf.constant, parts)), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_literal_advantages():
+    """gamma 0.5, lambda 1: three steps, one end in the middle; by hand."""
+    one = np.ones((1, 3), np.float32)
+    never, middle = np.zeros((1, 3), np.float32), np.array([[0.0, 1.0, 0.0]], np.float32)
+    ended = advantages(one, 0 * one, 4 * one, middle, never, 0.5, 1.0)
+    np.testing.assert_allclose(ended, [[1.5, 1.0, 3.0]])  # 1 + 0.5 * 1; 1; 1 + 0.5 * 4
+    cut = advantages(one, 0 * one, 4 * one, never, middle, 0.5, 1.0)
+    np.testing.assert_allclose(cut, [[2.5, 3.0, 3.0]])  # 1 + 0.5 * 3; 1 + 0.5 * 4; 1 + 0.5 * 4
+
+
+@pytest.mark.parametrize("end", ["terminated", "truncated"])
+def test_nothing_flows_across_an_end(end):
+    """Steps up to an episode's end do not depend on what the next episode brought."""
+    reward, value, next_value, _, _ = random_steps()
+    ends = np.zeros((P, M), np.float32)
+    ends[:, 5] = 1.0
+    flags = (ends, 0 * ends) if end == "terminated" else (0 * ends, ends)
+    changed = [part.copy() for part in (reward, value, next_value)]
+    for part in changed:
+        part[:, 6:] += 100.0
+    one = advantages(reward, value, next_value, *flags, 0.99, 0.95).numpy()
+    other = advantages(*changed, *flags, 0.99, 0.95).numpy()
+    np.testing.assert_array_equal(one[:, :6], other[:, :6])
+    assert (one[:, 6:] != other[:, 6:]).all()
+
+
+def test_discount_zero_leaves_reward_minus_value():
+    reward, value, *rest = random_steps()
+    np.testing.assert_allclose(advantages(reward, value, *rest, 0.0, 0.95), reward - value, rtol=1e-6)
+
+
+def test_standardised_rows_have_mean_zero_and_deviation_one():
+    values = 5.0 + 3.0 * np.random.default_rng(0).standard_normal((P, M)).astype(np.float32)
+    found = standardised(tf.constant(values)).numpy()
+    np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(found.std(axis=1), 1, rtol=1e-5)
+    assert not standardised(tf.ones((P, M))).numpy().any()  # no variation: no advantage, and not NaN
+
+
+def life_parts(agent, experience, life):
+    """Returns policy weights, value weights, newest observations and raw parts of one life in float64."""
+    weights = [np.float64(v[life]) for v in agent.policy.variables_in_order]
+    value = [np.float64(w[life]) for layer in agent.value.network.dense for w in (layer.kernel, layer.bias)]
+    return weights, value, np.float64(experience.observation[life, -M:]), [np.float64(p[life]) for p in experience[4:]]
+
+
+@pytest.mark.parametrize("changes", [{}, {"clip": 0.02, "kl_coefficient": 0.5}, {"value_coefficient": 0.0},
+                                     {"discount": 0.5, "gae_lambda": 0.0}])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ppo_equals_the_reference(make_tiny, make_agent, make_experience, changes, compiled):
+    """Targets from the agent as it was at `prepare`; ratio and values from the agent as it is."""
+    experiment = make_tiny(surrogate=changes)
+    config, experience = experiment.surrogate, make_experience(P, N, M, O, A)
+    agent, loss = make_agent(experiment, P, O, A), ProximalPolicyOptimization(config)
+    before = [life_parts(agent, experience, life) for life in range(P)]
+    prepared = loss.prepare(agent, experience)
+    for number, variable in enumerate(agent.moved_by(False, True)):
+        variable.assign_add(0.1 * np.random.default_rng(number).standard_normal(variable.shape))
+    score = both_ways(lambda steps: loss.per_step(agent, prepared, steps))[compiled]
+    found, expected = score(tf.constant(STEPS)).numpy(), []
+    for life, steps in enumerate(STEPS):
+        old, old_value, observation, (action, reward, terminated, truncated, following) = before[life]
+        new, new_value, _, _ = life_parts(agent, experience, life)
+        value = reference.mlp(old_value, observation)[:, 0]
+        # Between ends the next state is the next row; the random test data does not respect that, so use the rows'.
+        next_value = reference.mlp(old_value, following)[:, 0]
+        going_on = (terminated + truncated)[:-1] == 0
+        next_value[:-1][going_on] = value[1:][going_on]
+        advantage = reference.gae(reward, value, next_value, terminated, truncated, config.discount, config.gae_lambda)
+        expected.append(reference.ppo_loss(
+            action[steps], reference.standardised(advantage)[steps], (advantage + value)[steps],
+            (reference.mlp(old[:-1], observation)[steps], old[-1]),
+            (reference.mlp(new[:-1], observation)[steps], new[-1]),
+            reference.mlp(new_value, observation)[steps, 0], config.clip, config.kl_coefficient,
+            config.value_coefficient))
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
+
+
+def test_first_ppo_gradient_is_the_policy_gradient(tiny, make_agent, make_experience):
+    """At ratio 1, where nothing is clipped and KL is flat, PPO's gradient is that of -A log pi."""
+    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    loss, steps = ProximalPolicyOptimization(tiny.surrogate), tf.constant(STEPS)
+    prepared, policy = loss.prepare(agent, experience), agent.policy.trainable_variables
+    observation, action, advantage = (tf.gather(part, steps, batch_dims=1) for part in prepared[:3])
+    with tf.GradientTape(persistent=True) as tape:
+        ppo = loss.per_step(agent, prepared, steps)
+        textbook = -tf.reduce_mean(advantage * agent.policy.distribution(observation).log_prob(action), axis=1)
+    for one, other in zip(tape.gradient(ppo, policy), tape.gradient(textbook, policy), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_value_network_learns_from_its_own_error_alone(tiny, make_agent, make_experience):
+    """Without a value coefficient, nothing of the policy's loss moves the value network."""
+    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    loss = ProximalPolicyOptimization(dataclasses.replace(tiny.surrogate, value_coefficient=0.0))
+    prepared = loss.prepare(agent, experience)
+    with tf.GradientTape() as tape:
+        total = loss.per_step(agent, prepared, tf.constant(STEPS))
+    assert not any(np.any(gradient) for gradient in tape.gradient(total, agent.value.trainable_variables))
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_reinforce_equals_the_reference(make_tiny, make_agent, make_experience, discount, compiled):
+    experiment = make_tiny(surrogate={"discount": discount, "kind": "reinforce"})
+    agent, experience = make_agent(experiment, P, O, A), make_experience(P, N, M, O, A)
+    loss = Reinforce(experiment.surrogate)
+    score = both_ways(lambda steps: loss.per_step(agent, loss.prepare(agent, experience), steps))[compiled]
+    expected = []
+    for life, steps in enumerate(STEPS):
+        weights, _, observation, (action, reward, terminated, truncated, _) = life_parts(agent, experience, life)
+        returns = reference.discounted_returns(reward, terminated + truncated, discount)
+        expected.append(reference.reinforce_loss(action[steps], reference.standardised(returns)[steps],
+                                                 reference.mlp(weights[:-1], observation)[steps], weights[-1]))
+    np.testing.assert_allclose(score(tf.constant(STEPS)), expected, rtol=1e-5, atol=1e-5)

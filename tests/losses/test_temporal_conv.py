@@ -1,0 +1,165 @@
+"""Tests epg_tf.losses.temporal_conv."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.config import LossConfig
+from epg_tf.losses.contract import declared_channels
+from epg_tf.losses.temporal_conv import TemporalConvLoss, initial_parameters, parameter_count, parameter_shapes
+from tests import reference
+
+P, O, A, M = 3, 4, 2, 8  # noqa: E741 (the legend's letter)
+STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
+
+
+def make_loss(experiment, seed=2):
+    """Returns a loss of P random phi, biases included, and these phi [P, D]."""
+    config = experiment.loss
+    loss = TemporalConvLoss(P, declared_channels(O, A, config.memory_units, config.reward), config, M)
+    phi = 0.4 * np.random.default_rng(seed).standard_normal((P, parameter_count(loss.shapes))).astype(np.float32)
+    loss.load(phi)
+    return loss, phi
+
+
+def reference_losses(life, config, phi, experience, weights, memory_kernel):
+    """Reference losses of the newest M steps of one life, in float64."""
+    observation, action, reward, termination = (np.float64(part[life]) for part in experience[:4])
+    mean = reference.mlp(weights[:-1], observation)
+    memory = reference.memory_output(memory_kernel) if config.memory_units else None
+    return reference.loss_network(np.float64(phi[life]), config, M, observation, action,
+                                  reward[:, 0] if config.reward else None, termination[:, 0], mean, weights[-1], memory)
+
+
+def life_variables(agent, life):
+    """Returns policy weights and memory kernel (or None) of one life in float64."""
+    weights = [np.float64(variable[life]) for variable in agent.policy.variables_in_order]
+    return weights, None if agent.memory is None else np.float64(agent.memory.kernel[life])
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"reward": True}, {"memory_units": 0}, {"pooling": "mean"}, {"reduction": "sum"}, {"buffer_steps": 29},
+    {"pooling": "mean", "reward": True, "buffer_steps": 37, "leaky_slope": 0.0},
+    {"widths": (2, 4), "strides": (3, 2)}, {"widths": (8, 2), "strides": (4, 1)}])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_forward_equals_the_reference(make_tiny, make_agent, make_experience, changes, compiled):
+    experiment = make_tiny(loss=changes)
+    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment)
+    experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
+
+    def score(experience, steps):
+        return loss.per_step(agent, loss.prepare(agent, experience), steps)
+
+    found = (tf.function(score) if compiled else score)(experience, tf.constant(STEPS)).numpy()
+    reduce = np.mean if experiment.loss.reduction == "mean" else np.sum
+    expected = [reduce(reference_losses(life, experiment.loss, phi, experience, *life_variables(agent, life))[steps])
+                for life, steps in enumerate(STEPS)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert np.std(found) > 1e-2
+
+
+@pytest.mark.parametrize("changes", [{}, {"reward": True, "pooling": "mean"}, {"memory_units": 0, "buffer_steps": 27}])
+def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_agent, make_experience, changes):
+    """Through the policy at all N steps and at the minibatch, through log deviation and memory."""
+    experiment = make_tiny(loss=changes, policy={"hidden": (3,)})
+    config = experiment.loss
+    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment)
+    experience = make_experience(P, config.buffer_steps, M, O, A)
+    variables = agent.moved_by(True, False)
+    prepared = loss.prepare(agent, experience)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(loss.per_step(agent, prepared, tf.constant(STEPS)))
+    gradients = tape.gradient(total, variables)
+    for life in range(P):
+        weights, kernel = life_variables(agent, life)
+
+        def mean_loss(parameters, life=life):
+            weights, memory = (parameters[:-1], parameters[-1]) if config.memory_units else (parameters, None)
+            return reference_losses(life, config, phi, experience, weights, memory)[STEPS[life]].mean()
+
+        parameters = weights + ([] if kernel is None else [kernel])
+        for gradient, expected in zip(gradients, reference.finite_differences(mean_loss, parameters), strict=True):
+            np.testing.assert_allclose(gradient[life], expected, rtol=1e-4, atol=2e-6)
+            assert np.abs(expected).max() > 1e-4
+
+
+def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experience):
+    """An observation older than the newest M, met by the convolution alone, still moves the policy."""
+    agent, (loss, _) = make_agent(tiny, P, O, A), make_loss(tiny)
+    prepared = loss.prepare(agent, make_experience(P, 32, M, O, A))
+    with tf.GradientTape() as tape:
+        tape.watch(prepared.observation)
+        total = tf.reduce_sum(loss.per_step(agent, prepared, tf.constant(STEPS)))
+    by_step = tf.norm(tape.gradient(total, prepared.observation), axis=2).numpy()
+    covered = ((32 - 4) // 3) * 3 + 4  # steps that the strided first convolution meets
+    assert (by_step[:, :covered] > 0).mean() > 0.9 and (by_step[:, 0] > 0).all()
+
+
+def test_undeclared_reward_changes_no_bit(tiny, make_agent, make_experience):
+    agent, (loss, _) = make_agent(tiny, P, O, A), make_loss(tiny)
+    experience = make_experience(P, 32, M, O, A)
+    odd = experience._replace(reward=experience.reward * np.nan, raw_reward=experience.raw_reward + 1e9)
+    one, other = (loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS)) for e in (experience, odd))
+    assert np.isfinite(one).all() and one.numpy().tobytes() == other.numpy().tobytes()
+
+
+def test_declared_reward_reaches_the_loss(make_tiny, make_agent, make_experience):
+    experiment = make_tiny(loss={"reward": True})
+    agent, (loss, _) = make_agent(experiment, P, O, A), make_loss(experiment)
+    experience = make_experience(P, 32, M, O, A)
+    changed = experience._replace(reward=experience.reward + 1.0)
+    one, other = (loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS)) for e in (experience, changed))
+    assert (np.abs(one - other) > 1e-3).all()
+
+
+def test_one_life_never_depends_on_another(tiny, make_agent, make_experience):
+    """NaN in one life's phi and buffer changes no bit of loss or gradient of the others."""
+    agent, (loss, phi) = make_agent(tiny, P, O, A), make_loss(tiny)
+    experience = make_experience(P, 32, M, O, A)
+    poison = np.ones((P, 1, 1), np.float32)
+    poison[1] = np.nan
+
+    def measure(experience):
+        with tf.GradientTape() as tape:
+            losses = loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+            total = tf.reduce_sum(losses)
+        return [losses.numpy(), *(g.numpy() for g in tape.gradient(total, agent.moved_by(True, False)))]
+
+    healthy = measure(experience)
+    loss.load(phi * poison[:, :, 0])
+    ill = measure(experience._replace(observation=experience.observation * poison))
+    for one, other in zip(healthy, ill, strict=True):
+        assert np.isnan(other[1]).all() and one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
+
+
+def test_paper_sizes_give_17285_parameters():
+    """Hopper: O 11, A 3, N 512, memory 32, no reward; sizes of section 4."""
+    shapes = parameter_shapes(declared_channels(11, 3, 32, False), LossConfig())
+    assert parameter_count(shapes) == 17285
+    assert shapes["convolution_1/kernel"] == (8, 53, 10) and shapes["context/kernel"] == (350, 32)
+
+
+def test_mean_pooling_frees_phi_from_the_buffer_length():
+    channels = declared_channels(11, 3, 32, True)
+    counts = {parameter_count(parameter_shapes(channels, LossConfig(pooling="mean", buffer_steps=n)))
+              for n in (64, 512, 1024)}
+    assert len(counts) == 1
+    flat = [parameter_count(parameter_shapes(channels, LossConfig(buffer_steps=n))) for n in (512, 1024)]
+    assert flat[1] - flat[0] == 320 * 36 + 320  # 37 more steps after the second convolution, 10 filters, 32 units
+
+
+def test_initial_parameters_have_the_stated_deviations():
+    shapes = parameter_shapes(declared_channels(11, 3, 32, False), LossConfig())
+    phi, start = initial_parameters(np.random.default_rng(0), shapes), 0
+    assert phi.dtype == np.float32 and phi.shape == (17285,)
+    for name, shape in shapes.items():
+        part = phi[start : start + np.prod(shape)]
+        start += part.size
+        if name.endswith("bias"):
+            assert not part.any()
+        elif part.size > 300:
+            assert np.std(part) == pytest.approx(1 / np.sqrt(np.prod(shape[:-1])), rel=0.1), name
+
+

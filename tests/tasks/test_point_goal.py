@@ -1,0 +1,191 @@
+"""Tests epg_tf.tasks.point_goal against closed forms and against mj_step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mujoco
+import numpy as np
+import pytest
+
+from epg_tf.tasks.base import State, Task
+from epg_tf.tasks.physics import Simulation
+from epg_tf.tasks.point_goal import ARENA, MODEL_FILE, PointGoal
+
+TIMESTEP = 0.02  # s, of the model
+
+
+def generators(count: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in range(count)]
+
+
+def body(family: PointGoal, mass: float, damping: float, gains: tuple[float, float]) -> Task:
+    """Returns the task of a body with these factors."""
+    model = family.model
+    return {"body_mass": model.body_mass * mass, "body_inertia": model.body_inertia * mass,
+            "dof_damping": model.dof_damping * damping, "actuator_gear": model.actuator_gear * np.array(gains)[:, None]}
+
+
+def place(simulation: Simulation, qpos: list[float]) -> None:
+    count = simulation.population
+    simulation.reset(np.arange(count), generators(count))
+    simulation.state.qpos[:] = qpos
+
+
+def pushed(mass: float, damping: float, gain: float, share: float, timestep: float, frame_skip: int
+           ) -> tuple[np.ndarray, np.ndarray, float, float, float]:
+    """Pushes a body that rests at x = -0.9 with a constant force for 0.6 s, to the right.
+
+    Returns:
+      Positions [steps, 2], velocities [steps, 2]; mass (kg), damping (N s/m) and force (N) along x.
+    """
+    family = PointGoal(frame_skip, 10**6, True)
+    family.model.opt.timestep = timestep
+    simulation = Simulation(family, 1)
+    simulation.set_tasks([body(family, mass, damping, (gain, 1.0))])
+    place(simulation, [-0.9, 0.3])
+    m, d = mass * family.model.body_mass[1], damping * family.model.dof_damping[0]
+    strength = gain * family.model.actuator_gear[0, 0]
+    push = share * min(1.0, 1.5 * d / (0.6 * strength))  # far enough to tell, too little to reach the wall
+    path = []
+    for _ in range(round(0.6 / (timestep * frame_skip))):
+        simulation.step(np.array([[push, 0.0]]))
+        path.append((simulation.state.qpos[0].copy(), simulation.state.qvel[0].copy()))
+    position, velocity = (np.stack(part) for part in zip(*path, strict=True))
+    assert -0.8 < position[-1, 0] < 0.95
+    np.testing.assert_array_equal(position[:, 1], 0.3)
+    np.testing.assert_array_equal(velocity[:, 1], 0.0)
+    return position[:, 0], velocity[:, 0], m, d, strength * push
+
+
+BODIES = [(1, 1, 1, 0.5), (2, 0.5, 1, 1), (0.5, 2, 2, 0.8), (1.7, 1.3, 0.6, 1), (0.5, 0.5, 0.5, 0.6)]
+
+
+@pytest.mark.parametrize("factors", BODIES)
+def test_constant_push_follows_newtons_law(factors):
+    """In small time steps: m v' = F - d v, so v = F / d (1 - exp(-d t / m))."""
+    position, velocity, m, d, force = pushed(*factors, timestep=1e-4, frame_skip=200)
+    time = 0.02 * np.arange(1, 31)
+    exact = force / d * (1 - np.exp(-d * time / m))
+    np.testing.assert_allclose(velocity, exact, rtol=0, atol=2e-3 * force / d)
+    np.testing.assert_allclose(position, -0.9 + force / d * time - m / d * exact, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("factors", BODIES)
+def test_constant_push_follows_the_closed_form_of_the_integrator(factors):
+    """In the model's time steps, implicit Euler: v' = v + h (F - d v') / m, x' = x + h v'."""
+    position, velocity, m, d, force = pushed(*factors, timestep=TIMESTEP, frame_skip=1)
+    expected = force / d * (1 - (1 + d * TIMESTEP / m) ** -np.arange(1.0, 31.0))
+    np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(position, -0.9 + TIMESTEP * np.cumsum(expected), rtol=0, atol=1e-9)
+
+
+def test_random_bodies_move_like_the_same_bodies_freshly_compiled():
+    """Two axes, walls, frame skip and derived constants, against MuJoCo's compiler and mj_step."""
+    family, count = PointGoal(3, 10**6, True), 8
+    tasks = [family.sample_task(generator) for generator in generators(count)]
+    simulation = Simulation(family, count)
+    simulation.set_tasks(tasks)
+    simulation.reset(np.arange(count), generators(count))
+    models, datas = [], []
+    for row, task in enumerate(tasks):
+        spec = mujoco.MjSpec.from_file(str(MODEL_FILE))
+        spec.geom("body").mass = task["body_mass"][1]
+        for axis, joint in enumerate(spec.joints):
+            joint.damping = np.where(np.arange(np.size(joint.damping)) == 0, task["dof_damping"][axis], 0.0)
+        for axis, actuator in enumerate(spec.actuators):
+            actuator.gear = task["actuator_gear"][axis]
+        models.append(spec.compile())
+        np.testing.assert_allclose(models[row].body_inertia, task["body_inertia"], rtol=1e-12)
+        datas.append(mujoco.MjData(models[row]))
+        datas[row].qpos, datas[row].qvel = simulation.state.qpos[row], simulation.state.qvel[row]
+    at_wall, action = 0, None
+    generator = np.random.default_rng(9)
+    for step in range(200):
+        if step % 10 == 0:
+            action = generator.uniform(-1.5, 1.5, (count, 2))
+        simulation.step(action)
+        for row, (model, data) in enumerate(zip(models, datas, strict=True)):
+            data.ctrl = action[row]
+            mujoco.mj_step(model, data, nstep=3)
+            at_wall += data.nefc > 0
+            np.testing.assert_allclose(simulation.state.qpos[row], data.qpos, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(simulation.state.qvel[row], data.qvel, rtol=0, atol=1e-9)
+    assert at_wall > 50
+
+
+@pytest.mark.parametrize("direction", [(1, 1), (-1, 1), (-1, -1), (1, -1)])
+def test_walls_stop_the_body(direction):
+    """The hardest case: lightest body, least damping, strongest motors, from wall to wall."""
+    family = PointGoal(2, 10**6, True)
+    simulation = Simulation(family, 1)
+    simulation.set_tasks([body(family, 0.5, 0.5, (2.0, 2.0))])
+    place(simulation, [-ARENA * side for side in direction])
+    deepest = 0.0
+    for _ in range(200):
+        simulation.step(np.array([direction], float))
+        deepest = max(deepest, np.abs(simulation.state.qpos).max())
+    assert deepest < 1.15 * ARENA  # limits are soft: measured 1.117
+    np.testing.assert_allclose(simulation.state.qpos[0], np.array(direction) * ARENA, atol=0.01)
+    np.testing.assert_allclose(simulation.state.qvel[0], 0.0, atol=1e-6)
+
+
+def test_reward_is_minus_the_distance_after_the_step():
+    family = PointGoal(2, 50, True)
+    before = State(np.full((3, 2), 9.0), np.full((3, 2), 9.0), np.full((3, 2), 7.0))
+    after = State(np.array([[0.0, 0.0], [0.3, 0.4], [-0.5, 1.0]]), np.full((3, 2), 9.0),
+                  np.array([[0.3, -0.4], [0.3, 0.4], [0.0, -0.2]]))
+    np.testing.assert_allclose(family.reward(before, after, np.ones((3, 2))), [-0.5, 0.0, -1.3], rtol=0, atol=1e-12)
+    assert not family.terminated(after).any()
+
+
+def test_observation_is_way_to_the_goal_position_and_velocity():
+    state = State(np.array([[0.25, -0.5]]), np.array([[3.0, -4.0]]), np.array([[1.0, 0.5]]))
+    np.testing.assert_array_equal(PointGoal(2, 50, True).observe(state), [[0.75, 1.0, 0.25, -0.5, 3.0, -4.0]])
+
+
+def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
+    family = PointGoal(2, 50, True)
+    simulation = Simulation(family, 2)
+    simulation.set_tasks([family.sample_task(generator) for generator in generators(2)])
+    resets, goals, places = generators(2), [], []
+    for _ in range(300):
+        observation = simulation.reset(np.arange(2), resets)
+        goals.append(simulation.state.goal.copy())
+        places.append(simulation.state.qpos.copy())
+        np.testing.assert_array_equal(observation, family.observe(simulation.state).astype(np.float32))
+        np.testing.assert_array_equal(simulation.state.qvel, 0.0)
+        simulation.step(np.ones((2, 2)))
+        np.testing.assert_array_equal(simulation.state.goal, goals[-1])  # stands still within the episode
+    for drawn in (np.stack(goals), np.stack(places)):  # [episode, P, 2]
+        assert len(np.unique(drawn)) == drawn.size
+        assert np.abs(drawn).max() <= ARENA
+        assert (drawn.min(axis=0) < -0.95).all() and (drawn.max(axis=0) > 0.95).all()
+        np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.15)  # 4.5 deviations
+    between = np.corrcoef(np.stack(goals)[:, 0].T, np.stack(places)[:, 0].T)
+    assert np.abs(between - np.eye(4)).max() < 0.3
+
+
+def mean_return(policy: Callable[[np.ndarray, np.random.Generator], np.ndarray], lives: int = 128) -> float:
+    """Returns the mean return of one episode of 50 env steps (the demo's) in each of `lives` tasks."""
+    family, streams = PointGoal(2, 50, True), generators(lives)
+    simulation = Simulation(family, lives)
+    simulation.set_tasks([family.sample_task(generator) for generator in streams])
+    observation = simulation.reset(np.arange(lives), streams)
+    total, ended = np.zeros(lives), np.zeros(lives, bool)
+    for _ in range(50):
+        assert not ended.any()
+        result = simulation.step(policy(observation, streams[0]))
+        observation, ended = result.observation, result.truncated
+        total += result.reward
+    assert ended.all()
+    return float(total.mean())
+
+
+def test_a_good_agent_is_clearly_better_than_an_untrained_one():
+    """Measured over 256 tasks: doing nothing -55 +- 2, noise -56 +- 2, steering -18 +- 1."""
+    nothing = mean_return(lambda observation, _: np.zeros((len(observation), 2)))
+    noise = mean_return(lambda observation, generator: generator.standard_normal((len(observation), 2)))
+    steering = mean_return(lambda observation, _: 4.0 * observation[:, :2] - 1.5 * observation[:, 4:])
+    assert -62 < nothing < -46 and -62 < noise < -46
+    assert steering > -22
