@@ -108,7 +108,7 @@ class Simulation:
         observation = self.family.observe(after).astype(np.float32)
         reward = self.family.reward(before, after, clipped).astype(np.float32)
         terminated = self.family.terminated(after)
-        diverged |= _exploded(after.qvel) | ~np.isfinite(reward)
+        diverged |= _exploded(after.qvel) | ~np.isfinite(reward + observation.sum(axis=1))
         if diverged.any():
             observation[diverged], reward[diverged] = 0.0, 0.0
             terminated = terminated | diverged
