@@ -1,9 +1,12 @@
-"""PointGoal on a laptop: our own family, a reward-free loss within minutes. The demo's config."""
+"""PointGoal on a laptop: our own family, a reward-free loss within minutes. The demo's config.
+
+A life is 1024 env steps, 41 episodes. Small network: evolution strategies find directions in phi by chance, so at equal
+cost 1089 parameters climb some four times as fast as the paper's layer sizes (7877 here) do.
+"""
 
 from ml_collections import ConfigDict
 
 from epg_tf.config import (
-    ComputeConfig,
     EvolutionConfig,
     Experiment,
     InnerConfig,
@@ -16,14 +19,13 @@ from epg_tf.config import (
 def get_config() -> ConfigDict:
     """Returns the experiment's settings."""
     experiment = Experiment(
-        task=TaskConfig(family="point_goal", frame_skip=2, episode_limit=50),
-        loss=LossConfig(buffer_steps=128),
-        inner=InnerConfig(updates=128, update_period=32, minibatch=32, learning_rate=3e-3),
-        surrogate=SurrogateConfig(),
+        task=TaskConfig(family="point_goal", frame_skip=4, episode_limit=25),
+        loss=LossConfig(buffer_steps=128, filters=(4, 4), context=8, pooling="mean", memory_units=4),
+        inner=InnerConfig(updates=32, update_period=32, minibatch=32, learning_rate=1e-2),
+        surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_passes=16),
         evolution=EvolutionConfig(
-            epochs=60, lives=128, noise_vectors=128, sigma=0.1, antithetic=True, common_random_numbers=True,
-            learning_rate=2e-2, final_learning_rate=5e-3, learning_rate_epochs=60, l2=0.0,
-            guidance=0.0, guidance_epochs=0, validation_period=10, validation_lives=64),
-        compute=ComputeConfig(shard_lives=32),
+            epochs=120, lives=128, noise_vectors=128, sigma=0.1, antithetic=True, common_random_numbers=True,
+            learning_rate=2e-2, final_learning_rate=5e-3, learning_rate_epochs=120, l2=0.0,
+            guidance=0.0, final_guidance=0.0, guidance_epochs=0, validation_period=10, validation_lives=64),
     )
     return ConfigDict(experiment.to_mapping())

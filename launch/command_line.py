@@ -20,9 +20,7 @@ def _quieten() -> None:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import gym_notices.notices  # TF-Agents brings the old gym, which announces its end at every import
-    import mujoco
     gym_notices.notices.notices.clear()
-    mujoco.set_mju_user_warning(lambda message: None)  # diverged lives are counted in the metrics instead
     import logging
     import warnings
     warnings.filterwarnings("ignore")

@@ -170,10 +170,11 @@ def _spread(returns: np.ndarray) -> dict[str, float]:
 
 
 def _validate(experiment, seed, state: EvolutionState, shards: Shards) -> tuple[EvolutionState, dict[str, float]]:
-    """Tests phi itself on tasks of its own, every `validation_period` epochs and after the last; keeps the best."""
+    """Tests phi itself on tasks of its own, every `validation_period` epochs; keeps the best."""
     evolution = experiment.evolution
-    due = evolution.validation_period and state.epoch % evolution.validation_period == 0
-    if not due and state.epoch != evolution.epochs:
+    if not evolution.validation_period or state.epoch % evolution.validation_period:
+        if state.best_return == -np.inf:  # nothing tested yet: the newest is the best guess
+            state = dataclasses.replace(state, best_phi=state.phi)
         return state, {"validation_return_mean": float("nan")}
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
     lives = shards.run(keys, lambda life: state.phi, Teaching(0.0, experiment.inner.learning_rate))

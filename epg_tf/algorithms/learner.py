@@ -125,10 +125,11 @@ class Learner:
         for minibatch in range(order.shape[0]):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
-                total = tf.reduce_sum(loss.per_step(self.agent, prepared, order[minibatch]))
+                losses = loss.per_step(self.agent, prepared, order[minibatch])
+                total = tf.reduce_sum(losses)
             # REINFORCE, for one, has no use for the value network
             gradients = tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-            fine = finite_rows(gradients)
+            fine = finite_rows(gradients) & tf.math.is_finite(losses)
             self._apply(variables, [zero_rows(gradient, fine) for gradient in gradients])
             finite &= fine
         if not self.measure_kl:
@@ -162,8 +163,8 @@ class Learner:
 
 
 def finite_rows(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns [P] bool: True where every gradient of that row is finite."""
-    sums = [tf.reduce_sum(gradient, axis=list(range(1, gradient.shape.rank))) for gradient in gradients]
+    """Returns [P] bool: True where every gradient of that row is finite, and its square, which Adam takes, too."""
+    sums = [tf.reduce_sum(tf.square(gradient), axis=list(range(1, gradient.shape.rank))) for gradient in gradients]
     return tf.reduce_all(tf.math.is_finite(tf.stack(sums)), axis=0)
 
 

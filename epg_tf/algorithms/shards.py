@@ -108,7 +108,7 @@ class Shards:
                 for part in ("acting", "physics", "updating", "rest")}
 
     def stop(self) -> None:
-        """Makes running lives end with `Interrupted` after the update they are in."""
+        """Makes running lives end with `Interrupted` after the update they are in, and all later ones: for good."""
         self._stop.set()
 
     def close(self) -> None:

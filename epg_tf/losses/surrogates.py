@@ -73,6 +73,8 @@ class ProximalPolicyOptimization(Loss):
     """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
 
         L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
+
+    The old policy is the one before the update at observations as normalised now, a little off from when it acted.
     """
 
     def __init__(self, config: SurrogateConfig):
