@@ -7,6 +7,7 @@ cost 1089 parameters climb some four times as fast as the paper's layer sizes (7
 from ml_collections import ConfigDict
 
 from epg_tf.config import (
+    ComputeConfig,
     EvolutionConfig,
     Experiment,
     InnerConfig,
@@ -26,6 +27,7 @@ def get_config() -> ConfigDict:
         evolution=EvolutionConfig(
             epochs=120, lives=128, noise_vectors=128, sigma=0.1, antithetic=True, common_random_numbers=True,
             learning_rate=2e-2, final_learning_rate=5e-3, learning_rate_epochs=120, l2=0.0,
-            guidance=0.0, final_guidance=0.0, guidance_epochs=0, validation_period=10, validation_lives=64),
+            guidance=0.0, final_guidance=0.0, guidance_epochs=0, validation_period=10, validation_lives=128),
+        compute=ComputeConfig(shard_lives=64),  # two shards an epoch, one per core
     )
     return ConfigDict(experiment.to_mapping())

@@ -38,7 +38,7 @@ _PHYSICS_STEPS = 400  # env steps per simulation when physics is measured alone
 def main(argv: list[str]) -> int:
     """Measures and reports; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG.value)
+    experiment = command_line.experiment_of(_CONFIG)
     keys = [LifeKey(_SEED.value, "benchmark", 0, index) for index in range(_LIVES.value)]
     phi = initial_phi(experiment, _SEED.value)
     with Shards(experiment) as shards:

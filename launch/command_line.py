@@ -60,10 +60,23 @@ def _parse(argv: list[str]) -> list[str]:
     except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
         if _VERBOSE:
             raise
-        message = " ".join(str(error).split())
-        if isinstance(error, (AttributeError, KeyError)):
-            message = f"unknown setting in --config.…: {message}"
-        fail(message)
+        fail(_in_one_line(error))
+
+
+def _in_one_line(error: Exception) -> str:
+    """Says what is wrong with the flags, without the tracebacks that ml_collections puts into its messages."""
+    message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+    if "Traceback" in message:
+        reason = message.strip().splitlines()[-1]
+        if "positional argument" in reason:
+            reason = "this config has no variants; leave out what follows .py"
+        message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
+    if isinstance(error, (AttributeError, KeyError)):
+        message = message.replace("\\n", " ").replace("\\'", "'").strip("'\"")
+        message = f"a --config.GROUP.FIELD flag names no setting: {message}"
+    if isinstance(error, (SyntaxError, ImportError)):
+        message = f"--config names a file that is no experiment ({message}); see configs/"
+    return " ".join(message.split())
 
 
 def fail(message: str) -> None:
@@ -72,16 +85,22 @@ def fail(message: str) -> None:
     sys.exit(2)
 
 
-def experiment_of(config) -> Experiment:
-    """Turns the value of a --config flag into a validated experiment.
+def experiment_of(flag: flags.FlagHolder) -> Experiment:
+    """Turns a --config flag into a validated experiment.
 
     Raises:
-      UsageError: The flag was not given.
+      UsageError: The flag was not given, or its file cannot be loaded.
       ConfigError: A setting is unusable.
     """
-    if config is None:
-        raise UsageError("--config is missing; name a file, e.g. --config=configs/point_goal.py")
-    experiment = from_mapping(config.to_dict())
+    try:
+        if flag.value is None:
+            raise UsageError("--config is missing; name a file, e.g. --config=configs/point_goal.py")
+        settings = flag.value.to_dict()
+    except OSError as error:  # ml_collections keeps a failure to load for later
+        reason = " ".join(str(error).splitlines()[-2:])
+        raise UsageError(f"--config cannot be loaded ({' '.join(reason.split())}); name a file such as "
+                         f"configs/point_goal.py") from error
+    experiment = from_mapping(settings)
     make_family(experiment.task)
     return experiment
 

@@ -31,7 +31,7 @@ _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the run in --run_dir
 def main(argv: list[str]) -> int:
     """Runs evolution to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG.value)
+    experiment = command_line.experiment_of(_CONFIG)
     if _RUN_DIR.value is None:
         raise command_line.UsageError("--run_dir is missing; name a folder, e.g. --run_dir=runs/first")
     folder = RunFolder(_RUN_DIR.value, experiment, _SEED.value, _RESUME.value, _OVERWRITE.value)

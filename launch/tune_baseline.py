@@ -29,7 +29,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Tries every setting on the same tasks and names the best; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG.value)
+    experiment = command_line.experiment_of(_CONFIG)
     rates, passes = _numbers("learning_rates", _RATES.value, float), _numbers("passes", _PASSES.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
     unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part

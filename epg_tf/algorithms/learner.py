@@ -122,7 +122,7 @@ class Learner:
         newest = experience.observation[:, -self.experiment.inner.update_period :]
         before = self.agent.policy.distribution(newest) if self.measure_kl else None
         finite = tf.ones([order.shape[1]], tf.bool)
-        for minibatch in range(order.shape[0]):
+        for minibatch in tf.range(order.shape[0]):  # a loop in the graph: S steps compile as quickly as one
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
                 losses = loss.per_step(self.agent, prepared, order[minibatch])
