@@ -50,6 +50,9 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             sys.exit(main(argv))
         except (ConfigError, RecordError, UsageError) as error:
             fail(str(error))
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(130)
 
     app.run(guarded, flags_parser=_parse)
 

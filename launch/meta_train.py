@@ -96,7 +96,7 @@ class _Bar:
     """Shows progress: a bar on a terminal, now and then a line elsewhere."""
 
     def __init__(self, experiment: Experiment, epoch: int):
-        self.epochs = experiment.evolution.epochs
+        self.epochs, self._epoch = experiment.evolution.epochs, epoch
         lives = experiment.evolution.lives
         self._bar = tqdm(total=self.epochs * lives, initial=epoch * lives, disable=None, leave=False,
                          bar_format="{desc} |{bar:20}| {percentage:3.0f} % [{elapsed} < {remaining}]")
@@ -122,7 +122,8 @@ class _Bar:
         self._bar.set_description_str(line)
         if self._bar.disable and (epoch % max(1, self.epochs // 20) == 0 or left == 0):
             spent = time.perf_counter() - self._started
-            print(f"{line}  {command_line.duration(spent)} so far", flush=True)
+            rest = spent * left / (epoch - self._epoch)
+            print(f"{line}  {command_line.duration(spent)} so far, {command_line.duration(rest)} left", flush=True)
 
     def close(self) -> None:
         """Removes the bar."""

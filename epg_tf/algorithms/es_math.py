@@ -26,16 +26,21 @@ def perturbation(noise: Callable[[int], np.ndarray], vector: int, antithetic: bo
 
 
 def mean_per_vector(returns: np.ndarray, vectors: int) -> np.ndarray:
-    """Averages W returns over the lives of each vector (Eq. 7, F); a vector with no life left gets NaN.
+    """Averages W returns over the lives of each vector (Eq. 7, F).
+
+    A failed life counts as the worst of all W, so that a loss gains nothing by failing; a vector whose lives all failed
+    gets NaN, which ranks last.
 
     Args:
       returns: [W], NaN where a life failed.
       vectors: V.
+
+    Returns:
+      [V].
     """
-    groups = returns.reshape(vectors, -1)
-    alive = np.isfinite(groups)
-    total, count = np.where(alive, groups, 0.0).sum(axis=1), alive.sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    alive = np.isfinite(returns).reshape(vectors, -1)
+    fitness = raw_weights(returns).reshape(vectors, -1).mean(axis=1)
+    return np.where(alive.any(axis=1), fitness, np.nan)
 
 
 def centred_ranks(fitness: np.ndarray) -> np.ndarray:
@@ -51,7 +56,7 @@ def centred_ranks(fitness: np.ndarray) -> np.ndarray:
 
 
 def raw_weights(fitness: np.ndarray) -> np.ndarray:
-    """Returns fitness itself as weights (Eq. 7); a failed vector counts as the worst of the others, or 0 if none."""
+    """Returns fitness itself as weights (Eq. 7); what failed counts as the worst of the rest, or 0 if none is left."""
     alive = fitness[np.isfinite(fitness)]
     return np.where(np.isfinite(fitness), fitness, alive.min() if alive.size else 0.0)
 

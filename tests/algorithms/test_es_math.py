@@ -66,9 +66,13 @@ def test_raw_weights_count_the_failed_as_the_worst_of_the_others():
     np.testing.assert_array_equal(es_math.raw_weights(np.array([NAN, NAN])), [0.0, 0.0])
 
 
-def test_mean_per_vector_leaves_failed_lives_out():
+def test_mean_per_vector_counts_a_failed_life_as_the_worst_of_all():
+    """A loss gains nothing by making lives fail; a vector without any life left ranks last."""
     returns = np.array([1.0, 3.0, NAN, 5.0, NAN, NAN, -2.0, -4.0])
-    np.testing.assert_array_equal(es_math.mean_per_vector(returns, 4), [2.0, 5.0, NAN, -3.0])
+    fitness = es_math.mean_per_vector(returns, 4)
+    np.testing.assert_array_equal(fitness, [2.0, (-4.0 + 5.0) / 2, NAN, -3.0])
+    assert es_math.centred_ranks(fitness)[2] == -0.5
+    assert np.isnan(es_math.mean_per_vector(np.full(4, NAN), 2)).all()
 
 
 def test_mean_per_vector_groups_lives_as_they_are_assigned():
