@@ -130,11 +130,6 @@ class Experiment:
     compute: ComputeConfig = ComputeConfig()
 
     @property
-    def lives_per_vector(self) -> int:
-        """R."""
-        return self.evolution.lives // self.evolution.noise_vectors
-
-    @property
     def life_steps(self) -> int:
         """U, env steps in a life without its final episodes."""
         return self.inner.updates * self.inner.update_period

@@ -9,6 +9,7 @@ import resource
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from launch import command_line  # first: it quietens the frameworks
 
@@ -39,6 +40,8 @@ def main(argv: list[str]) -> int:
     """Measures and reports; returns the exit code."""
     del argv
     experiment = command_line.experiment_of(_CONFIG)
+    if _JSON.value and not Path(_JSON.value).parent.is_dir():
+        raise command_line.UsageError(f"--json={_JSON.value}: there is no folder {Path(_JSON.value).parent}; create it")
     keys = [LifeKey(_SEED.value, "benchmark", 0, index) for index in range(_LIVES.value)]
     phi = initial_phi(experiment, _SEED.value)
     with Shards(experiment) as shards:

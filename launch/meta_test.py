@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
         if value is None:
             raise command_line.UsageError(f"--{flag} is missing; name a folder, e.g. --{flag}={example}")
     learned = load_loss(_LOSS.value)
-    files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", False, _OVERWRITE.value, _OWN)
+    files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
     experiment = learned.experiment
     methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
     updates = _UPDATES.value or experiment.inner.updates

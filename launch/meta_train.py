@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
+from pathlib import Path
 
 from launch import command_line  # first: it quietens the frameworks
 
@@ -34,17 +36,27 @@ def main(argv: list[str]) -> int:
     experiment = command_line.experiment_of(_CONFIG)
     if _RUN_DIR.value is None:
         raise command_line.UsageError("--run_dir is missing; name a folder, e.g. --run_dir=runs/first")
-    folder = RunFolder(_RUN_DIR.value, experiment, _SEED.value, _RESUME.value, _OVERWRITE.value)
+    try:
+        return _run(RunFolder(_RUN_DIR.value, experiment, _SEED.value, _RESUME.value, _OVERWRITE.value))
+    except OSError as error:
+        print(f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); the last good checkpoint is intact: mend "
+              f"the cause and run the same command with --resume", file=sys.stderr)
+        return 1
+
+
+def _run(folder: RunFolder) -> int:
+    """Evolves and records until the end or a signal; returns the exit code."""
+    experiment = folder.experiment
     with Shards(experiment) as shards:
         stopped_by = _stop_on_signals(shards)
         state, messages = folder.restore()
-        for message in messages:
-            print(f"damaged: {message}")
+        for message in [f"damaged: {message}" for message in messages] + folder.notes:
+            print(message)
         folder.board.text("settings", settings_table(experiment))
-        _announce(experiment, state.epoch, _RUN_DIR.value)
-        epochs = evolve(experiment, _SEED.value, state, shards, done=(bar := _Bar(experiment, state.epoch)).advance)
+        _announce(experiment, state.epoch, folder.path)
+        bar = _Bar(experiment, state.epoch)
         try:
-            for result in epochs:
+            for result in evolve(experiment, folder.seed, state, shards, bar.advance):
                 folder.record(result)
                 bar.show(result)
                 state = result.state
@@ -52,15 +64,12 @@ def main(argv: list[str]) -> int:
                     raise Interrupted
         except Interrupted:
             bar.close()
+            folder.save_losses(state, finished=False)
             print(f"stopped after epoch {state.epoch} of {experiment.evolution.epochs}; its checkpoint is in "
                   f"{folder.path / 'checkpoints'}\nto go on, run the same command with --resume")
             return 128 + stopped_by[0]
-        except OSError as error:
+        finally:
             bar.close()
-            print(f"error: cannot write to {folder.path} ({error}); the last good checkpoint is intact: mend it and "
-                  f"run the same command with --resume", file=sys.stderr)
-            return 1
-        bar.close()
         _report(folder, folder.finish(state))
     return 0
 
@@ -81,15 +90,22 @@ def _stop_on_signals(shards: Shards) -> list[int]:
     return received
 
 
-def _announce(experiment: Experiment, epoch: int, run_dir: str) -> None:
+def _announce(experiment: Experiment, epoch: int, run_dir: Path) -> None:
     """Says what the run will cost before it starts."""
     evolution, count = experiment.evolution, command_line.count
     steps = evolution.lives * experiment.life_steps
     left = evolution.epochs - epoch
     print(f"evolving a loss for {experiment.task.family} in {run_dir}" + (f", from epoch {epoch} on" if epoch else ""))
     print(f"cost: {left} epochs x {evolution.lives} lives x {experiment.life_steps} env steps = {count(steps)} env "
-          f"steps an epoch, {count(steps * left)} in all, and {experiment.inner.final_episodes} final episodes a life "
-          f"(at most {experiment.task.episode_limit} env steps each)")
+          f"steps an epoch, {count(steps * left)} in all; besides, {experiment.inner.final_episodes} final episodes a "
+          f"life (at most {experiment.task.episode_limit} env steps each)" + _validation_cost(experiment))
+
+
+def _validation_cost(experiment: Experiment) -> str:
+    evolution = experiment.evolution
+    if not evolution.validation_period:
+        return ""
+    return f" and {evolution.validation_lives} validation lives every {evolution.validation_period} epochs"
 
 
 class _Bar:
@@ -116,8 +132,8 @@ class _Bar:
         seconds, left = metrics["seconds"], self.epochs - epoch
         if self._first:
             self._first = False
-            self._bar.write(f"the first epoch took {command_line.duration(seconds)} (compilation included); the other "
-                            f"{left} will take about {command_line.duration(seconds * left)} or less")
+            self._bar.write(f"the first epoch took {command_line.duration(seconds)}, compilation included; at that "
+                            f"rate the other {left} take {command_line.duration(seconds * left)}")
         self._bar.n = epoch * self._bar.total // self.epochs
         self._bar.set_description_str(line)
         if self._bar.disable and (epoch % max(1, self.epochs // 20) == 0 or left == 0):
@@ -132,9 +148,10 @@ class _Bar:
 
 def _report(folder: RunFolder, summary: dict) -> None:
     count = command_line.count
+    best = summary["best_validation_return_mean"]
+    validation = "never validated" if best == -math.inf else f"best validation return {best:.2f}"
     print(f"evolved {summary['parameters']} parameters in {command_line.duration(summary['seconds'])}, "
-          f"{count(summary['env_steps'])} env steps; best validation return "
-          f"{summary['best_validation_return_mean']:.2f}, {summary['failed_lives']} failed lives")
+          f"{count(summary['env_steps'])} env steps; {validation}, {summary['failed_lives']} failed lives")
     print(f"results are in {folder.path}; next: python -m launch.meta_test --loss={folder.path}/best "
           f"--output_dir={folder.path}-test")
 

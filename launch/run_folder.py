@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,22 +40,33 @@ class RunFolder:
         self.path = Path(path)
         self.experiment = experiment
         self.seed = seed
-        if resume and self.path.is_dir() and any(self.path.iterdir()):
-            self._check_same_run()
+        self._lock = _lock(self.path) if self.path.is_dir() else None
+        now = {"seed": seed, "commit": _commit(), "versions": versions()}
+        before = self._earlier_run() if resume else None
         files.prepare_folder(path, "--run_dir", resume, overwrite, OWN)
-        self._facts = {"seed": seed, "commit": _commit()}
-        files.write_json(self.path / "config.json", {"config": experiment.to_mapping(), **self._facts,
-                                                     "versions": versions()})
+        self._lock = self._lock or _lock(self.path)
+        self._facts = now if before is None else {name: before.get(name) for name in now}
+        self.notes = [f"this run began with {name} {self._facts[name]}; now it is {now[name]}, so numbers may differ"
+                      for name in ("commit", "versions") if self._facts[name] != now[name]]
+        files.write_json(self.path / "config.json", {"config": experiment.to_mapping(), **self._facts})
         self.metrics = MetricsFile(self.path / "metrics.csv")
+        self.board = TensorBoardWriter(self.path / "tensorboard")
 
-    def _check_same_run(self) -> None:
+    def _earlier_run(self) -> dict | None:
+        """Returns config.json of the run to resume, or None where nothing has begun."""
+        if not self.path.is_dir() or all(entry.name.startswith(".config.json.") for entry in self.path.iterdir()):
+            return None
         if not (self.path / "config.json").is_file():
-            raise files.RecordError(f"--run_dir={self.path}: nothing to resume, the folder holds no config.json; "
-                                    f"choose a folder of launch.meta_train or a new one")
+            raise files.RecordError(f"--run_dir={self.path}: nothing to resume, the folder holds no config.json; pass "
+                                    f"--overwrite to start a run in it, or choose another folder")
         before = files.read_json(self.path / "config.json", "the run's config")
         if before.get("seed") != self.seed:
             raise files.RecordError(f"--seed={self.seed}: the run in --run_dir={self.path} has seed "
-                                    f"{before.get('seed')}; pass that, or choose another folder")
+                                    f"{before.get('seed')}; pass that, --overwrite, or another folder")
+        self._check_same_settings(before)
+        return before
+
+    def _check_same_settings(self, before: dict) -> None:
         then = before.get("config", {})
         for group, fields in self.experiment.to_mapping().items():
             for name, value in fields.items():
@@ -60,33 +74,47 @@ class RunFolder:
                 value = list(value) if isinstance(value, tuple) else value
                 if old != value and (group, name) not in _MAY_CHANGE:
                     raise files.RecordError(f"config.{group}.{name}={value!r}: the run in --run_dir={self.path} has "
-                                            f"{old!r}; resume with the same settings, or choose another folder")
+                                            f"{old!r}; resume with that, pass --overwrite, or choose another folder")
 
     def restore(self) -> tuple[EvolutionState, list[str]]:
         """Returns the state to go on from (the initial one if none is saved) and a line per damaged checkpoint."""
         checkpoint, messages = checkpoints.load_newest(self.path / "checkpoints")
+        if checkpoint is None and messages:
+            raise files.RecordError(f"--run_dir={self.path}: no checkpoint can be read, the newest because: "
+                                    f"{messages[0]}. Restore one, or pass --overwrite to start anew")
         state = initial_state(self.experiment, self.seed)
         if checkpoint is not None:
             facts = checkpoint.facts
             state = EvolutionState(checkpoint.epoch, checkpoint.arrays["phi"], checkpoint.arrays["second_moment"],
                                    facts["env_steps"], checkpoint.arrays["best_phi"], facts["best_return"])
+        if state.epoch > self.experiment.evolution.epochs:
+            raise files.RecordError(f"config.evolution.epochs={self.experiment.evolution.epochs}: the run in "
+                                    f"--run_dir={self.path} has done {state.epoch}; ask for at least as many")
+        if state.epoch < self.experiment.evolution.epochs:
+            self._unfinish()
         self.metrics.truncate_after(state.epoch)
-        self.board = TensorBoardWriter(self.path / "tensorboard")
         self.board.purge_after(state.epoch)
         self.save_state(state)
+        if state.best_return > -np.inf:  # a kill may have come between checkpoint and best/
+            self.save_losses(state, finished=False)
         return state, messages
 
+    def _unfinish(self) -> None:
+        """Removes what says that the run is finished; it goes on."""
+        shutil.rmtree(self.path / "final", ignore_errors=True)
+        (self.path / "summary.json").unlink(missing_ok=True)
+
     def save_state(self, state: EvolutionState) -> None:
-        """Checkpoints a state, and `best/` with it."""
+        """Checkpoints a state."""
         arrays = {"phi": state.phi, "second_moment": state.second_moment, "best_phi": state.best_phi}
         checkpoints.save(self.path / "checkpoints", state.epoch, arrays,
                          {"env_steps": state.env_steps, "best_return": state.best_return})
 
     def record(self, result: EpochResult) -> None:
-        """Writes one epoch: its row first, so that no checkpoint lacks one; an unfinished row is cut off on resume."""
+        """Writes one epoch, the checkpoint last: a kill before it makes resuming write the same row again."""
         self.metrics.append(result.metrics)
-        self.save_state(result.state)
         self.board.scalars(result.state.epoch, {k: v for k, v in result.metrics.items() if k != "epoch"}, "evolution")
+        self.save_state(result.state)
         if not np.isnan(result.metrics["validation_return_mean"]):
             self.save_losses(result.state, finished=False)
             plots.learning_curve(self.metrics.read(), self.path / "learning_curve.png")
@@ -94,8 +122,10 @@ class RunFolder:
     def save_losses(self, state: EvolutionState, finished: bool) -> None:
         """Writes `best/`, and `final/` once evolution is finished."""
         facts = {**self._facts, "env_steps": state.env_steps}
+        validated = state.best_return > -np.inf
         save_loss(self.path / "best", state.best_phi, self.experiment,
-                  {**facts, "validation_return_mean": state.best_return, "chosen": "best in validation"})
+                  {**facts, "validation_return_mean": state.best_return if validated else None,
+                   "chosen": "best in validation" if validated else "newest, never validated"})
         if finished:
             save_loss(self.path / "final", state.phi, self.experiment,
                       {**facts, "epoch": state.epoch, "chosen": "last epoch"})
@@ -109,17 +139,37 @@ class RunFolder:
                    "parameters": state.phi.size, "first_fitness_mean": rows[0]["fitness_mean"] if rows else None,
                    "last_fitness_mean": rows[-1]["fitness_mean"] if rows else None,
                    "best_validation_return_mean": state.best_return,
-                   "failed_lives": int(sum(r["failed_lives"] for r in rows)), **self._facts, "versions": versions()}
+                   "failed_lives": int(sum(r["failed_lives"] for r in rows)), **self._facts}
         files.write_json(self.path / "summary.json", summary)
         self.board.close()
         return summary
 
 
+def _lock(folder: Path) -> int:
+    """Keeps other processes from writing to the same folder until this one ends, however it ends.
+
+    Returns:
+      The descriptor that holds the lock.
+
+    Raises:
+      RecordError: Another process holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise files.RecordError(f"--run_dir={folder}: another process is writing to this folder; wait for it, or use "
+                                f"another folder") from error
+    return descriptor
+
+
 def _commit() -> str | None:
     """Returns the commit of the code, or None outside a checkout."""
     try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True,
-                              check=True, timeout=5).stdout.strip()
+        words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        return subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=True,
+                              timeout=5).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 

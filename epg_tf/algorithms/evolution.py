@@ -14,7 +14,6 @@ from epg_tf.adam import adam_update
 from epg_tf.algorithms import es_math
 from epg_tf.algorithms.inner_loop import Teaching
 from epg_tf.algorithms.shards import Shards
-from epg_tf.communication import Communicator, LocalCommunicator
 from epg_tf.config import EvolutionConfig, Experiment
 from epg_tf.losses.contract import declared_channels
 from epg_tf.losses.temporal_conv import initial_parameters, parameter_shapes
@@ -76,7 +75,7 @@ def life_keys(evolution: EvolutionConfig, seed: int, epoch: int) -> list[LifeKey
     per_vector = evolution.lives // evolution.noise_vectors
     keys = []
     for life in range(evolution.lives):
-        vector, repeat = divmod(life, per_vector)
+        vector, repeat = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors), life % per_vector
         index = (vector // 2) * per_vector + repeat if evolution.common_random_numbers else life
         keys.append(LifeKey(seed, "evolution", epoch, index))
     return keys
@@ -96,7 +95,7 @@ def es_step(state: EvolutionState, fitness: np.ndarray, evolution: EvolutionConf
     """
     noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
     weights = es_math.SHAPINGS[evolution.fitness](fitness)
-    ascent = es_math.gradient_estimate(weights, lambda v: noise(v), evolution.sigma, evolution.antithetic)
+    ascent = es_math.gradient_estimate(weights, noise, evolution.sigma, evolution.antithetic)
     descent = (evolution.l2 * state.phi.astype(np.float64) - ascent).astype(np.float32)
     rate = es_math.annealed(evolution.learning_rate, evolution.final_learning_rate, evolution.learning_rate_epochs,
                             state.epoch)
@@ -107,8 +106,7 @@ def es_step(state: EvolutionState, fitness: np.ndarray, evolution: EvolutionConf
 
 
 def evolve(experiment: Experiment, seed: int, state: EvolutionState | None = None, shards: Shards | None = None,
-           communicator: Communicator | None = None, done: Callable[[int], None] | None = None
-           ) -> Iterator[EpochResult]:
+           done: Callable[[int], None] | None = None) -> Iterator[EpochResult]:
     """Evolves a loss, one result per epoch.
 
     Args:
@@ -116,25 +114,23 @@ def evolve(experiment: Experiment, seed: int, state: EvolutionState | None = Non
       seed: Of all randomness, >= 0.
       state: Where to go on; None starts afresh.
       shards: Who runs the lives; None makes its own.
-      communicator: The group of ranks; None is one process.
       done: Called with a number of lives whenever that many have ended.
 
     Yields:
       An `EpochResult` per epoch until `experiment.evolution.epochs` are done.
     """
     state = initial_state(experiment, seed) if state is None else state
-    communicator = communicator or LocalCommunicator()
     own = Shards(experiment) if shards is None else None
     try:
         while state.epoch < experiment.evolution.epochs:
-            yield (result := _epoch(experiment, seed, state, shards or own, communicator, done))
+            yield (result := _epoch(experiment, seed, state, shards or own, done))
             state = result.state
     finally:
         if own is not None:
             own.close()
 
 
-def _epoch(experiment, seed, state: EvolutionState, shards: Shards, communicator, done) -> EpochResult:
+def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done) -> EpochResult:
     evolution, started = experiment.evolution, time.perf_counter()
     alpha = es_math.annealed(evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, state.epoch)
     noise = functools.lru_cache(maxsize=2 * shards.threads)(
@@ -146,12 +142,11 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, communicator
 
     lives = shards.run(life_keys(evolution, seed, state.epoch), perturbed,
                        Teaching(alpha, experiment.inner.learning_rate), done=done)
-    returns = communicator.sum(lives.final_return)
-    moved = es_step(state, es_math.mean_per_vector(returns, evolution.noise_vectors), evolution, seed)
+    moved = es_step(state, es_math.mean_per_vector(lives.final_return, evolution.noise_vectors), evolution, seed)
     moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()))
     moved, validation = _validate(experiment, seed, moved, shards)
     seconds = time.perf_counter() - started
-    metrics = {"epoch": moved.epoch, "alpha": alpha, **_spread(returns), **validation,
+    metrics = {"epoch": moved.epoch, "alpha": alpha, **_spread(lives.final_return), **validation,
                "failed_lives": int(lives.failed.sum()), "env_steps": moved.env_steps, "seconds": round(seconds, 3),
                "env_steps_per_second": round((moved.env_steps - state.env_steps) / seconds, 1),
                "phi_norm": float(np.linalg.norm(moved.phi)),

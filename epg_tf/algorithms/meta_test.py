@@ -40,28 +40,25 @@ class Score:
 
 
 def meta_test(experiment: Experiment, phi: np.ndarray, seed: int, lives: int = 64, updates: int | None = None,
-              methods: Sequence[str] = METHODS, phase: str = "test", shards: Shards | None = None,
-              done: Callable[[str], None] | None = None) -> dict[str, LifeResults]:
+              methods: Sequence[str] = METHODS, done: Callable[[str], None] | None = None) -> dict[str, LifeResults]:
     """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks.
 
     Args:
       experiment: Settings.
       phi: [D] float32, the evolved loss.
-      seed: Names the tasks; no seed or phase "evolution" task is among them.
+      seed: Names the tasks; whatever it is, evolution, validation and tuning met none of them.
       lives: Number of lives per method.
       updates: Updates per life, or None for the experiment's number.
       methods: Of `METHODS`: "epg"; "ppo" with its own tuned learning rate and passes; "untrained", an agent that
         never learns; "random_loss", a loss drawn afresh for each life and never evolved.
-      phase: Phase of the tasks.
-      shards: Who runs the lives; None makes its own, which measure the KL divergence.
       done: Called with each method's name when its lives have ended.
 
     Returns:
       Results by method; lives with the same number met the same task, start and action noise.
     """
     inner, surrogate = experiment.inner, experiment.surrogate
-    own = Shards(experiment, measure_kl=True) if shards is None else None
-    keys = [LifeKey(seed, phase, 0, index) for index in range(lives)]
+    experiment = dataclasses.replace(experiment, surrogate=dataclasses.replace(surrogate, kind="ppo"))
+    keys = [LifeKey(seed, "test", 0, index) for index in range(lives)]
     frozen = phi.copy()
     frozen.flags.writeable = False
     plans = {
@@ -71,17 +68,14 @@ def meta_test(experiment: Experiment, phi: np.ndarray, seed: int, lives: int = 6
         "untrained": (lambda life: frozen, Teaching(0.0, 0.0)),
         "random_loss": (lambda life: initial_phi(experiment, _UNEVOLVED + life), Teaching(0.0, inner.learning_rate)),
     }
-    try:
-        results = {}
+    results = {}
+    with Shards(experiment, measure_kl=True) as shards:
         for method in methods:
             loss, teaching = plans[method]
-            results[method] = (shards or own).run(keys, loss, teaching, updates)
+            results[method] = shards.run(keys, loss, teaching, updates)
             if done is not None:
                 done(method)
-        return results
-    finally:
-        if own is not None:
-            own.close()
+    return results
 
 
 def score(lives: LifeResults, env_steps: int) -> Score:

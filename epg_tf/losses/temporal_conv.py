@@ -7,6 +7,9 @@
 Two identities make it cheap. A channel that is constant in time meets the convolution as a bias. What the buffer
 recorded does not change while one update's minibatches move the policy, so its share of the first convolution is
 computed once per update; only the policy's answers are convolved again.
+
+Convolutions are not padded, so a few of the newest steps may lie past the last window (with the paper's sizes, the
+newest 7 of 512). The head sees those steps all the same.
 """
 
 from __future__ import annotations
@@ -87,7 +90,9 @@ class TemporalConvLoss(tf.keras.Model, Loss):
         self.shapes = parameter_shapes(channels, config)
         self.parts = {name: self.add_weight(name=name, shape=(population, *shape), initializer="zeros", trainable=False)
                       for name, shape in self.shapes.items()}
+        inputs = sum(channel.width for channel in self.channels)
         self._rows = {kind: self._rows_of(kind) for kind in ("history", "policy", "constant")}
+        self._rows["context"] = list(range(inputs, inputs + config.context))  # of the head: it follows the channels
 
     def _rows_of(self, kind: str) -> list[int]:
         starts = np.cumsum([0] + [channel.width for channel in self.channels])
@@ -105,9 +110,9 @@ class TemporalConvLoss(tf.keras.Model, Loss):
     def _activate(self, inputs: tf.Tensor) -> tf.Tensor:
         return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)
 
-    def _kernel(self, name: str, kind: str) -> tf.Tensor:
-        """Returns the rows of a kernel that meet channels of one kind; input rows are its last axis but one."""
-        return tf.gather(self.parts[name], self._rows[kind], axis=-2)
+    def _kernel(self, name: str, *kinds: str) -> tf.Tensor:
+        """Returns the rows (last axis but one) of a kernel that meet inputs of these kinds, in this order."""
+        return tf.gather(self.parts[name], [row for kind in kinds for row in self._rows[kind]], axis=-2)
 
     def prepare(self, agent: Any, experience: Experience) -> Prepared:
         """Convolves the recorded channels."""
@@ -142,10 +147,8 @@ class TemporalConvLoss(tf.keras.Model, Loss):
         recorded = tf.gather(prepared.newest_history, steps, batch_dims=1)
         mean = policy(tf.gather(prepared.newest_observation, steps, batch_dims=1))
         varying = tf.concat([recorded, mean], axis=2)
-        head = self.parts["head/kernel"]
-        inputs = len(self._rows["history"]) + len(self._rows["policy"])
-        hidden = tf.matmul(varying, head[:, :inputs])
-        hidden += tf.matmul(tf.concat([constants, context], axis=2), head[:, inputs:])
+        hidden = tf.matmul(varying, self._kernel("head/kernel", "history", "policy"))
+        hidden += tf.matmul(tf.concat([constants, context], axis=2), self._kernel("head/kernel", "constant", "context"))
         hidden = self._activate(hidden + self.parts["head/bias"][:, None])
         return parallel_dense(hidden, self.parts["output/kernel"], self.parts["output/bias"])[:, :, 0]
 

@@ -115,13 +115,13 @@ def read_json(path: PathLike, what: str) -> dict[str, Any]:
     return value
 
 
-def prepare_folder(path: PathLike, flag: str, resume: bool, overwrite: bool, own: Sequence[str]) -> None:
+def prepare_folder(path: PathLike, flag: str, resume: bool | None, overwrite: bool, own: Sequence[str]) -> None:
     """Makes `path` an existing folder this program may write to.
 
     Args:
       path: The folder; may be missing, empty, or (with resume or overwrite) in use.
       flag: Flag that named it, e.g. "--run_dir", for the error message.
-      resume: Keep everything that is there.
+      resume: Keep everything that is there. None: the command cannot resume, and no message speaks of it.
       overwrite: Remove the entries called as in `own`; all others stay. Links are removed, never followed.
       own: Names of the files and folders this program writes into the folder.
 
@@ -144,7 +144,8 @@ def prepare_folder(path: PathLike, flag: str, resume: bool, overwrite: bool, own
     if not os.access(folder, os.W_OK | os.X_OK):
         raise RecordError(f"{where}: the folder is not writable; change its permissions or choose another folder")
     if entries and not (resume or overwrite):
-        remedy = "pass --resume to continue it, --overwrite to start it anew, or choose another folder"
+        remedy = "pass --overwrite to start it anew, or choose another folder"
+        remedy = remedy if resume is None else f"pass --resume to continue it, {remedy.removeprefix('pass ')}"
         raise RecordError(f"{where}: the folder is not empty; {remedy}")
     if overwrite:
         for entry in entries:

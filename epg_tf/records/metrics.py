@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -45,6 +46,8 @@ class MetricsFile:
             text = _line(columns) + text
         with open(self._path, "a", encoding="utf-8", newline="") as stream:
             stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
         self._columns = columns
 
     def truncate_after(self, epoch: int) -> None:
@@ -165,19 +168,3 @@ class TensorBoardWriter:
     def close(self) -> None:
         """Closes the event file; the writer cannot be used afterwards."""
         self._writer.close()
-
-
-class NullWriter:
-    """Stands in for a `TensorBoardWriter` where nobody watches: every method does nothing."""
-
-    def scalars(self, step: int, mapping: Mapping[str, float], prefix: str = "") -> None:
-        """Does nothing."""
-
-    def purge_after(self, step: int) -> None:
-        """Does nothing."""
-
-    def text(self, name: str, text: str) -> None:
-        """Does nothing."""
-
-    def close(self) -> None:
-        """Does nothing."""

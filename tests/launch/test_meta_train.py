@@ -53,18 +53,19 @@ def test_output_is_for_people(finished):
         f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/best --output_dir={folder}-test")
 
 
-@pytest.mark.parametrize("moments", [(1.0, 1.5), (2.5,)])
+@pytest.mark.parametrize("moments", [("config.json", "checkpoints/epoch_00000002.npz"),
+                                     ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz")])
 def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):
-    """kill -9 at any moment, twice if need be: --resume ends with the same phi and the same rows."""
+    """kill -9 as soon as a file appears, and again when resumed: it ends with the same phi and the same rows."""
     folder, flags = tmp_path / "run", commands.settings()
-    for extra in moments:
+    for moment in moments:
         process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
-        deadline = time.monotonic() + 120
-        while not (folder / "checkpoints").is_dir() and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.05)
-        time.sleep(extra)
+        while not (folder / moment).exists():
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.002)
         process.kill()
         process.wait()
+    assert not (folder / "final").exists()
     process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
     assert process.returncode == 0, process.stderr
     for name in ("best", "final"):
@@ -82,6 +83,23 @@ def test_a_corrupt_checkpoint_falls_back_and_says_so(finished, tmp_path):
     assert process.returncode == 0, process.stderr
     assert "epoch_00000003.npz" in process.stdout and "from epoch 2 on" in process.stdout
     assert [int(row["epoch"]) for row in rows(folder)] == [1, 2, 3, 4]
+    assert phi(folder / "final").tobytes() == phi(finished[0] / "final").tobytes()
+
+
+def test_nothing_is_thrown_away_when_no_checkpoint_can_be_read(tmp_path):
+    folder = tmp_path / "run"
+    commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=1))
+    for checkpoint in (folder / "checkpoints").iterdir():
+        checkpoint.write_bytes(b"torn")
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
+    assert len(rows(folder)) == 1
+
+
+def test_fewer_epochs_than_done_are_refused(finished):
+    process = commands.run("meta_train", CONFIG, f"--run_dir={finished[0]}", *commands.settings(evolution__epochs=2),
+                           "--resume")
+    assert process.returncode == 2 and "config.evolution.epochs=2" in process.stderr
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -95,6 +113,32 @@ def test_signals_end_cleanly(tmp_path, number, code):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code
     assert "--resume" in output.splitlines()[-1] and "Traceback" not in output
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    """The second is refused, whatever its flags, and the first is not disturbed."""
+    folder = tmp_path / "run"
+    first = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=100000))
+    while not (folder / "checkpoints" / "epoch_00000001.npz").exists() and first.poll() is None:
+        time.sleep(0.05)
+    for flag in ("--resume", "--overwrite"):
+        second = commands.run("meta_train", CONFIG, f"--run_dir={folder}",
+                              *commands.settings(evolution__epochs=100000), flag)
+        assert second.returncode == 2 and "another process" in second.stderr
+    assert first.poll() is None and (folder / "config.json").is_file()
+    first.terminate()
+    assert first.wait(timeout=60) == 143
+
+
+def test_a_finished_run_can_be_prolonged(finished, tmp_path):
+    """Two epochs and two more equal four: phi, and best/ that a kill may have left behind."""
+    folder = tmp_path / "run"
+    commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2))
+    (folder / "best" / "loss.npz").unlink()
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    assert process.returncode == 0, process.stderr
+    for name in ("best", "final"):
+        assert phi(folder / name).tobytes() == phi(finished[0] / name).tobytes()
 
 
 def test_changed_settings_are_not_resumed(finished):
