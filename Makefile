@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 PY := .venv/bin/python
 READY := .venv/.ready
 SEED ?= 0
+RUN ?= runs/demo
 
 .PHONY: venv demo test test-slow lint horovod clean
 
@@ -17,8 +18,8 @@ $(READY): setup.py pyproject.toml constraints.txt
 	@touch $(READY)
 
 demo: $(READY)
-	@$(PY) -m launch.meta_train --config=configs/point_goal.py --run_dir=runs/demo/evolution --seed=$(SEED) --resume
-	@$(PY) -m launch.meta_test --loss=runs/demo/evolution/best --output_dir=runs/demo/test --lives=128 --overwrite
+	@$(PY) -m launch.meta_train --config=configs/point_goal.py --run_dir=$(RUN)/evolution --seed=$(SEED) --resume
+	@$(PY) -m launch.meta_test --loss=$(RUN)/evolution/best --output_dir=$(RUN)/test --lives=128 --overwrite
 
 test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" tests
