@@ -15,7 +15,7 @@ from typing import Any
 
 from epg_tf.parallel_layers import convolution_length
 
-LARGEST = 1e9  # what no setting needs to exceed
+LARGEST = 1e7  # what no setting needs to exceed
 
 
 class ConfigError(ValueError):
@@ -197,6 +197,8 @@ def validate(experiment: Experiment) -> None:
     for group, fields in experiment.to_mapping().items():
         for name, value in fields.items():
             _check_range(f"config.{group}.{name}", (group, name), value)
+    if experiment.compute.threads > 1024:
+        raise ConfigError(f"config.compute.threads={experiment.compute.threads} is above 1024; 0 means one per CPU")
     _check_inner(experiment)
     _check_loss(experiment.loss)
     _check_evolution(experiment)

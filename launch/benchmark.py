@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
 import time
@@ -28,9 +29,10 @@ from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeKey
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py:paper.")
-_LIVES = flags.DEFINE_integer("lives", 256, "Number of lives.", lower_bound=1)
+_LIVES = flags.DEFINE_integer("lives", 256, "Number of lives.", lower_bound=1, upper_bound=10**6)
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
-_UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; the config's by default.", lower_bound=1)
+_UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; the config's by default.", lower_bound=1,
+                                upper_bound=10**7)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
 _PHYSICS_STEPS = 400  # env steps per simulation when physics is measured alone
@@ -40,8 +42,8 @@ def main(argv: list[str]) -> int:
     """Measures and reports; returns the exit code."""
     del argv
     experiment = command_line.experiment_of(_CONFIG)
-    if _JSON.value and not Path(_JSON.value).parent.is_dir():
-        raise command_line.UsageError(f"--json={_JSON.value}: there is no folder {Path(_JSON.value).parent}; create it")
+    if _JSON.value:
+        _check_json(Path(_JSON.value))
     keys = [LifeKey(_SEED.value, "benchmark", 0, index) for index in range(_LIVES.value)]
     phi = initial_phi(experiment, _SEED.value)
     with Shards(experiment) as shards:
@@ -58,6 +60,14 @@ def main(argv: list[str]) -> int:
         files.write_json(_JSON.value, numbers)
         print(f"numbers are in {_JSON.value}")
     return 0
+
+
+def _check_json(path: Path) -> None:
+    """Refuses, before anything is measured, what cannot be written or is not ours to replace."""
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise command_line.UsageError(f"--json={path}: {path.parent} is no folder that can be written to; create it")
+    if path.suffix != ".json" or (path.exists() and not path.is_file()):
+        raise command_line.UsageError(f"--json={path} must name a file that ends in .json")
 
 
 def _teaching(experiment: Experiment) -> Teaching:

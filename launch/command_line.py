@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 
@@ -27,6 +28,15 @@ def _quieten() -> None:
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
+def _leave(number: int, frame) -> None:
+    """Ends the process at once and in one line; whatever it writes is written atomically."""
+    del frame
+    print(f"interrupted by {signal.Signals(number).name}", file=sys.stderr, flush=True)
+    os._exit(128 + number)
+
+
+for _number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(_number, _leave)
 _quieten()
 
 from absl import app, flags  # noqa: E402
@@ -50,17 +60,24 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             sys.exit(main(argv))
         except (ConfigError, RecordError, UsageError) as error:
             fail(str(error))
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            sys.exit(130)
+        except MemoryError as error:
+            fail(f"these settings need more memory than there is ({error}); make the sizes in --config smaller")
 
-    app.run(guarded, flags_parser=_parse)
+    try:
+        app.run(guarded, flags_parser=_parse)
+    except BrokenPipeError:  # whoever read the output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def _parse(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)
-    except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
+    except SystemExit:  # --help; absl would exit with 1
+        sys.exit(0)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a config file is somebody's Python: it may raise anything
         if _VERBOSE:
             raise
         fail(_in_one_line(error))
@@ -74,10 +91,10 @@ def _in_one_line(error: Exception) -> str:
         if "positional argument" in reason:
             reason = "this config has no variants; leave out what follows .py"
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
-    if isinstance(error, (AttributeError, KeyError)):
-        message = message.replace("\\n", " ").replace("\\'", "'").strip("'\"")
-        message = f"a --config.GROUP.FIELD flag names no setting: {message}"
-    if isinstance(error, (SyntaxError, ImportError)):
+    if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
+        message = message.replace("\\n", ". ").replace("\\'", "'").strip('"').removeprefix("'").replace("'.", ".", 1)
+        message = f"a --config.GROUP.FIELD flag names no setting: {message} All are in epg_tf/config.py"
+    elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
     return " ".join(message.split())
 
@@ -98,7 +115,7 @@ def experiment_of(flag: flags.FlagHolder) -> Experiment:
     try:
         if flag.value is None:
             raise UsageError("--config is missing; name a file, e.g. --config=configs/point_goal.py")
-        settings = flag.value.to_dict()
+        settings = flag.value.to_dict() if hasattr(flag.value, "to_dict") else flag.value
     except OSError as error:  # ml_collections keeps a failure to load for later
         reason = " ".join(str(error).splitlines()[-2:])
         raise UsageError(f"--config cannot be loaded ({' '.join(reason.split())}); name a file such as "

@@ -20,8 +20,10 @@ from epg_tf.types import LifeResults
 
 _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for curves.csv, summary.json and curves.png.")
-_LIVES = flags.DEFINE_integer("lives", 64, "Lives per method, one unseen task each.", lower_bound=2)
-_UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.", lower_bound=1)
+_LIVES = flags.DEFINE_integer("lives", 64, "Lives per method, one unseen task each.", lower_bound=2,
+                              upper_bound=10**6)
+_UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.",
+                                lower_bound=1, upper_bound=10**7)
 _COMPARE = flags.DEFINE_enum("compare", "ppo", ["ppo", "none"], "Which baseline learns on the same tasks.")
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace results in --output_dir; foreign files in it stay.")
@@ -35,9 +37,13 @@ def main(argv: list[str]) -> int:
     del argv
     for flag, value, example in (("loss", _LOSS.value, "runs/first/best"),
                                  ("output_dir", _OUTPUT_DIR.value, "runs/first-test")):
-        if value is None:
+        if not value:
             raise command_line.UsageError(f"--{flag} is missing; name a folder, e.g. --{flag}={example}")
     learned = load_loss(_LOSS.value)
+    for name in ("checkpoints", "loss.npz"):
+        if (Path(_OUTPUT_DIR.value) / name).exists():
+            raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
+                                          f"run of evolution; choose another folder")
     files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
     experiment = learned.experiment
     methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 import sys
 import time
@@ -27,7 +28,7 @@ _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g.
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "Folder for all that the run leaves.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 _RESUME = flags.DEFINE_bool("resume", False, "Go on with the run in --run_dir, or start it if there is none.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the run in --run_dir; foreign files in it stay.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the run in --run_dir; other files beside it stay.")
 
 
 def main(argv: list[str]) -> int:
@@ -36,11 +37,15 @@ def main(argv: list[str]) -> int:
     experiment = command_line.experiment_of(_CONFIG)
     if _RUN_DIR.value is None:
         raise command_line.UsageError("--run_dir is missing; name a folder, e.g. --run_dir=runs/first")
+    if _RESUME.value and _OVERWRITE.value:
+        raise command_line.UsageError("--resume and --overwrite contradict each other; pass one of them")
     try:
         return _run(RunFolder(_RUN_DIR.value, experiment, _SEED.value, _RESUME.value, _OVERWRITE.value))
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        print(f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); the last good checkpoint is intact: mend "
-              f"the cause and run the same command with --resume", file=sys.stderr)
+        print(f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written before are intact: "
+              f"mend the cause and run the same command with --resume", file=sys.stderr)
         return 1
 
 
@@ -81,6 +86,7 @@ def _stop_on_signals(shards: Shards) -> list[int]:
     def handle(number, frame):
         del frame
         received.append(number)
+        print("stopping as soon as the lives have finished the update they are in", file=sys.stderr, flush=True)
         shards.stop()
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, signal.SIG_DFL)  # a second one ends the process at once
@@ -130,7 +136,7 @@ class _Bar:
         line = (f"epoch {epoch}/{self.epochs}  alpha {metrics['alpha']:.2f}  mean fitness {metrics['fitness_mean']:.2f}"
                 f"  {command_line.count(metrics['env_steps_per_second'])} env steps/s")
         seconds, left = metrics["seconds"], self.epochs - epoch
-        if self._first:
+        if self._first and left:
             self._first = False
             self._bar.write(f"the first epoch took {command_line.duration(seconds)}, compilation included; at that "
                             f"rate the other {left} take {command_line.duration(seconds * left)}")
@@ -149,11 +155,15 @@ class _Bar:
 def _report(folder: RunFolder, summary: dict) -> None:
     count = command_line.count
     best = summary["best_validation_return_mean"]
-    validation = "never validated" if best == -math.inf else f"best validation return {best:.2f}"
+    validation = f"best validation return {best:.2f}"
+    if best == -math.inf:
+        validation = "never validated (best/ is just the newest)"
     print(f"evolved {summary['parameters']} parameters in {command_line.duration(summary['seconds'])}, "
           f"{count(summary['env_steps'])} env steps; {validation}, {summary['failed_lives']} failed lives")
-    print(f"results are in {folder.path}; next: python -m launch.meta_test --loss={folder.path}/best "
-          f"--output_dir={folder.path}-test")
+    if summary["last_fitness_mean"] is not None and math.isnan(summary["last_fitness_mean"]):
+        print("warning: every life of the last epoch failed; smaller learning rates, sigma or deviations may help")
+    loss, output = shlex.quote(f"{folder.path}/best"), shlex.quote(f"{folder.path}-test")
+    print(f"results are in {folder.path}; next: python -m launch.meta_test --loss={loss} --output_dir={output}")
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from epg_tf.algorithms.evolution import EpochResult, EvolutionState, initial_state
-from epg_tf.config import Experiment
+from epg_tf.config import ConfigError, Experiment, from_mapping
 from epg_tf.learned_loss import save_loss, versions
 from epg_tf.records import checkpoints, files, plots
 from epg_tf.records.metrics import MetricsFile, TensorBoardWriter
 
-OWN = ("config.json", "metrics.csv", "tensorboard", "checkpoints", "best", "final", "learning_curve.png",
-       "summary.json")
+OWN = ("metrics.csv", "tensorboard", "checkpoints", "best", "final", "learning_curve.png", "summary.json",
+       "config.json")  # removed in this order: what marks a run goes last
 _MAY_CHANGE = {("evolution", "epochs"), ("compute", "threads")}
 
 
@@ -43,6 +43,8 @@ class RunFolder:
         self._lock = _lock(self.path) if self.path.is_dir() else None
         now = {"seed": seed, "commit": _commit(), "versions": versions()}
         before = self._earlier_run() if resume else None
+        if overwrite:
+            self._check_replaceable()
         files.prepare_folder(path, "--run_dir", resume, overwrite, OWN)
         self._lock = self._lock or _lock(self.path)
         self._facts = now if before is None else {name: before.get(name) for name in now}
@@ -66,12 +68,22 @@ class RunFolder:
         self._check_same_settings(before)
         return before
 
+    def _check_replaceable(self) -> None:
+        """Refuses to overwrite what is called as in a run but is none."""
+        there = [name for name in OWN if (self.path / name).exists()]
+        if there and not {"config", "seed"} <= set(_read_mapping(self.path / "config.json")):
+            raise files.RecordError(f"--run_dir={self.path}: --overwrite would replace {', '.join(there)}, but this "
+                                    f"is no run (no config.json that says so); move them away or choose another folder")
+
     def _check_same_settings(self, before: dict) -> None:
-        then = before.get("config", {})
+        try:
+            then = from_mapping(before.get("config")).to_mapping()
+        except ConfigError as error:
+            raise files.RecordError(f"--run_dir={self.path}: config.json is damaged ({error}); restore it, or pass "
+                                    f"--overwrite to start anew") from error
         for group, fields in self.experiment.to_mapping().items():
             for name, value in fields.items():
-                old = then.get(group, {}).get(name)
-                value = list(value) if isinstance(value, tuple) else value
+                old = then[group][name]
                 if old != value and (group, name) not in _MAY_CHANGE:
                     raise files.RecordError(f"config.{group}.{name}={value!r}: the run in --run_dir={self.path} has "
                                             f"{old!r}; resume with that, pass --overwrite, or choose another folder")
@@ -79,9 +91,10 @@ class RunFolder:
     def restore(self) -> tuple[EvolutionState, list[str]]:
         """Returns the state to go on from (the initial one if none is saved) and a line per damaged checkpoint."""
         checkpoint, messages = checkpoints.load_newest(self.path / "checkpoints")
-        if checkpoint is None and messages:
-            raise files.RecordError(f"--run_dir={self.path}: no checkpoint can be read, the newest because: "
-                                    f"{messages[0]}. Restore one, or pass --overwrite to start anew")
+        if checkpoint is None and (messages or self.metrics.read()):
+            reason = messages[0].split(";")[0] if messages else "there is none, but metrics.csv has rows"
+            raise files.RecordError(f"--run_dir={self.path}: no checkpoint can be read ({reason}); restore one, or "
+                                    f"pass --overwrite to start anew")
         state = initial_state(self.experiment, self.seed)
         if checkpoint is not None:
             facts = checkpoint.facts
@@ -93,6 +106,8 @@ class RunFolder:
         if state.epoch < self.experiment.evolution.epochs:
             self._unfinish()
         self.metrics.truncate_after(state.epoch)
+        if len(self.metrics.read()) != state.epoch:
+            self.notes.append(f"metrics.csv lacks epochs before {state.epoch}; curve and summary will lack them too")
         self.board.purge_after(state.epoch)
         self.save_state(state)
         if state.best_return > -np.inf:  # a kill may have come between checkpoint and best/
@@ -162,6 +177,14 @@ def _lock(folder: Path) -> int:
         raise files.RecordError(f"--run_dir={folder}: another process is writing to this folder; wait for it, or use "
                                 f"another folder") from error
     return descriptor
+
+
+def _read_mapping(path: Path) -> dict:
+    """Returns the JSON object in `path`, or nothing if there is none."""
+    try:
+        return files.read_json(path, "the run's config")
+    except files.RecordError:
+        return {}
 
 
 def _commit() -> str | None:

@@ -22,7 +22,7 @@ import numpy as np  # isort: skip
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py.")
 _RATES = flags.DEFINE_list("learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try.")
 _PASSES = flags.DEFINE_list("passes", ["1", "4"], "Numbers of passes over each update's steps to try.")
-_LIVES = flags.DEFINE_integer("lives", 64, "Lives per setting.", lower_bound=2)
+_LIVES = flags.DEFINE_integer("lives", 64, "Lives per setting.", lower_bound=2, upper_bound=10**6)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
 
@@ -44,6 +44,8 @@ def main(argv: list[str]) -> int:
                 row = results[-1][0]
                 print(f"  learning rate {rate:<8g} passes {times}  {row.final_return_mean:9.2f}  "
                       f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]  failed {row.failed_lives}", flush=True)
+    if all(row.failed_lives == row.lives for row, _, _ in results):
+        raise command_line.UsageError(f"--learning_rates={','.join(_RATES.value)}: every life failed; try smaller")
     best, rate, times = max(results, key=lambda item: np.nan_to_num(item[0].final_return_mean, nan=-np.inf))
     print(f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_passes={times}), mean "
           f"{best.final_return_mean:.2f}; write it into the config")
@@ -55,9 +57,9 @@ def _numbers(flag: str, words: list[str], kind: type) -> list:
         numbers = [kind(word) for word in words]
     except ValueError:
         numbers = []
-    if not numbers or min(numbers) <= 0:
-        raise command_line.UsageError(f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0, separated "
-                                      f"by commas")
+    if not numbers or not all(0 < number <= 1000 for number in numbers):
+        raise command_line.UsageError(f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most "
+                                      f"1000, separated by commas")
     return numbers
 
 

@@ -175,8 +175,7 @@ def test_settings_cannot_be_changed_in_place():
 
 
 def test_derived_numbers():
-    experiment = from_mapping({"evolution": {"lives": 24, "noise_vectors": 8}, "inner": {"updates": 5}})
-    assert experiment.lives_per_vector == 3
+    experiment = from_mapping({"inner": {"updates": 5, "update_period": 64}})
     assert experiment.life_steps == 5 * 64
 
 

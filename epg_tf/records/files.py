@@ -122,7 +122,7 @@ def prepare_folder(path: PathLike, flag: str, resume: bool | None, overwrite: bo
       path: The folder; may be missing, empty, or (with resume or overwrite) in use.
       flag: Flag that named it, e.g. "--run_dir", for the error message.
       resume: Keep everything that is there. None: the command cannot resume, and no message speaks of it.
-      overwrite: Remove the entries called as in `own`; all others stay. Links are removed, never followed.
+      overwrite: Remove the entries called as in `own`, in that order; all others stay. Links are not followed.
       own: Names of the files and folders this program writes into the folder.
 
     Raises:
@@ -148,9 +148,10 @@ def prepare_folder(path: PathLike, flag: str, resume: bool | None, overwrite: bo
         remedy = remedy if resume is None else f"pass --resume to continue it, {remedy.removeprefix('pass ')}"
         raise RecordError(f"{where}: the folder is not empty; {remedy}")
     if overwrite:
-        for entry in entries:
-            if _is_own(entry.name, own):
-                _remove(entry)
+        for name in own:
+            for entry in entries:
+                if _is_own(entry.name, [name]):
+                    _remove(entry)
 
 
 def _is_own(name: str, own: Sequence[str]) -> bool:

@@ -93,6 +93,10 @@ def test_nothing_is_thrown_away_when_no_checkpoint_can_be_read(tmp_path):
         checkpoint.write_bytes(b"torn")
     process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
     assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
+    for checkpoint in (folder / "checkpoints").iterdir():
+        checkpoint.unlink()
+    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
     assert len(rows(folder)) == 1
 
 
@@ -178,6 +182,31 @@ def test_missing_and_foreign_configs_are_refused_in_one_line(flags, named):
     process = commands.run("meta_train", *flags)
     assert process.returncode == 2
     assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
+
+
+@pytest.mark.parametrize("name", ["meta_train", "meta_test", "benchmark", "tune_baseline"])
+def test_help_is_no_error(name):
+    process = commands.run(name, "--help")
+    assert process.returncode == 0 and f"python -m launch.{name}" in process.stdout
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
+    process = commands.start("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings())
+    time.sleep(1.0)  # TensorFlow is being imported
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == code and len(output.splitlines()) == 1
+
+
+def test_overwrite_replaces_runs_alone(tmp_path):
+    """A folder that merely uses the same names is somebody else's."""
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model.pt").write_text("precious")
+    (tmp_path / "config.json").write_text("{}")
+    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--overwrite")
+    assert process.returncode == 2 and "no run" in process.stderr and process.stderr.count("\n") == 1
+    assert (tmp_path / "checkpoints" / "model.pt").read_text() == "precious"
 
 
 def test_a_folder_in_use_is_refused_and_left_alone(finished, tmp_path):

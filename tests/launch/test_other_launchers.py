@@ -85,6 +85,9 @@ def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
     (tmp_path / "kept.txt").write_text("precious")
     process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path}")
     assert process.returncode == 2 and (tmp_path / "kept.txt").exists() and process.stderr.count("\n") == 1
+    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={loss.parent}", "--overwrite")
+    assert process.returncode == 2 and "belongs to a run" in process.stderr
+    assert "best_validation_return_mean" in json.loads((loss.parent / "summary.json").read_text())
 
 
 def test_benchmark_writes_its_numbers(tmp_path):
@@ -100,10 +103,19 @@ def test_benchmark_writes_its_numbers(tmp_path):
     assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
 
 
+@pytest.mark.parametrize("path", ["missing/b.json", "keep.txt", "."])
+def test_benchmark_refuses_before_measuring_what_it_cannot_write(tmp_path, path):
+    (tmp_path / "keep.txt").write_text("precious")
+    process = commands.run("benchmark", CONFIG, *commands.settings(), f"--json={tmp_path / path}")
+    assert process.returncode == 2 and "--json=" in process.stderr and process.stdout == ""
+    assert (tmp_path / "keep.txt").read_text() == "precious"
+
+
 def test_tune_baseline_names_the_best(tmp_path):
     process = commands.run("tune_baseline", CONFIG, *commands.settings(), "--lives=4", "--learning_rates=1e-3,1e-2",
                            "--passes=1,2")
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("learning rate") == 4 and "baseline_learning_rate=" in process.stdout
-    process = commands.run("tune_baseline", CONFIG, "--learning_rates=fast")
-    assert process.returncode == 2 and "--learning_rates=fast" in process.stderr
+    for rates in ("fast", "nan", "-1"):
+        process = commands.run("tune_baseline", CONFIG, f"--learning_rates={rates}")
+        assert process.returncode == 2 and f"--learning_rates={rates}" in process.stderr
