@@ -92,7 +92,7 @@ def _in_one_line(error: Exception) -> str:
             reason = "this config has no variants; leave out what follows .py"
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
-        message = message.replace("\\n", ". ").replace("\\'", "'").strip('"').removeprefix("'").replace("'.", ".", 1)
+        message = re.sub(r"[\\']", "", message.replace("\\n", ". "))  # a KeyError quotes its text twice
         message = f"a --config.GROUP.FIELD flag names no setting: {message} All are in epg_tf/config.py"
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
