@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -193,7 +194,8 @@ def test_help_is_no_error(name):
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
     process = commands.start("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings())
-    time.sleep(1.0)  # TensorFlow is being imported
+    while "tensorflow" not in Path(f"/proc/{process.pid}/maps").read_text() and process.poll() is None:
+        time.sleep(0.01)  # until TensorFlow is being imported
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code and len(output.splitlines()) == 1
