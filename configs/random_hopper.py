@@ -14,6 +14,7 @@ PPO as a baseline is ours: tuned by launch.tune_baseline, 32 lives a setting.
 from ml_collections import ConfigDict
 
 from epg_tf.config import (
+    ComputeConfig,
     EvolutionConfig,
     Experiment,
     InnerConfig,
@@ -29,9 +30,10 @@ _PAPER = Experiment(
     surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_passes=4),
     evolution=EvolutionConfig(epochs=5000, lives=256, noise_vectors=64, sigma=0.01, learning_rate=1e-2,
                               final_learning_rate=1e-3, learning_rate_epochs=2000, l2=1e-3, guidance_epochs=500),
+    compute=ComputeConfig(shard_lives=64),
 )
 
-# Shorter lives and buffer, no guidance, antithetic pairs that share task and noise: about 10 s an epoch on 2 cores.
+# Shorter lives and buffer, no guidance, antithetic pairs that share task and noise: about 27 s an epoch on 2 cores.
 _LAPTOP = Experiment(
     task=TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250),
     loss=LossConfig(buffer_steps=128),
@@ -41,6 +43,7 @@ _LAPTOP = Experiment(
                               common_random_numbers=True, learning_rate=2e-2, final_learning_rate=5e-3,
                               learning_rate_epochs=100, l2=0.0, guidance=0.0, guidance_epochs=0,
                               validation_period=10),
+    compute=ComputeConfig(shard_lives=64),
 )
 
 
