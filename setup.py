@@ -14,7 +14,8 @@ setup(
     package_data={"epg_tf.tasks": ["assets/*.xml"]},
     install_requires=[
         "absl-py",
-        "gymnasium>=1.0",
+        "gymnasium>=1.3",
+        "gymnasium-robotics==1.4.*",  # the Fetch model alone; its environments do not run on MuJoCo >= 3.17
         "matplotlib",
         "ml_collections",
         "mujoco>=3.17",
@@ -25,5 +26,9 @@ setup(
         "tf-agents==0.19.*",
         "tqdm",
     ],
-    extras_require={"test": ["pytest", "pytest-xdist", "ruff", "wheel"]},
+    extras_require={
+        # gymnasium[box2d] would add pygame-ce, whose files are TF-Agents' pygame's; only drawing needs either
+        "lunar": ["box2d==2.3.10"],
+        "test": ["box2d==2.3.10", "pytest", "pytest-xdist", "ruff", "wheel"],
+    },
 )

@@ -29,7 +29,7 @@ class TaskConfig:
     family: str = "point_goal"  # name in tasks/registry.py
     frame_skip: int = 2  # physics steps per env step
     episode_limit: int = 50  # env steps
-    randomize: bool = True  # False: every task is the unrandomised body
+    range: str = "training"  # or "out_of_distribution", "nominal" or "NAME=LOW:HIGH,..."; see tasks/quantities.py
 
 
 @dataclasses.dataclass(frozen=True)

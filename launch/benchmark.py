@@ -24,8 +24,7 @@ from epg_tf.algorithms.shards import Shards, thread_count
 from epg_tf.config import Experiment
 from epg_tf.random_keys import life_generator
 from epg_tf.records import files
-from epg_tf.tasks.physics import Simulation
-from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.registry import make_family, simulate
 from epg_tf.types import LifeKey
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py:paper.")
@@ -86,7 +85,7 @@ def physics_rate(experiment: Experiment, keys: list[LifeKey]) -> float:
 
     def run(shard: list[LifeKey]) -> None:
         if not hasattr(ready, "simulation"):
-            ready.simulation = Simulation(make_family(experiment.task), size)
+            ready.simulation = simulate(make_family(experiment.task), size)
         simulation = ready.simulation
         simulation.set_tasks([simulation.family.sample_task(life_generator(key, "task")) for key in shard])
         resets = [life_generator(key, "reset") for key in shard]
@@ -96,7 +95,7 @@ def physics_rate(experiment: Experiment, keys: list[LifeKey]) -> float:
         for action in noise:
             ended = simulation.advance(action)
             if ended.size:
-                simulation.reset(ended, resets)
+                simulation.next_episode(ended, resets)
 
     with ThreadPoolExecutor(threads) as pool:
         started = time.perf_counter()

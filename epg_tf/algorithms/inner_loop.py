@@ -15,8 +15,8 @@ from epg_tf.agents.policies import ActingPolicy
 from epg_tf.algorithms.learner import Learner
 from epg_tf.config import Experiment
 from epg_tf.random_keys import life_generator
-from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.physics import Simulation, StepResult
+from epg_tf.tasks.base import StepResult, TaskFamily
+from epg_tf.tasks.registry import simulate
 from epg_tf.types import LifeKey, LifeResults
 
 
@@ -59,7 +59,7 @@ class InnerLoop:
         self.family = family
         self.population = population
         self._stop = stop or threading.Event()
-        self._simulation = Simulation(family, population)
+        self._simulation = simulate(family, population)
         self._learner = Learner(population, family.observation_size, family.action_size, experiment, measure_kl)
         self._buffer = Buffer(population, experiment.loss.buffer_steps, inner.update_period, family.observation_size,
                               family.action_size)
@@ -162,7 +162,7 @@ class _Life:
             self.newest_return[ids] = self.running_return[ids]
             self.running_return[ids] = 0.0
             self.observation = result.observation.copy()
-            self.observation[ids] = self.simulation.reset(ids, self.resets)
+            self.observation[ids] = self.simulation.next_episode(ids, self.resets)
 
     def learn(self) -> None:
         """Updates normalisation, policies and memories from the newest M steps."""
@@ -211,7 +211,7 @@ class _Life:
                 left[playing[ended]] -= 1
                 again = playing[ended & (left[playing] > 0)]
                 if again.size:
-                    observation[again] = self.simulation.reset(again, self.final_resets)
+                    observation[again] = self.simulation.next_episode(again, self.final_resets)
                 playing = playing[left[playing] > 0]
             step += 1
         return total / self.inner.final_episodes

@@ -1,89 +1,136 @@
-"""Says what a task family is: a body, what is randomised about it, what is observed, rewarded and when it ends.
+"""Says what every task family and every simulation of one answers, whatever engine is underneath.
 
-A family describes; `physics.Simulation` steps it. All methods that take `state` work on a whole population at once and
-on views into the simulation: they read, and never keep, what they are given.
+A family describes; a simulation steps a population of it. `bodies.BodyFamily` with `physics.BodySimulation` is for
+MuJoCo bodies, `gymnasium_family` for Gymnasium's environments.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-import mujoco
 import numpy as np
 
-Task = Mapping[str, np.ndarray]
-"""What distinguishes one MDP of a family: named arrays, e.g. {"mass": [nbody], "gravity": [3]}."""
+from epg_tf.tasks.quantities import Quantity, Task, ranges
+
+SEED_LIMIT = 2**31  # of integers drawn to seed somebody else's generator
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
-    """Where P simulations stand; row i belongs to life i.
+class StepResult:
+    """One env step of the simulations that were stepped, in the order of their ids.
 
     Attributes:
-      qpos: [P, nq] generalised positions.
-      qvel: [P, nv] generalised velocities.
-      goal: [P, G] what the family drew for the episode besides the start state (G may be 0).
+      observation: [K, O] float32, after the step and before any reset.
+      reward: [K] float32.
+      terminated: [K] bool.
+      truncated: [K] bool, time limit reached and not terminated.
+      diverged: [K] bool; such a row's observation and reward are 0 and its episode counts as terminated.
+      success: [K] bool, the goal is reached just now; False in families without a goal to reach.
     """
 
-    qpos: np.ndarray
-    qvel: np.ndarray
-    goal: np.ndarray
-
-    def rows(self, ids: np.ndarray) -> State:
-        """Returns the simulations `ids` alone (a copy)."""
-        return State(self.qpos[ids], self.qvel[ids], self.goal[ids])
+    observation: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    diverged: np.ndarray
+    success: np.ndarray
 
 
 class TaskFamily(abc.ABC):
-    """A distribution p(M) over MDPs that share sizes, observation, reward and end.
+    """A distribution p(M) over MDPs that share sizes, reward and end.
+
+    Args:
+      frame_skip: Physics steps in one env step, >= 1.
+      episode_limit: Env steps after which an episode is truncated, >= 1.
+      task_range: Where tasks are drawn from: see `quantities.ranges`.
 
     Attributes:
       name: Name in the registry.
-      model: MuJoCo model of the unrandomised body.
-      frame_skip: Physics steps in one env step, >= 1.
-      episode_limit: Env steps after which an episode is truncated, >= 1.
-      randomize: False makes every task the unrandomised body.
       observation_size: O.
-      action_size: A; actions are clipped to the model's control range.
-      goal_size: G, length of what `start` draws besides positions and velocities.
-      expanded: Names of the model fields (MuJoCo names, "opt.gravity" style for options) that a task sets.
+      action_size: A.
+      action_bounds: (low, high), both [A]; actions are clipped to them.
+      discrete_actions: Whether an action is one of A choices, as a one-hot row.
+      quantities: What tasks differ in.
+      goal_reaching: Whether there is a goal to reach, and so a success rate.
+      continues: Whether, after a time limit, the next episode goes on where the last one stopped.
     """
 
     name: str
     observation_size: int
-    goal_size: int = 0
-    expanded: tuple[str, ...] = ()
+    action_size: int
+    action_bounds: tuple[np.ndarray, np.ndarray]
+    discrete_actions: bool = False
+    quantities: tuple[Quantity, ...] = ()
+    goal_reaching: bool = False
+    continues: bool = False
 
-    def __init__(self, model: mujoco.MjModel, frame_skip: int, episode_limit: int, randomize: bool):
-        self.model = model
+    def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         self.frame_skip = frame_skip
         self.episode_limit = episode_limit
-        self.randomize = randomize
-        self.action_size = model.nu
+        self.task_range = task_range
+        self._ranges = ranges(self.quantities, task_range)
 
-    @property
-    def seconds_per_step(self) -> float:
-        """Simulated seconds in one env step."""
-        return self.model.opt.timestep * self.frame_skip
-
-    @abc.abstractmethod
     def sample_task(self, generator: np.random.Generator) -> Task:
-        """Draws one task: a value for every field in `expanded`, shaped as in the model."""
+        """Draws one task: a value for every quantity."""
+        return {quantity.name: quantity.draw(generator, self._ranges[quantity.name]) for quantity in self.quantities}
+
+    def complete_task(self, task: Mapping[str, object]) -> Task:
+        """Returns `task` as arrays; what it leaves out is as in the unrandomised body.
+
+        Raises:
+          ValueError: It names a quantity the family does not have, or a value has the wrong size or is not finite.
+        """
+        known = {quantity.name: quantity for quantity in self.quantities}
+        for name in task:
+            if name not in known:
+                raise ValueError(f"task names {name!r}; {self.name} has {sorted(known) or 'one task alone'}")
+        return {name: quantity.value(task[name]) if name in task else quantity.draw(None, None)
+                for name, quantity in known.items()}
+
+
+class Simulation(abc.ABC):
+    """P simulations of one family, each with its own task and its own streams. One thread at a time may use it.
+
+    Attributes:
+      family: What is simulated.
+      population: P.
+      family_seconds: Time spent so far in the family's own code rather than in the engine (s).
+    """
+
+    family: TaskFamily
+    population: int
+    family_seconds: float
 
     @abc.abstractmethod
-    def start(self, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draws the start of one episode: qpos [nq], qvel [nv], goal [G]."""
+    def set_tasks(self, tasks: Sequence[Task]) -> None:
+        """Gives simulation i the body of tasks[i]; new episodes must be started after it."""
 
     @abc.abstractmethod
-    def observe(self, state: State) -> np.ndarray:
-        """Returns observations [P, O], float64, sharing no memory with `state`."""
+    def reset(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
+        """Starts new episodes in the simulations `ids`, each drawn from generators[id].
+
+        Returns:
+          Observations [len(ids), O], float32.
+        """
 
     @abc.abstractmethod
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
-        """Returns rewards [P] of one env step from `before` to `after` under the clipped `action` [P, A]."""
+    def next_episode(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
+        """Starts the episodes that follow in `ids`: as `reset`, unless the family continues and time was up."""
 
     @abc.abstractmethod
-    def terminated(self, state: State) -> np.ndarray:
-        """Returns [P] bool: True where the episode ends for good (a time limit is not an end)."""
+    def step(self, action: np.ndarray, ids: np.ndarray | None = None) -> StepResult:
+        """Advances the simulations `ids` (all if None) by one env step.
+
+        Args:
+          action: [K, A], clipped here to the family's bounds.
+          ids: [K] sorted simulation numbers.
+
+        Returns:
+          A `StepResult` with K rows. Ended episodes stay as they are until `next_episode` or `reset`.
+        """
+
+    @abc.abstractmethod
+    def advance(self, action: np.ndarray) -> np.ndarray:
+        """Advances all simulations by one env step without observing or rewarding; returns those that ended, [K]."""

@@ -1,15 +1,17 @@
-"""Steps P randomised simulations of one family on one thread and isolates those that diverge."""
+"""Steps P randomised MuJoCo bodies of one family on one thread and isolates those that diverge."""
 
 from __future__ import annotations
 
-import dataclasses
+import time
 from collections.abc import Sequence
 
 import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
-from epg_tf.tasks.base import State, Task, TaskFamily
+from epg_tf.tasks.base import Simulation, StepResult
+from epg_tf.tasks.bodies import BodyFamily, State
+from epg_tf.tasks.quantities import Task
 
 # MuJoCo resets a simulation whose state explodes and counts one of these; the episode is then meaningless.
 _DIVERGENCE = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL,
@@ -23,26 +25,7 @@ mujoco.set_mju_user_warning(lambda message: None)
 _TOP_SPEED = 1e4  # m/s, rad/s
 
 
-@dataclasses.dataclass(frozen=True)
-class StepResult:
-    """One env step of the simulations that were stepped, in the order of their ids.
-
-    Attributes:
-      observation: [K, O] float32, after the step and before any reset.
-      reward: [K] float32.
-      terminated: [K] bool.
-      truncated: [K] bool, time limit reached and not terminated.
-      diverged: [K] bool; such a row's observation and reward are 0 and its episode counts as terminated.
-    """
-
-    observation: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    diverged: np.ndarray
-
-
-class Simulation:
+class BodySimulation(Simulation):
     """P simulations of `family`, each with its own task and its own stream of resets.
 
     Args:
@@ -51,18 +34,20 @@ class Simulation:
       threads: Native threads of the physics; a shard uses 1.
     """
 
-    def __init__(self, family: TaskFamily, population: int, threads: int = 1):
+    def __init__(self, family: BodyFamily, population: int, threads: int = 1):
         self.family = family
         self.population = population
+        self.family_seconds = 0.0
         self._batch = Batch(family.model, population, threads)
         self._fields = {name: self._batch.expand(name) for name in family.expanded}
         self._control = self._batch.bind("ctrl")
-        goal = np.zeros((population, family.goal_size))
-        self._state = State(self._batch.bind("qpos"), self._batch.bind("qvel"), goal)
-        limited = family.model.actuator_ctrllimited.astype(bool)
-        self._low = np.where(limited, family.model.actuator_ctrlrange[:, 0], -np.inf)
-        self._high = np.where(limited, family.model.actuator_ctrlrange[:, 1], np.inf)
+        self._tasks: list[Task] = [family.complete_task({})] * population
+        self._state = State(
+            self._batch.bind("qpos"), self._batch.bind("qvel"), np.zeros((population, family.goal_size)),
+            {name: np.repeat(value[None], population, axis=0) for name, value in self._tasks[0].items()},
+            {name: self._batch.bind(name) for name in family.sensed})
         self._age = np.zeros(population, np.int64)
+        self._stopped_by_time = np.zeros(population, bool)
         self._everyone = np.arange(population)
 
     @property
@@ -70,71 +55,97 @@ class Simulation:
         """Live views of where the simulations stand."""
         return self._state
 
+    def model(self, row: int) -> mujoco.MjModel:
+        """Returns a copy of the body of simulation `row`, for rendering."""
+        return self._batch.get_model(row)
+
     def set_tasks(self, tasks: Sequence[Task]) -> None:
         """Gives simulation i the body of tasks[i]; derived constants (inertia sums, ...) follow."""
-        for name, values in self._fields.items():
-            for row, task in enumerate(tasks):
-                values[row] = task[name]
+        self._tasks = list(tasks)
+        for row, task in enumerate(tasks):
+            for name, value in task.items():
+                self._state.task[name][row] = value
+            fields = self.family.fields(task)
+            for name, values in self._fields.items():
+                values[row] = fields[name]
         if self._fields:
             self._batch.set_const()
 
     def reset(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """Starts new episodes in the simulations `ids`, each drawn from generators[id].
+        """Starts new episodes in the simulations `ids`, each drawn from generators[id]; returns observations."""
+        self._begin(ids, generators)
+        return self._observe(ids)
 
-        Returns:
-          Observations [len(ids), O], float32.
-        """
+    def next_episode(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
+        """Starts the episodes that follow: from the start, or where time was up if the family continues."""
+        afresh = ids[~self._stopped_by_time[ids]] if self.family.continues else ids
+        if afresh.size:
+            self._begin(afresh, generators)
+        self._age[ids] = 0
+        return self._observe(ids)
+
+    def _begin(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> None:
+        family, state = self.family, self._state
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         for row in ids:
-            self._state.qpos[row], self._state.qvel[row], self._state.goal[row] = self.family.start(generators[row])
+            state.qpos[row], state.qvel[row], state.goal[row] = family.start(generators[row], self._tasks[row])
+        if family.sensed:
+            self._batch.forward(ids)
         self._batch.warning[ids] = 0
         self._age[ids] = 0
+        self._stopped_by_time[ids] = False
+
+    def _observe(self, ids: np.ndarray) -> np.ndarray:
         return self.family.observe(self._state.rows(ids)).astype(np.float32)
 
     def step(self, action: np.ndarray, ids: np.ndarray | None = None) -> StepResult:
-        """Advances the simulations `ids` (all if None) by one env step.
-
-        Args:
-          action: [K, A], clipped here to the control range.
-          ids: [K] sorted simulation numbers.
-
-        Returns:
-          A `StepResult` with K rows. Ended episodes stay as they are until `reset`.
-        """
-        rows = self._everyone if ids is None else ids
-        clipped = np.clip(action, self._low, self._high)
+        """Advances the simulations `ids` (all if None) by one env step; see `Simulation.step`."""
+        started = time.perf_counter()
+        family, rows = self.family, self._everyone if ids is None else ids
+        clipped = np.clip(action, *family.action_bounds)
         before = self._state.rows(rows)
-        self._control[rows] = clipped
-        diverged = self._advance(ids, rows)
+        family.control(self._state, self._control, rows, clipped)
+        diverged, native_seconds = self._advance(ids, rows)
         after = self._state if ids is None else self._state.rows(rows)
         self._age[rows] += 1
-        observation = self.family.observe(after).astype(np.float32)
-        reward = self.family.reward(before, after, clipped).astype(np.float32)
-        terminated = self.family.terminated(after)
+        observation = family.observe(after).astype(np.float32)
+        reward = family.reward(before, after, clipped).astype(np.float32)
+        terminated, success = family.terminated(after), family.succeeded(after)
         diverged |= _exploded(after.qvel) | ~np.isfinite(reward + observation.sum(axis=1))
         if diverged.any():
             observation[diverged], reward[diverged] = 0.0, 0.0
-            terminated = terminated | diverged
-        truncated = (self._age[rows] >= self.family.episode_limit) & ~terminated
-        return StepResult(observation, reward, terminated, truncated, diverged)
+            terminated, success = terminated | diverged, success & ~diverged
+        truncated = (self._age[rows] >= family.episode_limit) & ~terminated
+        self._stopped_by_time[rows] = truncated
+        self.family_seconds += time.perf_counter() - started - native_seconds
+        return StepResult(observation, reward, terminated, truncated, diverged, success)
 
     def advance(self, action: np.ndarray) -> np.ndarray:
         """Advances all simulations by one env step without observing or rewarding; returns those that ended, [K]."""
-        self._control[:] = np.clip(action, self._low, self._high)
-        diverged = self._advance(None, self._everyone)
+        self.family.control(self._state, self._control, self._everyone, np.clip(action, *self.family.action_bounds))
+        diverged, _ = self._advance(None, self._everyone)
         self._age += 1
-        over = self.family.terminated(self._state) | (self._age >= self.family.episode_limit)
-        over |= diverged | _exploded(self._state.qvel)
-        return np.flatnonzero(over)
+        terminated = self.family.terminated(self._state) | diverged | _exploded(self._state.qvel)
+        self._stopped_by_time[:] = (self._age >= self.family.episode_limit) & ~terminated
+        return np.flatnonzero(terminated | self._stopped_by_time)
 
-    def _advance(self, ids: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-        """Runs frame_skip physics steps; returns [K] bool, True where MuJoCo failed or reset the state itself."""
+    def _advance(self, ids: np.ndarray | None, rows: np.ndarray) -> tuple[np.ndarray, float]:
+        """Runs frame_skip physics steps.
+
+        Returns:
+          ([K] bool, True where MuJoCo failed or reset the state itself; seconds spent in MuJoCo).
+        """
         failed = np.zeros(self.population, bool)
+        started = time.perf_counter()
         try:
             self._batch.step(ids, nstep=self.family.frame_skip)
+            if self.family.settles:
+                self.family.settle(self._state, rows)
+                self._batch.forward(ids)
         except SimulationError as error:
             failed[error.ids] = True
-        return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1)
+        seconds = time.perf_counter() - started
+        return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1), seconds
 
 
 def _exploded(qvel: np.ndarray) -> np.ndarray:

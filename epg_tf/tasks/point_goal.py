@@ -7,45 +7,44 @@ whole life would be invisible: the running normalisation subtracts what does not
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 
-import mujoco
 import numpy as np
 
-from epg_tf.tasks.base import State, Task, TaskFamily
+from epg_tf.tasks.bodies import BodyFamily, State
+from epg_tf.tasks.quantities import Quantity, Task
 
-MODEL_FILE = pathlib.Path(__file__).parent / "assets" / "point.xml"
-MASS_RANGE = (0.5, 2.0)  # times 1 kg
-DAMPING_RANGE = (0.5, 2.0)  # times 5 N s/m
-GAIN_RANGE = (0.5, 2.0)  # times 10 N per unit of action, each axis on its own
+SCALE = (0.5, 2.0)
+LARGER = (2.0, 3.0)  # out of distribution
+SMALLER = (0.3, 0.5)
 ARENA = 1.0  # m, half its side
+NEAR = 0.1  # m, from the goal, counts as reached
 
 
-class PointGoal(TaskFamily):
+class PointGoal(BodyFamily):
     """Reward -distance to the goal (m) per env step; episodes end at the time limit only."""
 
     name = "point_goal"
     observation_size = 6
     goal_size = 2
+    goal_reaching = True
+    model_file = pathlib.Path(__file__).parent / "assets" / "point.xml"
+    quantities = (Quantity("mass", "times 1 kg", SCALE, LARGER), Quantity("damping", "times 5 N s/m", SCALE, LARGER),
+                  Quantity("gain", "times 10 N per unit of action", SCALE, SMALLER, size=2))
     expanded = ("body_mass", "body_inertia", "dof_damping", "actuator_gear")
 
-    def __init__(self, frame_skip: int, episode_limit: int, randomize: bool):
-        super().__init__(mujoco.MjModel.from_xml_path(str(MODEL_FILE)), frame_skip, episode_limit, randomize)
-
-    def sample_task(self, generator: np.random.Generator) -> Task:
-        """Draws mass, damping and one gain per motor, each uniform in its range."""
-        mass, damping = generator.uniform(*MASS_RANGE), generator.uniform(*DAMPING_RANGE)
-        gains = generator.uniform(*GAIN_RANGE, self.model.nu)
-        if not self.randomize:
-            mass, damping, gains = 1.0, 1.0, np.ones(self.model.nu)
+    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
+        """Returns the body of a task; each motor has a gain of its own."""
         return {
-            "body_mass": self.model.body_mass * mass,
-            "body_inertia": self.model.body_inertia * mass,
-            "dof_damping": self.model.dof_damping * damping,
-            "actuator_gear": self.model.actuator_gear * gains[:, None],
+            "body_mass": self.model.body_mass * task["mass"],
+            "body_inertia": self.model.body_inertia * task["mass"],
+            "dof_damping": self.model.dof_damping * task["damping"],
+            "actuator_gear": self.model.actuator_gear * task["gain"][:, None],
         }
 
-    def start(self, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draws body and goal uniformly in the arena; the body rests."""
+        del task
         places = generator.uniform(-ARENA, ARENA, (2, 2))
         return places[0], np.zeros(2), places[1]
 
@@ -58,6 +57,10 @@ class PointGoal(TaskFamily):
         del before, action
         return -np.sqrt(np.square(after.goal - after.qpos).sum(axis=1))
 
-    def terminated(self, state: State) -> np.ndarray:
-        """Returns False: reaching the goal ends nothing, staying there is the task."""
-        return np.zeros(len(state.qpos), bool)
+    def succeeded(self, state: State) -> np.ndarray:
+        """Returns True within 0.1 m of the goal; it ends nothing, staying there is the task."""
+        return np.square(state.goal - state.qpos).sum(axis=1) < NEAR**2
+
+    def place(self, state: State) -> np.ndarray:
+        """Returns the body's position."""
+        return state.qpos.copy()

@@ -1,22 +1,43 @@
-"""Finds task families by name."""
+"""Finds task families by name, takes in those of users, and simulates them."""
 
 from __future__ import annotations
 
 from epg_tf.config import ConfigError, TaskConfig
-from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.base import Simulation, TaskFamily
+from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
+from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
-from epg_tf.tasks.random_hopper import RandomHopper
 
-FAMILIES: dict[str, type[TaskFamily]] = {family.name: family for family in (PointGoal, RandomHopper)}
+FAMILIES: dict[str, type[BodyFamily]] = {
+    family.name: family for family in (PointGoal, RandomHopper, DirectionalHopper, Hopper)}
+
+
+def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
+    """Makes a family of one's own known by its name; usable as a class decorator.
+
+    Raises:
+      ConfigError: Another class has that name already.
+    """
+    known = FAMILIES.setdefault(family.name, family)
+    if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
+        raise ConfigError(f"there is a task family {family.name!r} already; give yours another name")
+    FAMILIES[family.name] = family
+    return family
 
 
 def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 
     Raises:
-      ConfigError: No family has that name.
+      ConfigError: No family has that name, or its settings do not fit it.
     """
     if config.family not in FAMILIES:
         raise ConfigError(f"config.task.family={config.family!r} is not a task family; choose one of "
-                          f"{sorted(FAMILIES)}")
-    return FAMILIES[config.family](config.frame_skip, config.episode_limit, config.randomize)
+                          f"{sorted(FAMILIES)}, or name the --config that registers yours")
+    return FAMILIES[config.family](config.frame_skip, config.episode_limit, config.range)
+
+
+def simulate(family: TaskFamily, population: int) -> Simulation:
+    """Returns P simulations of a family, on the calling thread."""
+    return BodySimulation(family, population)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from epg_tf.agents.buffer import Buffer
-from epg_tf.tasks.physics import StepResult
+from epg_tf.tasks.base import StepResult
 
 P, N, M, O, A = 2, 10, 4, 3, 2  # noqa: E741 (the legend's letter)
 LIFE = np.array([1000.0, 2000.0])

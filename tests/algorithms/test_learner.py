@@ -11,7 +11,7 @@ import tensorflow as tf
 from epg_tf.agents.buffer import Buffer
 from epg_tf.algorithms.learner import Learner, finite_rows, zero_rows
 from epg_tf.losses.temporal_conv import parameter_count
-from epg_tf.tasks.physics import StepResult
+from epg_tf.tasks.base import StepResult
 from epg_tf.types import LifeKey
 from tests import reference
 

@@ -1,0 +1,100 @@
+"""Hopper: Gymnasium's, the paper's RandomHopper of unknown body, and DirectionalHopper of unknown direction.
+
+Rewards and ends of the paper's families are those of the authors' code, for the paper leaves them open: velocity alone
+is rewarded, neither staying up nor saving effort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
+from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
+from epg_tf.tasks.quantities import Quantity, Task
+
+START_NOISE = 0.005  # m, rad, m/s, rad/s
+MINIMUM_HEIGHT = 0.7  # m, of the torso
+MAXIMUM_SPEED = 10.0  # m/s, rad/s; observed velocities are clipped to it
+MAXIMUM_STATE = 100.0  # m, rad, m/s, rad/s; of a healthy body
+HEALTHY_TILT = 0.2  # rad, of the torso, in Gymnasium's task
+MAXIMUM_TILT = 0.5  # rad, of the torso, in RandomHopper
+HEALTHY_REWARD = 1.0  # per env step
+CONTROL_COST = 1e-3  # times the squared action
+LINKS = 4
+
+
+class Hopper(BodyFamily):
+    """Gymnasium's Hopper-v5: forward velocity (m/s), 1 for being healthy, little for effort."""
+
+    name = "hopper"
+    observation_size = 11
+    model_file = GYMNASIUM_MODELS / "hopper.xml"
+
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draws the upright pose with a little noise."""
+        del task
+        qpos = self.model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, self.model.nq)
+        return qpos, generator.uniform(-START_NOISE, START_NOISE, self.model.nv), np.zeros(0)
+
+    def observe(self, state: State) -> np.ndarray:
+        """Returns qpos without the forward position (m, rad), then clipped qvel (m/s, rad/s)."""
+        return np.concatenate([state.qpos[:, 1:], np.clip(state.qvel, -MAXIMUM_SPEED, MAXIMUM_SPEED)], axis=1)
+
+    def velocity(self, before: State, after: State) -> np.ndarray:
+        """Returns forward velocity (m/s) averaged over the env step, [P]."""
+        return (after.qpos[:, 0] - before.qpos[:, 0]) / self.seconds_per_step
+
+    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+        """Returns velocity + health - effort."""
+        healthy = np.where(self.terminated(after), 0.0, HEALTHY_REWARD)
+        return self.velocity(before, after) + healthy - CONTROL_COST * np.square(action).sum(axis=1)
+
+    def terminated(self, state: State) -> np.ndarray:
+        """Returns True where the body is not healthy: torso low or tilted, or a joint or velocity far out."""
+        extent = np.maximum(np.abs(state.qpos[:, 2:]).max(axis=1), np.abs(state.qvel).max(axis=1))
+        extent = np.maximum(extent, np.abs(state.qpos[:, 1]))
+        return ~((state.qpos[:, 1] > MINIMUM_HEIGHT) & (np.abs(state.qpos[:, 2]) < HEALTHY_TILT)
+                 & (extent < MAXIMUM_STATE))
+
+
+class RandomHopper(Hopper):
+    """Hop forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A, Figures 4 and 5)."""
+
+    name = "random_hopper"
+    quantities = body_quantities(LINKS)
+    expanded = FIELDS
+
+    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
+        """Returns the body of a task."""
+        return body_fields(self.model, task)
+
+    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+        """Returns forward velocity (m/s)."""
+        del action
+        return self.velocity(before, after)
+
+    def terminated(self, state: State) -> np.ndarray:
+        """Returns True where the torso is lower than 0.7 m or tilted by 0.5 rad or more."""
+        return (state.qpos[:, 1] <= MINIMUM_HEIGHT) | (np.abs(state.qpos[:, 2]) >= MAXIMUM_TILT)
+
+
+class DirectionalHopper(RandomHopper):
+    """Hop forward or backward, as only the reward tells (EPG, Appendix A, Figure 8).
+
+    The body is Gymnasium's own; the paper's first version randomises it as well, see `quantities.ranges`. Out of
+    distribution it is a heavier one.
+    """
+
+    name = "directional_hopper"
+    quantities = (Quantity("direction", "forward 1 or backward -1", (-1.0, 1.0), either=True),
+                  *(quantity.fixed() for quantity in body_quantities(LINKS)))
+
+    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+        """Returns velocity in the wanted direction (m/s)."""
+        return after.task["direction"] * super().reward(before, after, action)
+
+    def terminated(self, state: State) -> np.ndarray:
+        """Returns True where the torso is lower than 0.7 m."""
+        return state.qpos[:, 1] <= MINIMUM_HEIGHT
