@@ -46,6 +46,7 @@ class LifeResults:
 
     Attributes:
       final_return: [L] mean return of the final episodes; NaN where the life failed.
+      success: [L] share of the final episodes that ended at the goal; NaN in families without a goal to reach.
       failed: [L] bool, True where physics diverged or a gradient was not finite.
       env_steps: [L] int, env steps taken, final episodes included.
       episode_return: [L, updates] return of the newest episode finished by each update, NaN before the first.
@@ -54,6 +55,7 @@ class LifeResults:
     """
 
     final_return: np.ndarray
+    success: np.ndarray
     failed: np.ndarray
     env_steps: np.ndarray
     episode_return: np.ndarray

@@ -5,21 +5,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from pathlib import Path
 
 from launch import command_line  # first: it quietens the frameworks
 
 import numpy as np  # isort: skip
 from absl import flags  # isort: skip
+from ml_collections import config_flags  # isort: skip
 
 from epg_tf.algorithms.meta_test import Score, meta_test, score
 from epg_tf.config import Experiment
 from epg_tf.learned_loss import LearnedLoss, load_loss
 from epg_tf.records import files, plots
+from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeResults
 
 _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for curves.csv, summary.json and curves.png.")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Experiment whose task, policy and baseline replace those of evolution, e.g. configs/goal_ant.py "
+    "with --config.task.range=out_of_distribution; also loads a family of one's own.")
 _LIVES = flags.DEFINE_integer("lives", 64, "Lives per method, one unseen task each.", lower_bound=2,
                               upper_bound=10**6)
 _UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.",
@@ -45,7 +52,7 @@ def main(argv: list[str]) -> int:
             raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
                                           f"run of evolution; choose another folder")
     files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
-    experiment = learned.experiment
+    experiment = _experiment(learned)
     methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
     updates = _UPDATES.value or experiment.inner.updates
     steps = updates * experiment.inner.update_period
@@ -54,19 +61,33 @@ def main(argv: list[str]) -> int:
     results = meta_test(experiment, learned.phi, _SEED.value, _LIVES.value, updates, methods,
                         done=lambda method: print(f"  {_LABELS[method]}: done", flush=True))
     scores = {method: score(lives, steps) for method, lives in results.items()}
-    picture = _write(Path(_OUTPUT_DIR.value), learned, results, scores, updates)
+    picture = _write(Path(_OUTPUT_DIR.value), experiment, learned, results, scores, updates)
     _print_table(scores, learned)
     print(f"results are in {_OUTPUT_DIR.value}; the learning curves:\n{picture}")
     return 0
 
 
-def _write(folder: Path, learned: LearnedLoss, results: dict[str, LifeResults], scores: dict[str, Score],
-           updates: int) -> Path:
-    experiment = learned.experiment
+def _experiment(learned: LearnedLoss) -> Experiment:
+    """Returns the experiment of the test: as in evolution, or elsewhere with --config."""
+    if not _CONFIG.value:
+        return learned.experiment
+    elsewhere = command_line.experiment_of(_CONFIG)
+    experiment = dataclasses.replace(learned.experiment, task=elsewhere.task, policy=elsewhere.policy,
+                                     surrogate=elsewhere.surrogate)
+    home, away = make_family(learned.experiment.task), make_family(experiment.task)
+    for size in ("observation_size", "action_size", "discrete_actions"):
+        if getattr(home, size) != getattr(away, size):
+            raise command_line.UsageError(f"--config: {away.name} has {size} {getattr(away, size)}, the loss was made "
+                                          f"for {getattr(home, size)}; test it in a family that has the same")
+    return experiment
+
+
+def _write(folder: Path, experiment: Experiment, learned: LearnedLoss, results: dict[str, LifeResults],
+           scores: dict[str, Score], updates: int) -> Path:
     curves = {method: _curve(method, lives, experiment, updates) for method, lives in results.items()}
     plots.curves_csv(curves, folder / "curves.csv")
     plots.test_curves(curves, folder / "curves.png", f"{experiment.task.family}: fresh agents on unseen tasks")
-    about = {"loss": str(_LOSS.value), "seed": _SEED.value, "updates": updates,
+    about = {"loss": str(_LOSS.value), "task": dataclasses.asdict(experiment.task), "seed": _SEED.value, "updates": updates,
              "reward_declared": experiment.loss.reward, "loss_facts": learned.facts}
     files.write_json(folder / "summary.json",
                      {**{method: vars(result) for method, result in scores.items()}, "about": about})
@@ -81,16 +102,20 @@ def _curve(method: str, lives: LifeResults, experiment: Experiment, updates: int
 def _print_table(scores: dict[str, Score], learned: LearnedLoss) -> None:
     declared = "declared" if learned.experiment.loss.reward else "not among the loss's inputs"
     print(f"\nreturn of the final policy (sum of rewards in an episode); reward {declared}")
-    print(f"{'':22}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'lives':>6}  {'failed':>6}")
+    print(f"{'':22}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'lives':>6}  {'failed':>6}  {'success':>7}")
     for method, row in sorted(scores.items(), key=lambda item: -item[1].final_return_mean):
         interval = f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"
         print(f"{_LABELS[method]:22}{row.final_return_mean:9.2f}  {interval:>20}  {row.final_return_iqm:9.2f}  "
-              f"{row.lives:6d}  {row.failed_lives:6d}")
+              f"{row.lives:6d}  {row.failed_lives:6d}  {_share(row.success_rate):>7}")
     best = max((row for method, row in scores.items() if method != "epg"), key=lambda row: row.ci95[1])
     gap = scores["epg"].final_return_mean - best.final_return_mean
     apart = scores["epg"].ci95[0] > best.ci95[1]
     print(f"\nthe evolved loss ends {abs(gap):.2f} {'above' if gap > 0 else 'below'} the best of the others; their "
           f"95 % intervals {'do not overlap' if apart or scores['epg'].ci95[1] < best.ci95[0] else 'overlap'}")
+
+
+def _share(rate: float) -> str:
+    return "-" if math.isnan(rate) else f"{rate:.0%}"
 
 
 if __name__ == "__main__":

@@ -147,7 +147,8 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done) -> Epo
     moved, validation = _validate(experiment, seed, moved, shards)
     seconds = time.perf_counter() - started
     metrics = {"epoch": moved.epoch, "alpha": alpha, **_spread(lives.final_return), **validation,
-               "failed_lives": int(lives.failed.sum()), "env_steps": moved.env_steps, "seconds": round(seconds, 3),
+               "success_rate": float(np.mean(lives.success)), "failed_lives": int(lives.failed.sum()),
+               "env_steps": moved.env_steps, "seconds": round(seconds, 3),
                "env_steps_per_second": round((moved.env_steps - state.env_steps) / seconds, 1),
                "phi_norm": float(np.linalg.norm(moved.phi)),
                "update_norm": float(np.linalg.norm(moved.phi - state.phi))}

@@ -92,7 +92,7 @@ class InnerLoop:
                 raise Interrupted
             life.live_one_period()
             life.learn()
-        results = life.results(life.final_returns(self._stop))
+        results = life.results(*life.final_episodes(self._stop))
         self.seconds["rest"] += time.perf_counter() - started - (sum(self.seconds.values()) - booked)
         return results
 
@@ -182,13 +182,13 @@ class _Life:
         orders = [np.concatenate([g.permutation(period) for _ in range(self.passes)]) for g in self.orders]
         return np.stack(orders).reshape(self.population, -1, size).swapaxes(0, 1).astype(np.int32)
 
-    def final_returns(self, stop: threading.Event) -> np.ndarray:
-        """Plays the final episodes with the final policies; returns their mean return per life, [P]."""
+    def final_episodes(self, stop: threading.Event) -> tuple[np.ndarray, np.ndarray]:
+        """Plays the final episodes with the final policies; returns per life their mean return and success, [P]."""
         clock, size = time.perf_counter, self.family.action_size
         everyone = np.arange(self.population)
         observation = self.simulation.reset(everyone, self.final_resets)
         left = np.full(self.population, self.inner.final_episodes)
-        total = np.zeros(self.population)
+        total, reached = np.zeros(self.population), np.zeros(self.population)
         playing, step, noise = everyone, 0, None
         while playing.size:
             if step % self.inner.update_period == 0:
@@ -209,19 +209,21 @@ class _Life:
             ended = result.terminated | result.truncated
             if ended.any():
                 left[playing[ended]] -= 1
+                reached[playing[ended]] += result.success[ended]
                 again = playing[ended & (left[playing] > 0)]
                 if again.size:
                     observation[again] = self.simulation.next_episode(again, self.final_resets)
                 playing = playing[left[playing] > 0]
             step += 1
-        return total / self.inner.final_episodes
+        return total / self.inner.final_episodes, reached / self.inner.final_episodes
 
-    def results(self, final_return: np.ndarray) -> LifeResults:
+    def results(self, final_return: np.ndarray, success: np.ndarray) -> LifeResults:
         """Sums up the P lives."""
         failed = self.failed | ~np.isfinite(final_return)
 
         def columns(rows):
             return np.stack(rows, axis=1) if rows else np.zeros((self.population, 0))
 
-        return LifeResults(np.where(failed, np.nan, final_return), failed, self.env_steps,
+        success = np.where(failed, 0.0, success) if self.family.goal_reaching else np.full(self.population, np.nan)
+        return LifeResults(np.where(failed, np.nan, final_return), success, failed, self.env_steps,
                            columns(self.episode_returns), columns(self.kls), self.learner.hashes())

@@ -26,6 +26,7 @@ class Score:
       final_return_mean: Mean over lives; a failed life counts as the worst of the others.
       final_return_iqm: Interquartile mean.
       ci95: 95 % confidence interval of the mean.
+      success_rate: Mean share of final episodes that ended at the goal; NaN in families without one.
       lives: Number of lives, one unseen task each.
       failed_lives: How many of them failed.
       env_steps: Env steps of learning in each life, the same for every method.
@@ -34,6 +35,7 @@ class Score:
     final_return_mean: float
     final_return_iqm: float
     ci95: tuple[float, float]
+    success_rate: float
     lives: int
     failed_lives: int
     env_steps: int
@@ -82,7 +84,8 @@ def score(lives: LifeResults, env_steps: int) -> Score:
     """Sums up the lives of one method; all numbers are NaN if every life failed."""
     if lives.failed.all():
         nan = float("nan")
-        return Score(nan, nan, (nan, nan), len(lives), len(lives), env_steps)
+        return Score(nan, nan, (nan, nan), nan, len(lives), len(lives), env_steps)
     returns = es_math.raw_weights(lives.final_return)
     return Score(float(np.mean(returns)), statistics.interquartile_mean(returns),
-                 statistics.confidence_interval(returns), len(lives), int(lives.failed.sum()), env_steps)
+                 statistics.confidence_interval(returns), float(np.mean(lives.success)), len(lives),
+                 int(lives.failed.sum()), env_steps)

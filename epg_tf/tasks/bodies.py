@@ -36,8 +36,8 @@ class State:
     qpos: np.ndarray
     qvel: np.ndarray
     goal: np.ndarray
-    task: Mapping[str, np.ndarray]
-    sensed: Mapping[str, np.ndarray]
+    task: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    sensed: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def rows(self, ids: np.ndarray) -> State:
         """Returns the simulations `ids` alone (a copy)."""

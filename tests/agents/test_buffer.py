@@ -17,7 +17,7 @@ def marked(number, life_offset=LIFE):
     observation = mark[:, None] + np.array([0.1, 0.2, 0.3])
     action = mark[:, None] + np.array([0.4, 0.5])
     result = StepResult(observation + 50.0, mark + 0.6, np.array([number % 3 == 0, number % 2 == 0]),
-                        np.array([number % 2 == 1, False]), np.zeros(P, bool))
+                        np.array([number % 2 == 1, False]), np.zeros(P, bool), np.zeros(P, bool))
     return observation, action, result
 
 

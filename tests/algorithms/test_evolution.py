@@ -25,7 +25,7 @@ def results_of(returns):
     """Returns `LifeResults` with these final returns, NaN where failed, one env step each."""
     returns = np.asarray(returns, np.float64)
     empty = np.zeros((len(returns), 0))
-    return LifeResults(returns, np.isnan(returns), np.ones(len(returns), np.int64), empty, empty,
+    return LifeResults(returns, np.full(len(returns), np.nan), np.isnan(returns), np.ones(len(returns), np.int64), empty, empty,
                        np.array([""] * len(returns)))
 
 
@@ -195,7 +195,7 @@ def test_metrics_tell_what_happened(tiny, shards):
 def test_evolution_goes_on_when_every_life_fails(make_tiny, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MuJoCo logs its warnings to the working directory
     experiment = make_tiny(evolution={"guidance": 0.0})
-    with Shards(experiment, family_maker=lambda task: Exploding(task.frame_skip, task.episode_limit, True)) as broken:
+    with Shards(experiment, family_maker=lambda task: Exploding(task.frame_skip, task.episode_limit)) as broken:
         results = list(evolve(experiment, 5, shards=broken))
     assert len(results) == 3
     for result in results:

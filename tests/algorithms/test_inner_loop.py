@@ -40,6 +40,20 @@ class GoalRewards(PointGoal):
         return after.goal[:, 0].copy()
 
 
+class LateSuccess(PointGoal):
+    """An episode succeeds if what its start drew is positive."""
+
+    def succeeded(self, state):
+        """Returns whether the first coordinate of the goal is positive."""
+        return state.goal[:, 0] > 0
+
+
+class NoGoal(PointGoal):
+    """The same without a goal to reach."""
+
+    goal_reaching = False
+
+
 def make_phi(experiment, lives, seed=0):
     """Returns one random phi per life, [L, D]."""
     size = parameter_count(loss_shapes(experiment))
@@ -48,7 +62,7 @@ def make_phi(experiment, lives, seed=0):
 
 def make_loop(experiment, family=PointGoal):
     """Returns an `InnerLoop` of the family."""
-    return InnerLoop(experiment, family(experiment.task.frame_skip, experiment.task.episode_limit, True))
+    return InnerLoop(experiment, family(experiment.task.frame_skip, experiment.task.episode_limit))
 
 
 def rows(results, lives=None):
@@ -185,8 +199,30 @@ def test_final_return_is_the_mean_of_three_episodes(tiny):
     results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
     for key, found in zip(KEYS[:P], results.final_return, strict=True):
         resets = life_generator(key, "final_reset")
-        goals = [loop.family.start(resets)[2][0] for _ in range(3)]
+        goals = [loop.family.start(resets, {})[2][0] for _ in range(3)]
         assert found == pytest.approx(LIMIT * np.mean(goals), rel=1e-5)
+
+
+def test_success_is_the_share_of_final_episodes_that_end_at_the_goal(tiny):
+    loop = make_loop(tiny, LateSuccess)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    shares = []
+    for key in KEYS[:P]:
+        resets = life_generator(key, "final_reset")
+        shares.append(np.mean([loop.family.start(resets, {})[2][0] > 0 for _ in range(3)]))
+    assert len(set(shares)) > 1
+    np.testing.assert_allclose(results.success, shares)
+    assert np.isnan(make_loop(tiny, NoGoal).run(KEYS[:P], make_phi(tiny, P), LEARNED).success).all()
+
+
+def test_a_family_that_continues_goes_on_after_a_time_limit_but_starts_final_episodes_afresh(tiny, monkeypatch):
+    """Starts are drawn once at birth, once before the final episodes, and never at a time limit."""
+    monkeypatch.setattr(PointGoal, "continues", True)
+    loop, starts, start = make_loop(tiny), [], PointGoal.start
+    monkeypatch.setattr(PointGoal, "start", lambda *given: starts.append(1) or start(*given))
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    assert len(starts) == 2 * P
+    assert results.env_steps.tolist() == [UPDATES * M + 3 * LIMIT] * P
 
 
 def test_episode_returns_are_of_the_newest_finished_episode(tiny):
@@ -195,7 +231,7 @@ def test_episode_returns_are_of_the_newest_finished_episode(tiny):
     results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
     for key, found in zip(KEYS[:P], results.episode_return, strict=True):
         resets = life_generator(key, "reset")
-        returns = [LIMIT * loop.family.start(resets)[2][0] for _ in range(4)]
+        returns = [LIMIT * loop.family.start(resets, {})[2][0] for _ in range(4)]
         np.testing.assert_allclose(found, [returns[0], returns[1], returns[3]], rtol=1e-5)
 
 

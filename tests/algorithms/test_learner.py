@@ -41,7 +41,7 @@ def make_buffer(experiment, periods=3):
         for step in range(period):
             terminated = generator.random(P) < 0.2
             result = StepResult(generator.standard_normal((P, O)), generator.standard_normal(P), terminated,
-                                (generator.random(P) < 0.2) & ~terminated, np.zeros(P, bool))
+                                (generator.random(P) < 0.2) & ~terminated, np.zeros(P, bool), np.zeros(P, bool))
             buffer.write(step, generator.standard_normal((P, O)), generator.standard_normal((P, A)), result)
     shift, scale = generator.uniform(0.5, 1.5, (2, P, O + A + 1)).astype(np.float32)
     return buffer, shift, scale

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import mujoco
 import numpy as np
 import pytest
 
-from epg_tf.tasks.base import State, Task, TaskFamily
-from epg_tf.tasks.physics import Simulation, StepResult
-from epg_tf.tasks.registry import FAMILIES
+from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.tasks.base import StepResult
+from epg_tf.tasks.bodies import BodyFamily, State
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.quantities import Quantity
+from epg_tf.tasks.registry import FAMILIES, make_family
 
-Quantity = tuple[Callable[[TaskFamily, Task], np.ndarray], float, float, int]
-
-
-def ratio(field: str, rows=slice(None)) -> Callable[[TaskFamily, Task], np.ndarray]:
-    """Returns the factors on the entries of a model field that are not zero."""
-
-    def factors(family: TaskFamily, task: Task) -> np.ndarray:
-        base = getattr(family.model, field)[rows]
-        return task[field][rows][base != 0] / base[base != 0]
-
-    return factors
+RANDOMISED = sorted(name for name, family in FAMILIES.items() if family.quantities)
+PLAIN = {"hopper", "half_cheetah", "walker2d", "ant", "reacher"}  # families of one task
 
 
-def capsules(family: TaskFamily) -> np.ndarray:
-    return family.model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE
+def arrays(state: State) -> tuple[np.ndarray, ...]:
+    """Returns everything a state holds, in a fixed order."""
+    return (state.qpos, state.qvel, state.goal, *state.task.values(), *state.sensed.values())
 
 
-# Per family, what its documentation says is drawn, between which bounds, and how many numbers on their own.
-QUANTITIES: dict[str, dict[str, Quantity]] = {
-    "point_goal": {
-        "mass": (ratio("body_mass"), 0.5, 2.0, 1),
-        "damping": (ratio("dof_damping"), 0.5, 2.0, 1),
-        "gain": (ratio("actuator_gear"), 0.5, 2.0, 2),
-    },
-    "random_hopper": {
-        "mass": (ratio("body_mass"), 0.5, 2.0, 4),
-        "friction": (ratio("geom_friction"), 0.5, 2.0, 5),
-        "radius": (lambda f, t: t["geom_size"][capsules(f), 0] / f.model.geom_size[capsules(f), 0], 0.5, 2.0, 4),
-        "gravity": (lambda f, t: t["opt.gravity"][2:], -20.0, -2.0, 1),
-    },
-}
+def support(quantity: Quantity, bounds: tuple[float, float]) -> set[float] | tuple[float, float]:
+    return set(bounds) if quantity.either else bounds
 
 
-def model_field(family: TaskFamily, name: str) -> np.ndarray:
+def overlap(quantity: Quantity) -> bool:
+    """Returns whether training and out-of-distribution values can coincide (but for a common bound)."""
+    one, other = support(quantity, quantity.training), support(quantity, quantity.shifted)
+    if quantity.either:
+        return bool(one & other)
+    return max(one[0], other[0]) < min(one[1], other[1]) or one == other
+
+
+def model_field(family: BodyFamily, name: str) -> np.ndarray:
     return np.asarray(getattr(family.model.opt, name[4:]) if name.startswith("opt.") else getattr(family.model, name))
 
 
@@ -53,21 +41,21 @@ def generators(*seeds: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in seeds]
 
 
-def simulate(family: TaskFamily, seeds: list[int], threads: int = 1) -> Simulation:
+def simulate(family: BodyFamily, seeds: list[int], threads: int = 1) -> BodySimulation:
     """Returns simulations with tasks and first episodes drawn from `seeds`."""
-    simulation = Simulation(family, len(seeds), threads)
+    simulation = BodySimulation(family, len(seeds), threads)
     simulation.set_tasks([family.sample_task(generator) for generator in generators(*seeds)])
     simulation.reset(np.arange(len(seeds)), generators(*(seed + 1000 for seed in seeds)))
     return simulation
 
 
-def actions_of(family: TaskFamily, seeds: list[int], steps: int) -> np.ndarray:
+def actions_of(family: BodyFamily, seeds: list[int], steps: int) -> np.ndarray:
     """Returns [steps, P, A] random actions, those of each simulation from its seed alone."""
     return np.stack([np.random.default_rng(seed + 2000).uniform(-1, 1, (steps, family.action_size))
                      for seed in seeds], axis=1).astype(np.float32)
 
 
-def trajectory(simulation: Simulation, actions: np.ndarray) -> tuple[np.ndarray, ...]:
+def trajectory(simulation: BodySimulation, actions: np.ndarray) -> tuple[np.ndarray, ...]:
     """Returns qpos, qvel, observation and reward after each step, [steps, P, ...]; episodes are never reset."""
     rows = []
     for action in actions:
@@ -81,17 +69,126 @@ def assert_same(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -
         np.testing.assert_array_equal(one, other)
 
 
-def test_documented_quantities_cover_the_registry():
-    assert set(QUANTITIES) == set(FAMILIES), "say in QUANTITIES what a new family draws and between which bounds"
+def test_the_registry_is_in_order():
     assert all(name == family.name for name, family in FAMILIES.items())
+    assert set(FAMILIES) - set(RANDOMISED) <= PLAIN
+
+
+@pytest.mark.parametrize("name", RANDOMISED)
+class TestQuantities:
+    """What the tasks of one family differ in."""
+
+    def tasks(self, name: str, task_range: str, count: int = 2000) -> dict[str, np.ndarray]:
+        """Returns [count, size] values by quantity, and checks names and shapes."""
+        family = FAMILIES[name](2, 1000, task_range)
+        tasks = [family.sample_task(generator) for generator in generators(*range(count))]
+        for quantity in family.quantities:
+            shape = (quantity.size,) if quantity.size else ()
+            assert all(task[quantity.name].shape == shape and task[quantity.name].dtype == np.float64
+                       for task in tasks)
+        assert all(list(task) == [quantity.name for quantity in family.quantities] for task in tasks)
+        return {quantity.name: np.stack([task[quantity.name] for task in tasks]).reshape(count, -1)
+                for quantity in family.quantities}
+
+    def test_every_quantity_varies_and_stays_in_range(self, name):
+        for task_range in ("training", "out_of_distribution"):
+            drawn, varying = self.tasks(name, task_range), []
+            for quantity in FAMILIES[name].quantities:
+                low, high = quantity.training
+                if task_range != "training" and quantity.shifted is not None:
+                    low, high = quantity.shifted
+                values, edge = drawn[quantity.name], 0.02 * (high - low)
+                assert (values >= low).all() and (values <= high).all(), quantity
+                assert (values.min(axis=0) <= low + edge).all() and (values.max(axis=0) >= high - edge).all(), quantity
+                if quantity.either:
+                    assert set(np.unique(values)) == {low, high}
+                varying += [column for column in values.T if low < high]
+            between = np.corrcoef(np.stack(varying)) - np.eye(len(varying))
+            assert np.abs(between).max() < 0.1  # 4.5 deviations of 2000 independent draws
+
+    def test_both_directions_occur_equally_often(self, name):
+        drawn = self.tasks(name, "training")
+        for quantity in FAMILIES[name].quantities:
+            if quantity.either:
+                share = (drawn[quantity.name] == quantity.training[1]).mean(axis=0)
+                assert (np.abs(share - 0.5) < 0.05).all(), quantity
+
+    def test_out_of_distribution_ranges_do_not_overlap_those_of_training(self, name):
+        shifted = [quantity for quantity in FAMILIES[name].quantities if quantity.shifted is not None]
+        assert shifted and not any(map(overlap, shifted))
+
+    def test_nominal_tasks_are_the_models_own_body(self, name):
+        family = FAMILIES[name](2, 1000, "nominal")
+        for generator in generators(1, 2):
+            task = family.sample_task(generator)
+            for field, values in family.fields(task).items():
+                np.testing.assert_array_equal(values, model_field(family, field), field)
+            assert_same(tuple(task.values()), tuple(family.complete_task({}).values()))
+
+    def test_different_tasks_are_different_worlds(self, name):
+        """Every field varies, and bodies that start alike and do alike part, or at least are paid differently."""
+        family = FAMILIES[name](2, 1000, "out_of_distribution")
+        one, other = (family.sample_task(generator) for generator in generators(1, 2))
+        for field in family.expanded:
+            assert not np.array_equal(family.fields(one)[field], family.fields(other)[field]), field
+        simulation = simulate(family, [1, 1])  # the same but for the task
+        simulation.set_tasks([one, other])
+        qpos, qvel, _, reward = trajectory(simulation, actions_of(family, [1, 1], 20))
+        assert not np.array_equal(reward[:, 0], reward[:, 1])
+        if family.expanded:
+            assert not np.array_equal(qpos[-1, 0], qpos[-1, 1]) and not np.array_equal(qvel[-1, 0], qvel[-1, 1])
+
+    def test_a_task_sets_each_expanded_field_in_the_shape_of_the_model(self, name):
+        family = FAMILIES[name](2, 1000)
+        fields = family.fields(family.sample_task(np.random.default_rng(1)))
+        assert set(fields) == set(family.expanded)
+        for field in family.expanded:
+            assert fields[field].shape == model_field(family, field).shape, field
+            assert not np.shares_memory(fields[field], model_field(family, field)), field
+
+    def test_a_named_range_replaces_that_of_training_alone(self, name):
+        first, *others = FAMILIES[name].quantities
+        if first.either:
+            return  # its two values are its meaning
+        drawn = self.tasks(name, f"{first.name}=0.7:0.8", 200)
+        assert (drawn[first.name] >= 0.7).all() and (drawn[first.name] <= 0.8).all()
+        for quantity in others:
+            low, high = quantity.training
+            assert (drawn[quantity.name] >= low).all() and (drawn[quantity.name] <= high).all()
+            assert np.ptp(drawn[quantity.name]) >= 0.8 * (high - low)
+
+
+@pytest.mark.parametrize("task_range", ["trainig", "mass", "mass=1", "mass=2:1", "mass=a:b", "mass=nan:1", "wings=0:1",
+                                        "", "mass=0.5:1,", "mass=1:inf"])
+def test_a_range_that_means_nothing_is_refused_in_one_line(task_range):
+    with pytest.raises(ConfigError, match="^config.task.range=.*NAME=LOW:HIGH with NAME among .*$") as error:
+        make_family(TaskConfig(family="random_hopper", range=task_range))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN & set(FAMILIES)))
+def test_a_family_of_one_task_has_no_other_range(name):
+    with pytest.raises(ConfigError, match="out_of_distribution"):
+        make_family(TaskConfig(family=name, range="out_of_distribution"))
+
+
+def test_a_task_that_somebody_gives_is_completed_and_checked():
+    family = FAMILIES["random_hopper"](2, 1000)
+    task = family.complete_task({"gravity": -3, "mass": [1, 2, 1, 2]})
+    assert task["gravity"] == -3.0 and task["mass"].tolist() == [1, 2, 1, 2] and task["radius"].tolist() == [1.0] * 4
+    assert family.complete_task({"mass": 2})["mass"].tolist() == [2.0] * 4  # one number for all links
+    for given, reason in (({"wings": 2}, "wings"), ({"mass": [1, 2]}, "4 finite numbers"), ({"gravity": "much"}, "one"),
+                          ({"gravity": np.nan}, "one finite number"), ({"gravity": [1, 2]}, "one finite number")):
+        with pytest.raises(ValueError, match=reason):
+            family.complete_task(given)
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 class TestFamily:
     """Properties of one family."""
 
-    def family(self, name: str, episode_limit: int = 1000, randomize: bool = True) -> TaskFamily:
-        return FAMILIES[name](2, episode_limit, randomize)
+    def family(self, name: str, episode_limit: int = 1000) -> BodyFamily:
+        return FAMILIES[name](2, episode_limit)
 
     def test_sizes_and_types(self, name):
         family = self.family(name)
@@ -100,7 +197,7 @@ class TestFamily:
         assert simulation.state.qpos.shape == (3, family.model.nq)
         assert simulation.state.qvel.shape == (3, family.model.nv)
         assert simulation.state.goal.shape == (3, family.goal_size)
-        assert family.action_size == family.model.nu
+        assert all(bounds.shape == (family.action_size,) for bounds in family.action_bounds)
         assert family.seconds_per_step == pytest.approx(2 * family.model.opt.timestep)
         first = simulation.reset(np.array([0, 2]), generators(4, 5, 6))
         assert first.shape == (2, family.observation_size) and first.dtype == np.float32
@@ -109,14 +206,14 @@ class TestFamily:
             assert result.observation.shape == (3, family.observation_size)
             assert result.observation.dtype == result.reward.dtype == np.float32
             assert result.reward.shape == (3,)
-            for flag in (result.terminated, result.truncated, result.diverged):
+            for flag in (result.terminated, result.truncated, result.diverged, result.success):
                 assert flag.shape == (3,) and flag.dtype == bool
             assert np.isfinite(result.observation).all() and np.isfinite(result.reward).all()
-            assert not result.diverged.any()
+            assert not result.diverged.any() and (family.goal_reaching or not result.success.any())
 
     def test_start_is_drawn_in_full_from_the_generator(self, name):
         family = self.family(name)
-        starts = [family.start(generator) for generator in generators(1, 1, 2)]
+        starts = [family.start(generator, family.complete_task({})) for generator in generators(1, 1, 2)]
         for part, size in zip(starts[0], (family.model.nq, family.model.nv, family.goal_size), strict=True):
             assert part.shape == (size,) and part.dtype == np.float64
         assert_same(starts[0], starts[1])
@@ -128,56 +225,12 @@ class TestFamily:
         assert_same(trajectory(simulate(family, seeds), actions),
                     trajectory(simulate(self.family(name), seeds), actions))
 
-    def test_different_generators_give_different_tasks(self, name):
-        family = self.family(name)
-        one, other = (family.sample_task(generator) for generator in generators(1, 2))
-        for field in family.expanded:
-            assert not np.array_equal(one[field], other[field]), field
-        simulation = simulate(family, [1, 1])  # the same but for the task
-        simulation.set_tasks([one, other])
-        qpos, qvel, _, _ = trajectory(simulation, actions_of(family, [1, 1], 20))
-        assert not np.array_equal(qpos[-1, 0], qpos[-1, 1])
-        assert not np.array_equal(qvel[-1, 0], qvel[-1, 1])
-
-    def test_a_task_sets_each_expanded_field_in_the_shape_of_the_model(self, name):
-        family = self.family(name)
-        task = family.sample_task(np.random.default_rng(1))
-        assert set(task) == set(family.expanded)
-        for field in family.expanded:
-            assert task[field].shape == model_field(family, field).shape, field
-            assert not np.shares_memory(task[field], model_field(family, field)), field
-
-    def test_every_quantity_varies_within_its_documented_bounds(self, name):
-        family = self.family(name)
-        tasks = [family.sample_task(generator) for generator in generators(*range(200))]
-        drawn = []
-        for quantity, (read, low, high, count) in QUANTITIES[name].items():
-            values = np.stack([read(family, task) for task in tasks])
-            assert values.shape[1] > 0, quantity
-            tolerance = 1e-9 * (high - low)
-            assert (values >= low - tolerance).all() and (values <= high + tolerance).all(), quantity
-            edge = 0.05 * (high - low)  # missed by 200 uniform draws with probability 4e-5
-            assert (values.min(axis=0) < low + edge).all() and (values.max(axis=0) > high - edge).all(), quantity
-            _, own = np.unique(values[0].round(12), return_index=True)
-            assert own.size == count, quantity
-            drawn.extend(values[:, own].T)
-        for field in family.expanded:
-            assert np.stack([task[field] for task in tasks]).std(axis=0).max() > 0, field
-        between = np.corrcoef(np.stack(drawn)) - np.eye(len(drawn))
-        assert np.abs(between).max() < 0.3  # 4 deviations of independent draws
-
     def test_sampling_leaves_the_model_alone(self, name):
         family = self.family(name)
         before = {field: model_field(family, field).copy() for field in family.expanded}
         simulate(family, [1, 2]).step(np.zeros((2, family.action_size)))
         for field, values in before.items():
             np.testing.assert_array_equal(values, model_field(family, field), field)
-
-    def test_without_randomization_every_task_is_the_model(self, name):
-        family = self.family(name, randomize=False)
-        for generator in generators(1, 2):
-            for field, values in family.sample_task(generator).items():
-                np.testing.assert_array_equal(values, model_field(family, field), field)
 
     def test_new_tasks_replace_the_old_to_the_bit(self, name):
         family, seeds = self.family(name), [1, 2]
@@ -205,12 +258,12 @@ class TestFamily:
     def test_family_methods_share_no_memory_with_the_state(self, name):
         family = self.family(name)
         state = simulate(family, [1, 2]).state
-        copies = [array.copy() for array in vars(state).values()]
+        copies = [array.copy() for array in arrays(state)]
         answers = (family.observe(state), family.reward(state, state, np.zeros((2, family.action_size))),
                    family.terminated(state))
         for answer in answers:
-            assert not any(np.shares_memory(answer, array) for array in vars(state).values())
-        assert_same(tuple(vars(state).values()), tuple(copies))
+            assert not any(np.shares_memory(answer, array) for array in arrays(state))
+        assert_same(arrays(state), tuple(copies))
         assert answers[0].dtype == np.float64
 
     def test_no_observation_entry_is_constant(self, name):
@@ -248,7 +301,7 @@ class TestFamily:
         for step, action in enumerate(3 * actions_of(family, seeds, 70)):
             result, ids = stepped.step(action), advanced.advance(action)
             assert ids.tolist() == np.flatnonzero(result.terminated | result.truncated).tolist()
-            assert_same(tuple(vars(advanced.state).values()), tuple(vars(stepped.state).values()))
+            assert_same(arrays(advanced.state), arrays(stepped.state))
             ids = np.union1d(ids, [1]) if step == 11 else ids  # so that they do not all end at once
             ends += ids.size
             for simulation, streams in zip((stepped, advanced), resets, strict=True):
@@ -258,8 +311,8 @@ class TestFamily:
 
     def test_actions_beyond_the_control_range_act_like_clipped_ones(self, name):
         family, seeds = self.family(name), [1, 2]
-        low, high = family.model.actuator_ctrlrange.T
-        assert family.model.actuator_ctrllimited.all()
+        low, high = family.action_bounds
+        assert np.isfinite(low).all() and np.isfinite(high).all()
         wild = 3 * actions_of(family, seeds, 60)
         assert (np.abs(wild) > 1).any()
         assert_same(trajectory(simulate(family, seeds), wild),
@@ -273,28 +326,28 @@ class TestFamily:
         wild = np.stack([wild[: family.action_size], wild[-family.action_size :]])
         simulation.step(wild)
         (before, after, action), = seen
-        assert_same(tuple(vars(before).values()), tuple(vars(start).values()))
-        assert_same(tuple(vars(after).values()), tuple(vars(simulation.state).values()))
+        assert_same(arrays(before), arrays(start))
+        assert_same(arrays(after), arrays(simulation.state))
         assert not np.array_equal(before.qpos, after.qpos)
-        np.testing.assert_array_equal(action, np.clip(wild, *family.model.actuator_ctrlrange.T))
+        np.testing.assert_array_equal(action, np.clip(wild, *family.action_bounds))
 
     def test_stepping_some_leaves_the_others_untouched_and_equals_stepping_all(self, name):
         family, seeds = self.family(name, episode_limit=40), [1, 2, 3, 4]
         actions, ids = actions_of(family, seeds, 80), np.array([0, 2])
         whole, parts = simulate(family, seeds), simulate(family, seeds)
         expected: list[StepResult] = [whole.step(action) for action in actions[:50]]
-        others = [array[[1, 3]].copy() for array in vars(parts.state).values()]
+        others = [array[[1, 3]].copy() for array in arrays(parts.state)]
         for action, wanted in zip(actions[:50], expected, strict=True):
             result = parts.step(action[ids], ids)
             assert_same(tuple(vars(result).values()), tuple(part[ids] for part in vars(wanted).values()))
-            assert_same(tuple(array[[1, 3]] for array in vars(parts.state).values()), tuple(others))
+            assert_same(tuple(array[[1, 3]] for array in arrays(parts.state)), tuple(others))
         for action, wanted in zip(actions[:50], expected, strict=True):  # the others have aged by nothing either
             result = parts.step(action[[1, 3]], np.array([1, 3]))
             assert_same(tuple(vars(result).values()), tuple(part[[1, 3]] for part in vars(wanted).values()))
-        assert_same(tuple(vars(parts.state).values()), tuple(vars(whole.state).values()))
+        assert_same(arrays(parts.state), arrays(whole.state))
         nobody = parts.step(np.zeros((0, family.action_size)), np.zeros(0, np.int64))
         assert len(nobody.observation) == len(nobody.reward) == len(nobody.terminated) == 0
-        assert_same(tuple(vars(parts.state).values()), tuple(vars(whole.state).values()))
+        assert_same(arrays(parts.state), arrays(whole.state))
 
     def test_an_episode_does_not_depend_on_the_one_before(self, name, monkeypatch):
         """To the bit, even if it starts pressed against something, where the solver's warm start matters."""
@@ -310,7 +363,7 @@ class TestFamily:
         fresh = simulate(family, seeds)
         for simulation in (used, fresh):
             order = iter(starts)
-            monkeypatch.setattr(family, "start", lambda _, order=order: next(order))
+            monkeypatch.setattr(family, "start", lambda *_, order=order: next(order))
             simulation.reset(np.arange(2), generators(0, 0))
         actions = actions_of(family, seeds, 50)
         assert_same(trajectory(used, actions), trajectory(fresh, actions))
@@ -344,6 +397,6 @@ class TestFamily:
         state = simulate(self.family(name), [1, 2, 3]).state
         rows = state.rows(np.array([2, 0]))
         assert isinstance(rows, State)
-        for part, whole in zip(vars(rows).values(), vars(state).values(), strict=True):
+        for part, whole in zip(arrays(rows), arrays(state), strict=True):
             np.testing.assert_array_equal(part, whole[[2, 0]])
             assert not np.shares_memory(part, whole)

@@ -1,30 +1,29 @@
-"""Tests epg_tf.tasks.random_hopper against Gymnasium's Hopper-v5 and against bodies compiled by MuJoCo."""
+"""Tests epg_tf.tasks.hopper against Gymnasium's Hopper-v5 and against bodies compiled by MuJoCo."""
 
 from __future__ import annotations
 
-import sys
-import types
-
+import gymnasium
 import mujoco
 import numpy as np
 import pytest
 from mujoco.batch import Batch
 
-from epg_tf.tasks.base import State, Task
-from epg_tf.tasks.physics import Simulation
-from epg_tf.tasks.random_hopper import MODEL_FILE, RandomHopper
+from epg_tf.tasks.bodies import State
+from epg_tf.tasks.hopper import DirectionalHopper, RandomHopper
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.quantities import Task
 
 
-def simulate(family: RandomHopper, seeds: list[int]) -> tuple[Simulation, list[Task]]:
+def simulate(family: RandomHopper, seeds: list[int]) -> tuple[BodySimulation, list[Task]]:
     generators = [np.random.default_rng(seed) for seed in seeds]
     tasks = [family.sample_task(generator) for generator in generators]
-    simulation = Simulation(family, len(seeds))
+    simulation = BodySimulation(family, len(seeds))
     simulation.set_tasks(tasks)
     simulation.reset(np.arange(len(seeds)), generators)
     return simulation, tasks
 
 
-def data_at(model: mujoco.MjModel, simulation: Simulation, row: int) -> mujoco.MjData:
+def data_at(model: mujoco.MjModel, simulation: BodySimulation, row: int) -> mujoco.MjData:
     data = mujoco.MjData(model)
     data.qpos, data.qvel = simulation.state.qpos[row], simulation.state.qvel[row]
     return data
@@ -32,7 +31,8 @@ def data_at(model: mujoco.MjModel, simulation: Simulation, row: int) -> mujoco.M
 
 def compiled(family: RandomHopper, task: Task) -> mujoco.MjModel:
     """Returns the body of `task` as MuJoCo's compiler makes it, inertia and all, from radii and masses."""
-    spec = mujoco.MjSpec.from_file(str(MODEL_FILE))
+    spec = mujoco.MjSpec.from_file(str(RandomHopper.model_file))
+    task = family.fields(task)
     spec.option.gravity = task["opt.gravity"]
     for geom in spec.geoms:
         number = family.model.geom(geom.name).id
@@ -44,14 +44,8 @@ def compiled(family: RandomHopper, task: Task) -> mujoco.MjModel:
 
 
 @pytest.fixture
-def gymnasium_hopper(monkeypatch):
+def gymnasium_hopper():
     """Gymnasium's own environment, without its time limit."""
-    try:
-        import imageio  # noqa: F401
-    except ModuleNotFoundError:  # Gymnasium imports it to save pictures, which nobody does here
-        monkeypatch.setitem(sys.modules, "imageio", types.ModuleType("imageio"))
-    import gymnasium
-
     environment = gymnasium.make("Hopper-v5").unwrapped
     yield environment
     environment.close()
@@ -59,7 +53,7 @@ def gymnasium_hopper(monkeypatch):
 
 def test_without_randomization_it_is_gymnasiums_hopper_state_for_state(gymnasium_hopper):
     gymnasium_hopper.reset(seed=0)
-    family = RandomHopper(gymnasium_hopper.frame_skip, 10**6, randomize=False)
+    family = RandomHopper(gymnasium_hopper.frame_skip, 10**6, "nominal")
     assert family.frame_skip == 4
     simulation, _ = simulate(family, [3])
     gymnasium_hopper.set_state(simulation.state.qpos[0].copy(), simulation.state.qvel[0].copy())
@@ -78,8 +72,8 @@ def test_without_randomization_it_is_gymnasiums_hopper_state_for_state(gymnasium
 
 @pytest.mark.parametrize("frame_skip", [1, 2])
 def test_frame_skip_counts_physics_steps(frame_skip):
-    simulation, _ = simulate(RandomHopper(frame_skip, 1000, randomize=False), [3])
-    model = mujoco.MjModel.from_xml_path(str(MODEL_FILE))
+    simulation, _ = simulate(RandomHopper(frame_skip, 1000, "nominal"), [3])
+    model = mujoco.MjModel.from_xml_path(str(RandomHopper.model_file))
     data = data_at(model, simulation, 0)
     for action in np.random.default_rng(1).uniform(-1, 1, (200, 3)):
         data.ctrl, start = action, data.qpos[0]
@@ -94,7 +88,7 @@ def test_frame_skip_counts_physics_steps(frame_skip):
 
 def test_a_randomised_body_moves_like_the_same_body_freshly_compiled():
     """Holds our inertia, bounding radius and all constants derived from them against MuJoCo's compiler."""
-    family, seeds = RandomHopper(4, 10**6, randomize=True), list(range(8))
+    family, seeds = RandomHopper(4, 10**6), list(range(8))
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]
     datas = [data_at(model, simulation, row) for row, model in enumerate(models)]
@@ -111,11 +105,11 @@ def test_a_randomised_body_moves_like_the_same_body_freshly_compiled():
 
 
 def test_every_number_of_a_randomised_model_is_the_compilers():
-    family = RandomHopper(4, 1000, randomize=True)
+    family = RandomHopper(4, 1000)
     tasks = [family.sample_task(np.random.default_rng(seed)) for seed in range(8)]
     batch = Batch(family.model, len(tasks), 1)
     for field in family.expanded:
-        batch.expand(field)[:] = [task[field] for task in tasks]
+        batch.expand(field)[:] = [family.fields(task)[field] for task in tasks]
     batch.set_const()
     compared = 0
     for row, task in enumerate(tasks):
@@ -131,8 +125,8 @@ def test_every_number_of_a_randomised_model_is_the_compilers():
 
 def test_new_thickness_changes_inertia():
     """A body of the compiler's that ignores the radius would pass nothing above; this says what the draw is for."""
-    family = RandomHopper(4, 1000, randomize=True)
-    task = family.sample_task(np.random.default_rng(0))
+    family = RandomHopper(4, 1000)
+    task = family.fields(family.sample_task(np.random.default_rng(0)))
     mass = task["body_mass"][1:] / family.model.body_mass[1:]
     ratio = task["body_inertia"][1:] / family.model.body_inertia[1:]
     assert (np.abs(ratio / mass[:, None] - 1) > 1e-3).any(axis=1).all()
@@ -145,14 +139,14 @@ def states(*rows: list[float]) -> State:
 
 def test_episode_ends_when_the_torso_is_low_or_tilted():
     above, under = np.nextafter(0.7, 1), np.nextafter(0.5, 0)
-    ended = RandomHopper(2, 1000, True).terminated(states(
+    ended = RandomHopper(2, 1000).terminated(states(
         [0, 1.25, 0, 9, 9, 9], [0, 0.7, 0, 0, 0, 0], [0, above, 0, 0, 0, 0], [0, 0.1, 0, 0, 0, 0],
         [0, 1.25, 0.5, 0, 0, 0], [0, 1.25, under, 0, 0, 0], [0, 1.25, -0.5, 0, 0, 0], [0, 1.25, -under, 0, 0, 0]))
     assert ended.tolist() == [False, True, False, True, True, False, True, False]
 
 
 def test_reward_is_forward_velocity():
-    family = RandomHopper(2, 1000, True)  # 0.004 s per env step
+    family = RandomHopper(2, 1000)  # 0.004 s per env step
     before = states([1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0])
     after = states([1.02, 9, 9, 9, 9, 9], [0.98, 0, 0, 0, 0, 0])
     np.testing.assert_allclose(family.reward(before, after, np.ones((2, 3))), [5.0, -5.0], rtol=1e-12)
@@ -160,16 +154,34 @@ def test_reward_is_forward_velocity():
 
 def test_observation_leaves_out_the_forward_position_and_clips_velocities():
     state = State(np.array([[7.0, 1, 2, 3, 4, 5]]), np.array([[-11.0, 11, 10, -10, 0.5, 1e6]]), np.zeros((1, 0)))
-    observed = RandomHopper(2, 1000, True).observe(state)
+    observed = RandomHopper(2, 1000).observe(state)
     np.testing.assert_array_equal(observed, [[1, 2, 3, 4, 5, -10, 10, 10, -10, 0.5, 10]])
 
 
 def test_start_is_upright_with_gymnasiums_noise():
-    family = RandomHopper(2, 1000, True)
+    family = RandomHopper(2, 1000)
     generator = np.random.default_rng(0)
-    starts = [family.start(generator) for _ in range(300)]
+    starts = [family.start(generator, {}) for _ in range(300)]
     for values, middle in ((np.stack([start[0] for start in starts]), [0, 1.25, 0, 0, 0, 0]),
                            (np.stack([start[1] for start in starts]), np.zeros(6))):
         assert np.abs(values - middle).max() <= 0.005
         assert (values.min(axis=0) < np.add(middle, -0.0045)).all()
         assert (values.max(axis=0) > np.add(middle, 0.0045)).all()
+
+
+def test_direction_turns_the_reward_round():
+    family = DirectionalHopper(2, 1000)
+    after = State(np.array([[1.02, 9, 9, 9, 9, 9]] * 2), np.zeros((2, 6)), np.zeros((2, 0)),
+                  {"direction": np.array([1.0, -1.0])})
+    before = states([1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0])
+    np.testing.assert_allclose(family.reward(before, after, np.ones((2, 3))), [5.0, -5.0], rtol=1e-12)
+    tilted = states([0, 1.25, 3.0, 0, 0, 0], [0, 0.7, 0, 0, 0, 0])
+    assert family.terminated(tilted).tolist() == [False, True]
+
+
+def test_a_directional_body_is_gymnasiums_unless_asked_otherwise():
+    for task_range, same in (("training", True), ("mass=0.5:2,gravity=-20:-2", False), ("out_of_distribution", False)):
+        family = DirectionalHopper(2, 1000, task_range)
+        task = family.sample_task(np.random.default_rng(0))
+        assert np.array_equal(family.fields(task)["body_mass"], family.model.body_mass) == same, task_range
+        assert abs(float(task["direction"])) == 1.0

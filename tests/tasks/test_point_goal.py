@@ -8,9 +8,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from epg_tf.tasks.base import State, Task
-from epg_tf.tasks.physics import Simulation
-from epg_tf.tasks.point_goal import ARENA, MODEL_FILE, PointGoal
+from epg_tf.tasks.bodies import State
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.point_goal import ARENA, PointGoal
+from epg_tf.tasks.quantities import Task
 
 TIMESTEP = 0.02  # s, of the model
 
@@ -19,14 +20,12 @@ def generators(count: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in range(count)]
 
 
-def body(family: PointGoal, mass: float, damping: float, gains: tuple[float, float]) -> Task:
+def body(mass: float, damping: float, gains: tuple[float, float]) -> Task:
     """Returns the task of a body with these factors."""
-    model = family.model
-    return {"body_mass": model.body_mass * mass, "body_inertia": model.body_inertia * mass,
-            "dof_damping": model.dof_damping * damping, "actuator_gear": model.actuator_gear * np.array(gains)[:, None]}
+    return {"mass": np.array(mass), "damping": np.array(damping), "gain": np.array(gains)}
 
 
-def place(simulation: Simulation, qpos: list[float]) -> None:
+def place(simulation: BodySimulation, qpos: list[float]) -> None:
     count = simulation.population
     simulation.reset(np.arange(count), generators(count))
     simulation.state.qpos[:] = qpos
@@ -39,10 +38,10 @@ def pushed(mass: float, damping: float, gain: float, share: float, timestep: flo
     Returns:
       Positions [steps, 2], velocities [steps, 2]; mass (kg), damping (N s/m) and force (N) along x.
     """
-    family = PointGoal(frame_skip, 10**6, True)
+    family = PointGoal(frame_skip, 10**6)
     family.model.opt.timestep = timestep
-    simulation = Simulation(family, 1)
-    simulation.set_tasks([body(family, mass, damping, (gain, 1.0))])
+    simulation = BodySimulation(family, 1)
+    simulation.set_tasks([body(mass, damping, (gain, 1.0))])
     place(simulation, [-0.9, 0.3])
     m, d = mass * family.model.body_mass[1], damping * family.model.dof_damping[0]
     strength = gain * family.model.actuator_gear[0, 0]
@@ -82,14 +81,14 @@ def test_constant_push_follows_the_closed_form_of_the_integrator(factors):
 
 def test_random_bodies_move_like_the_same_bodies_freshly_compiled():
     """Two axes, walls, frame skip and derived constants, against MuJoCo's compiler and mj_step."""
-    family, count = PointGoal(3, 10**6, True), 8
+    family, count = PointGoal(3, 10**6), 8
     tasks = [family.sample_task(generator) for generator in generators(count)]
-    simulation = Simulation(family, count)
+    simulation = BodySimulation(family, count)
     simulation.set_tasks(tasks)
     simulation.reset(np.arange(count), generators(count))
     models, datas = [], []
-    for row, task in enumerate(tasks):
-        spec = mujoco.MjSpec.from_file(str(MODEL_FILE))
+    for row, task in enumerate(map(family.fields, tasks)):
+        spec = mujoco.MjSpec.from_file(str(family.model_file))
         spec.geom("body").mass = task["body_mass"][1]
         for axis, joint in enumerate(spec.joints):
             joint.damping = np.where(np.arange(np.size(joint.damping)) == 0, task["dof_damping"][axis], 0.0)
@@ -114,12 +113,18 @@ def test_random_bodies_move_like_the_same_bodies_freshly_compiled():
     assert at_wall > 50
 
 
+def test_success_is_to_be_near_the_goal_and_ends_nothing():
+    state = State(np.array([[0.06, 0.07], [0.06, 0.09]]), np.zeros((2, 2)), np.zeros((2, 2)))
+    assert PointGoal(2, 50).succeeded(state).tolist() == [True, False]
+    assert not PointGoal(2, 50).terminated(state).any()
+
+
 @pytest.mark.parametrize("direction", [(1, 1), (-1, 1), (-1, -1), (1, -1)])
 def test_walls_stop_the_body(direction):
     """The hardest case: lightest body, least damping, strongest motors, from wall to wall."""
-    family = PointGoal(2, 10**6, True)
-    simulation = Simulation(family, 1)
-    simulation.set_tasks([body(family, 0.5, 0.5, (2.0, 2.0))])
+    family = PointGoal(2, 10**6)
+    simulation = BodySimulation(family, 1)
+    simulation.set_tasks([body(0.5, 0.5, (2.0, 2.0))])
     place(simulation, [-ARENA * side for side in direction])
     deepest = 0.0
     for _ in range(200):
@@ -131,7 +136,7 @@ def test_walls_stop_the_body(direction):
 
 
 def test_reward_is_minus_the_distance_after_the_step():
-    family = PointGoal(2, 50, True)
+    family = PointGoal(2, 50)
     before = State(np.full((3, 2), 9.0), np.full((3, 2), 9.0), np.full((3, 2), 7.0))
     after = State(np.array([[0.0, 0.0], [0.3, 0.4], [-0.5, 1.0]]), np.full((3, 2), 9.0),
                   np.array([[0.3, -0.4], [0.3, 0.4], [0.0, -0.2]]))
@@ -141,12 +146,12 @@ def test_reward_is_minus_the_distance_after_the_step():
 
 def test_observation_is_way_to_the_goal_position_and_velocity():
     state = State(np.array([[0.25, -0.5]]), np.array([[3.0, -4.0]]), np.array([[1.0, 0.5]]))
-    np.testing.assert_array_equal(PointGoal(2, 50, True).observe(state), [[0.75, 1.0, 0.25, -0.5, 3.0, -4.0]])
+    np.testing.assert_array_equal(PointGoal(2, 50).observe(state), [[0.75, 1.0, 0.25, -0.5, 3.0, -4.0]])
 
 
 def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
-    family = PointGoal(2, 50, True)
-    simulation = Simulation(family, 2)
+    family = PointGoal(2, 50)
+    simulation = BodySimulation(family, 2)
     simulation.set_tasks([family.sample_task(generator) for generator in generators(2)])
     resets, goals, places = generators(2), [], []
     for _ in range(300):
@@ -168,8 +173,8 @@ def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
 
 def mean_return(policy: Callable[[np.ndarray, np.random.Generator], np.ndarray], lives: int = 128) -> float:
     """Returns the mean return of one episode of 50 env steps (the demo's) in each of `lives` tasks."""
-    family, streams = PointGoal(2, 50, True), generators(lives)
-    simulation = Simulation(family, lives)
+    family, streams = PointGoal(2, 50), generators(lives)
+    simulation = BodySimulation(family, lives)
     simulation.set_tasks([family.sample_task(generator) for generator in streams])
     observation = simulation.reset(np.arange(lives), streams)
     total, ended = np.zeros(lives), np.zeros(lives, bool)
