@@ -1,0 +1,19 @@
+"""Gymnasium's own tasks, one MDP each (MetaGenRL's are among them). Variants: the bodies, `half_cheetah` by default.
+
+    --config=configs/one_task.py:hopper
+"""
+
+from ml_collections import ConfigDict
+
+from configs import scales
+from epg_tf.config import TaskConfig
+
+_FRAME_SKIP_AND_LIMIT = {"half_cheetah": (5, 1000), "hopper": (4, 1000), "walker2d": (4, 1000), "ant": (5, 1000),
+                          "reacher": (2, 50)}
+_VARIANTS = {family: scales.laptop(TaskConfig(family, *numbers), updates=64)
+             for family, numbers in _FRAME_SKIP_AND_LIMIT.items()}
+
+
+def get_config(variant: str = "half_cheetah") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(_VARIANTS, variant, "one_task.py")

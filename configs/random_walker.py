@@ -1,0 +1,23 @@
+"""RandomWalker, reward-free (EPG, Figure 6). Variants: `laptop` (default) and `paper`.
+
+    Table 1:  update period M 128, updates 256, life U 32768 env steps
+
+Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). PPO's settings are those tuned
+for RandomHopper.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import scales
+from epg_tf.config import TaskConfig
+
+_VARIANTS = {
+    "laptop": scales.laptop(TaskConfig(family="random_walker", frame_skip=4, episode_limit=250), updates=64),
+    "paper": scales.paper(TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000), update_period=128,
+                          updates=256),
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(_VARIANTS, variant, "random_walker.py")

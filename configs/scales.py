@@ -1,0 +1,61 @@
+"""What the configs of the paper's families share: the paper's scale, one for a laptop, and the choice between them."""
+
+from collections.abc import Mapping
+
+from ml_collections import ConfigDict
+
+from epg_tf.config import (
+    ComputeConfig,
+    EvolutionConfig,
+    Experiment,
+    InnerConfig,
+    LossConfig,
+    SurrogateConfig,
+    TaskConfig,
+)
+
+
+def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
+    """Returns an experiment of the final paper, Table 1 and section 4.
+
+        workers W          256      minibatch B          32      outer Adam   1e-2 -> 1e-3 over 2000 epochs
+        noise vectors V     64      buffer N     512 or 1024      alpha        1 -> 0 over 500 epochs
+        epochs E          5000      inner Adam         1e-3      L2 on phi    0.001
+
+    Not in the paper, taken from the authors' code: sigma 0.01, N = 512, PPO's constants.
+    """
+    return Experiment(
+        task=task, loss=LossConfig(buffer_steps=512, reward=reward),
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_passes=4),
+        inner=InnerConfig(updates=updates, update_period=update_period, minibatch=32, learning_rate=1e-3),
+        evolution=EvolutionConfig(epochs=5000, lives=256, noise_vectors=64, sigma=0.01, learning_rate=1e-2,
+                                  final_learning_rate=1e-3, learning_rate_epochs=2000, l2=1e-3, guidance_epochs=500),
+        compute=ComputeConfig(shard_lives=64))
+
+
+def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
+    """Returns an experiment for 2 cores: short lives, a small loss, antithetic pairs with common numbers, no guidance.
+
+    The loss has about a tenth of the paper's parameters, for evolution strategies find directions in phi by chance.
+    """
+    return Experiment(
+        task=task, surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_passes=4),
+        loss=LossConfig(buffer_steps=128, reward=reward, filters=(4, 4), context=8, pooling="mean", memory_units=4),
+        inner=InnerConfig(updates=updates, update_period=32, minibatch=32, learning_rate=1e-2),
+        evolution=EvolutionConfig(epochs=100, lives=128, noise_vectors=128, sigma=0.1, antithetic=True,
+                                  common_random_numbers=True, learning_rate=2e-2, final_learning_rate=5e-3,
+                                  learning_rate_epochs=100, l2=0.0, guidance=0.0, guidance_epochs=0,
+                                  validation_period=10),
+        compute=ComputeConfig(shard_lives=64))
+
+
+def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> ConfigDict:
+    """Returns the settings of a variant.
+
+    Raises:
+      ValueError: There is no such variant.
+    """
+    if variant not in variants:
+        raise ValueError(f"--config=configs/{file}:{variant} has no such variant; use one of "
+                         f"{', '.join(':' + name for name in variants)}")
+    return ConfigDict(variants[variant].to_mapping())
