@@ -1,6 +1,8 @@
 """Measures speed in one run: physics alone, whole lives, and where the time of a life goes.
 
     python -m launch.benchmark --config=configs/random_hopper.py:paper --lives=256 --json=benchmark.json
+
+"Physics" is the engine, "family" what the family adds to it: drawing tasks and starts, observing, rewarding, ending.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
 from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.inner_loop import Teaching
+from epg_tf.algorithms.inner_loop import PARTS, Teaching
 from epg_tf.algorithms.shards import Shards, thread_count
 from epg_tf.config import Experiment
 from epg_tf.random_keys import life_generator
@@ -32,6 +34,7 @@ _LIVES = flags.DEFINE_integer("lives", 256, "Number of lives.", lower_bound=1, u
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
 _UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; the config's by default.", lower_bound=1,
                                 upper_bound=10**7)
+_MARKDOWN = flags.DEFINE_bool("markdown", False, "Print one row of docs/throughput.md and nothing else.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
 _PHYSICS_STEPS = 400  # env steps per simulation when physics is measured alone
@@ -54,7 +57,7 @@ def main(argv: list[str]) -> int:
         seconds = time.perf_counter() - started
         spent = {part: total - before[part] for part, total in shards.seconds().items()}
         numbers = _numbers(experiment, shards.threads, physics, int(lives.env_steps.sum()), seconds, spent)
-    _report(experiment, numbers)
+    print(_row(numbers)) if _MARKDOWN.value else _report(experiment, numbers)
     if _JSON.value:
         files.write_json(_JSON.value, numbers)
         print(f"numbers are in {_JSON.value}")
@@ -129,6 +132,12 @@ def _report(experiment: Experiment, numbers: dict) -> None:
     print(f"one update     {numbers['update_milliseconds']:.1f} ms per shard "
           f"(M {experiment.inner.update_period}, N {experiment.loss.buffer_steps}, B {experiment.inner.minibatch})")
     print(f"peak memory    {numbers['peak_rss_bytes'] / 2**30:.2f} GiB")
+
+
+def _row(numbers: dict) -> str:
+    shares = " / ".join(f"{numbers['shares'][part]:.0%}"[:-1] for part in PARTS)
+    physics, lives = (command_line.count(numbers[f"{what}_env_steps_per_second"]) for what in ("physics", "life"))
+    return f"| `{numbers['family']}` | {physics} | {lives} | {numbers['ratio']:.2f} | {shares} % |"
 
 
 if __name__ == "__main__":

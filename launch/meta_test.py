@@ -87,8 +87,8 @@ def _write(folder: Path, experiment: Experiment, learned: LearnedLoss, results: 
     curves = {method: _curve(method, lives, experiment, updates) for method, lives in results.items()}
     plots.curves_csv(curves, folder / "curves.csv")
     plots.test_curves(curves, folder / "curves.png", f"{experiment.task.family}: fresh agents on unseen tasks")
-    about = {"loss": str(_LOSS.value), "task": dataclasses.asdict(experiment.task), "seed": _SEED.value, "updates": updates,
-             "reward_declared": experiment.loss.reward, "loss_facts": learned.facts}
+    about = {"loss": str(_LOSS.value), "task": dataclasses.asdict(experiment.task), "seed": _SEED.value,
+             "updates": updates, "reward_declared": experiment.loss.reward, "loss_facts": learned.facts}
     files.write_json(folder / "summary.json",
                      {**{method: vars(result) for method, result in scores.items()}, "about": about})
     return folder / "curves.png"

@@ -19,6 +19,8 @@ from epg_tf.tasks.base import StepResult, TaskFamily
 from epg_tf.tasks.registry import simulate
 from epg_tf.types import LifeKey, LifeResults
 
+PARTS = ("acting", "physics", "family", "updating", "rest")
+
 
 class Interrupted(Exception):
     """Lives were given up because the run was asked to stop."""
@@ -49,7 +51,7 @@ class InnerLoop:
       stop: When set, lives end early with `Interrupted`.
 
     Attributes:
-      seconds: Time spent so far in "acting", "physics", "updating" and "rest" (s).
+      seconds: Time spent so far (s), by `PARTS`: "physics" is the engine alone, "family" what the family adds to it.
     """
 
     def __init__(self, experiment: Experiment, family: TaskFamily, measure_kl: bool = False,
@@ -63,7 +65,7 @@ class InnerLoop:
         self._learner = Learner(population, family.observation_size, family.action_size, experiment, measure_kl)
         self._buffer = Buffer(population, experiment.loss.buffer_steps, inner.update_period, family.observation_size,
                               family.action_size)
-        self.seconds = dict.fromkeys(("acting", "physics", "updating", "rest"), 0.0)
+        self.seconds = dict.fromkeys(PARTS, 0.0)
 
     def run(self, keys: Sequence[LifeKey], phi: np.ndarray, teaching: Teaching, updates: int | None = None
             ) -> LifeResults:
@@ -82,7 +84,7 @@ class InnerLoop:
           Interrupted: `stop` was set.
         """
         started = time.perf_counter()
-        booked = sum(self.seconds.values())
+        booked, in_family = sum(self.seconds.values()), self._simulation.family_seconds
         life = _Life(self, keys, teaching)
         self._learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
         life.take_weights()
@@ -93,6 +95,7 @@ class InnerLoop:
             life.live_one_period()
             life.learn()
         results = life.results(*life.final_episodes(self._stop))
+        self.seconds["family"] += self._simulation.family_seconds - in_family
         self.seconds["rest"] += time.perf_counter() - started - (sum(self.seconds.values()) - booked)
         return results
 
@@ -143,11 +146,12 @@ class _Life:
             start = clock()
             action = self._act(self.observation, noise[:, step])
             acted = clock()
+            in_family = self.simulation.family_seconds
             result = self.simulation.step(action)
-            stepped = clock()
+            physics += clock() - acted - (self.simulation.family_seconds - in_family)
+            acting += acted - start
             self.buffer.write(step, self.observation, action, result)
             self._close_episodes(result)
-            acting, physics = acting + acted - start, physics + stepped - acted
         self.env_steps += period
         self.seconds["acting"] += acting
         self.seconds["physics"] += physics
@@ -198,10 +202,10 @@ class _Life:
                 noise = np.stack([g.standard_normal(shape, dtype=np.float32) for g in self.final_actions])
             start = clock()
             action = self._act(observation, noise[:, step % self.inner.update_period])
-            acted = clock()
+            acted, in_family = clock(), self.simulation.family_seconds
             result = self.simulation.step(action[playing], None if playing.size == self.population else playing)
             self.seconds["acting"] += acted - start
-            self.seconds["physics"] += clock() - acted
+            self.seconds["physics"] += clock() - acted - (self.simulation.family_seconds - in_family)
             total[playing] += result.reward
             self.env_steps[playing] += 1
             self.failed[playing] |= result.diverged

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.algorithms.inner_loop import InnerLoop, Interrupted, Teaching
+from epg_tf.algorithms.inner_loop import PARTS, InnerLoop, Interrupted, Teaching
 from epg_tf.config import Experiment
 from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeKey, LifeResults
@@ -103,9 +103,8 @@ class Shards:
         return self._local.loop.run([keys[life] for life in lives], parameters, teaching, updates)
 
     def seconds(self) -> dict[str, float]:
-        """Returns thread seconds spent so far in acting, physics, updating and the rest, over all threads."""
-        return {part: sum(loop.seconds[part] for loop in self._loops)
-                for part in ("acting", "physics", "updating", "rest")}
+        """Returns thread seconds spent so far in each of `inner_loop.PARTS`, over all threads."""
+        return {part: sum(loop.seconds[part] for loop in self._loops) for part in PARTS}
 
     def stop(self) -> None:
         """Makes running lives end with `Interrupted` after the update they are in, and all later ones: for good."""

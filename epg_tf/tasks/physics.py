@@ -61,6 +61,7 @@ class BodySimulation(Simulation):
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
         """Gives simulation i the body of tasks[i]; derived constants (inertia sums, ...) follow."""
+        started = time.perf_counter()
         self._tasks = list(tasks)
         for row, task in enumerate(tasks):
             for name, value in task.items():
@@ -68,6 +69,7 @@ class BodySimulation(Simulation):
             fields = self.family.fields(task)
             for name, values in self._fields.items():
                 values[row] = fields[name]
+        self.family_seconds += time.perf_counter() - started
         if self._fields:
             self._batch.set_const()
 
@@ -87,8 +89,10 @@ class BodySimulation(Simulation):
     def _begin(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> None:
         family, state = self.family, self._state
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        started = time.perf_counter()
         for row in ids:
             state.qpos[row], state.qvel[row], state.goal[row] = family.start(generators[row], self._tasks[row])
+        self.family_seconds += time.perf_counter() - started
         if family.sensed:
             self._batch.forward(ids)
         self._batch.warning[ids] = 0
@@ -96,7 +100,10 @@ class BodySimulation(Simulation):
         self._stopped_by_time[ids] = False
 
     def _observe(self, ids: np.ndarray) -> np.ndarray:
-        return self.family.observe(self._state.rows(ids)).astype(np.float32)
+        started = time.perf_counter()
+        observation = self.family.observe(self._state.rows(ids)).astype(np.float32)
+        self.family_seconds += time.perf_counter() - started
+        return observation
 
     def step(self, action: np.ndarray, ids: np.ndarray | None = None) -> StepResult:
         """Advances the simulations `ids` (all if None) by one env step; see `Simulation.step`."""

@@ -95,7 +95,7 @@ def test_benchmark_writes_its_numbers(tmp_path):
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     numbers = json.loads((tmp_path / "b.json").read_text())
-    assert set(numbers["shares"]) == {"acting", "physics", "updating", "rest"}
+    assert set(numbers["shares"]) == {"acting", "physics", "family", "updating", "rest"}
     assert sum(numbers["shares"].values()) == pytest.approx(1.0)
     assert numbers["ratio"] == pytest.approx(
         numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"])
