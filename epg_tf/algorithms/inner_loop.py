@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from epg_tf.agents.policies import ActingPolicy
 from epg_tf.algorithms.learner import Learner
 from epg_tf.config import Experiment
 from epg_tf.random_keys import life_generator
-from epg_tf.tasks.base import StepResult, TaskFamily
+from epg_tf.tasks.base import Simulation, StepResult, TaskFamily
 from epg_tf.tasks.registry import simulate
 from epg_tf.types import LifeKey, LifeResults
 
 PARTS = ("acting", "physics", "family", "updating", "rest")
+
+
+Watch = Callable[[Simulation, StepResult], None]
 
 
 class Interrupted(Exception):
@@ -67,8 +70,8 @@ class InnerLoop:
                               family.action_size)
         self.seconds = dict.fromkeys(PARTS, 0.0)
 
-    def run(self, keys: Sequence[LifeKey], phi: np.ndarray, teaching: Teaching, updates: int | None = None
-            ) -> LifeResults:
+    def run(self, keys: Sequence[LifeKey], phi: np.ndarray, teaching: Teaching, updates: int | None = None,
+            watch: Watch | None = None) -> LifeResults:
         """Lives P whole lives and their final episodes.
 
         Args:
@@ -76,6 +79,7 @@ class InnerLoop:
           phi: [P, D] float32, one loss per life.
           teaching: How they are taught.
           updates: Number of updates, or None for the experiment's.
+          watch: Called after every env step, before episodes that ended are followed by others.
 
         Returns:
           Results of the P lives.
@@ -85,7 +89,7 @@ class InnerLoop:
         """
         started = time.perf_counter()
         booked, in_family = sum(self.seconds.values()), self._simulation.family_seconds
-        life = _Life(self, keys, teaching)
+        life = _Life(self, keys, teaching, watch or (lambda simulation, result: None))
         self._learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
         life.take_weights()
         updates = self.experiment.inner.updates if updates is None else updates
@@ -103,10 +107,10 @@ class InnerLoop:
 class _Life:
     """The state of P lives between their birth and their final episodes."""
 
-    def __init__(self, loop: InnerLoop, keys: Sequence[LifeKey], teaching: Teaching):
+    def __init__(self, loop: InnerLoop, keys: Sequence[LifeKey], teaching: Teaching, watch: Watch):
         family, population = loop.family, loop.population
         self.family, self.population = family, population
-        self.inner, self.passes = loop.experiment.inner, teaching.passes
+        self.inner, self.passes, self.watch = loop.experiment.inner, teaching.passes, watch
         self.activation = loop.experiment.policy.activation
         self.simulation, self.learner, self.buffer, self.seconds = (
             loop._simulation, loop._learner, loop._buffer, loop.seconds)
@@ -157,6 +161,7 @@ class _Life:
         self.seconds["physics"] += physics
 
     def _close_episodes(self, result: StepResult) -> None:
+        self.watch(self.simulation, result)
         self.running_return += result.reward
         self.failed |= result.diverged
         self.observation = result.observation
@@ -206,6 +211,7 @@ class _Life:
             result = self.simulation.step(action[playing], None if playing.size == self.population else playing)
             self.seconds["acting"] += acted - start
             self.seconds["physics"] += clock() - acted - (self.simulation.family_seconds - in_family)
+            self.watch(self.simulation, result)
             total[playing] += result.reward
             self.env_steps[playing] += 1
             self.failed[playing] |= result.diverged

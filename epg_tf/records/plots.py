@@ -90,7 +90,7 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
         axes.set_zorder(right.get_zorder() + 1)  # the curves that matter stay on top
         axes.patch.set_visible(False)
     _head(figure, "Meta-training", handles, 0.945)
-    _write_png(figure, path)
+    write_png(figure, path)
 
 
 def test_curves(curves: Mapping[str, Curve], path: files.PathLike, title: str) -> None:
@@ -128,7 +128,7 @@ def test_curves(curves: Mapping[str, Curve], path: files.PathLike, title: str) -
     _head(figure, title, handles, 0.953)
     legend = f"line: mean     band: middle half of lives     dotted: first {_SINGLE_LIVES} lives"
     figure.text(0.097, 0.921 - 0.03 * rows, legend, fontsize=9, color=_FAINT, va="center")
-    _write_png(figure, path)
+    write_png(figure, path)
 
 
 # pytest would take a function of this name for a test wherever it is imported.
@@ -204,6 +204,7 @@ def _legend_rows(entries: Sized) -> int:
     return math.ceil(len(entries) / _LEGEND_COLUMNS)
 
 
-def _write_png(figure: Figure, path: files.PathLike) -> None:
+def write_png(figure: Figure, path: files.PathLike) -> None:
+    """Writes a figure to a PNG file."""
     canvas = FigureCanvasAgg(figure)
     files.write_atomically(Path(path), canvas.print_png)
