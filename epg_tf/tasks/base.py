@@ -41,6 +41,7 @@ class TaskFamily(abc.ABC):
 
     Attributes:
       name: Name in the registry.
+      discrete_actions: Whether an action is one of `action_size` choices, given as a one-hot row.
       model: MuJoCo model of the unrandomised body.
       frame_skip: Physics steps in one env step, >= 1.
       episode_limit: Env steps after which an episode is truncated, >= 1.
@@ -52,6 +53,7 @@ class TaskFamily(abc.ABC):
     """
 
     name: str
+    discrete_actions: bool = False
     observation_size: int
     goal_size: int = 0
     expanded: tuple[str, ...] = ()

@@ -102,7 +102,7 @@ def test_value_network_equals_the_reference():
 
 def test_agents_are_born_from_their_own_keys(tiny):
     """Weights depend on the key alone: not on the position in the shard, nor on who was there before."""
-    agent = Agent(P, O, A, tiny)
+    agent = Agent(P, O, A, False, tiny)
     agent.be_born(KEYS)
     first = [variable.numpy() for variable in agent.moved_by(True, True)]
     for variable in agent.moved_by(True, True):
@@ -111,14 +111,14 @@ def test_agents_are_born_from_their_own_keys(tiny):
     for before, variable in zip(first, agent.moved_by(True, True), strict=True):
         np.testing.assert_array_equal(variable.numpy()[::-1], before)
     assert not agent.memory.kernel.numpy().any()
-    kernel = agent.policy.mean_network.dense[0].kernel.numpy()
+    kernel = agent.policy.network.dense[0].kernel.numpy()
     assert not np.array_equal(kernel[0], kernel[1])
     expected = initial_policy(life_generator(KEYS[2], "policy"), agent.policy.sizes, tiny.policy)
     np.testing.assert_array_equal(first[0][2], expected[0])
 
 
 def test_agent_without_memory(make_tiny):
-    agent = Agent(P, O, A, make_tiny(loss={"memory_units": 0}))
+    agent = Agent(P, O, A, False, make_tiny(loss={"memory_units": 0}))
     agent.be_born(KEYS)
     assert agent.memory is None and agent.memory_output() is None
     assert len(agent.moved_by(True, False)) == len(agent.policy.variables_in_order)

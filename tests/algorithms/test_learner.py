@@ -80,7 +80,7 @@ def reference_update(experiment, life, phi, weights, memory, buffer, shift, scal
 
 def test_one_update_equals_the_reference(experiment):
     """Normalisation with padding, minibatches in turn, gradients through all N steps, Adam: the weights agree."""
-    learner = Learner(P, O, A, experiment, measure_kl=False)
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
     phi, (buffer, shift, scale), order = make_phi(learner), make_buffer(experiment), make_order(experiment)
     assert not buffer.lived.all() and len(order) == 2
     learner.begin(KEYS, phi, 0.0, experiment.inner.learning_rate)
@@ -100,7 +100,7 @@ def test_one_update_equals_the_reference(experiment):
 @pytest.mark.parametrize("kind", ["ppo", "reinforce"])
 def test_every_kind_of_teaching_moves_what_it_should(make_tiny, experiment, alpha, kind):
     """A learned loss moves the memory, PPO the value network; both move the policy."""
-    learner = Learner(P, O, A, make_tiny(compute={"shard_lives": P}, surrogate={"kind": kind}), measure_kl=True)
+    learner = Learner(P, O, A, False, make_tiny(compute={"shard_lives": P}, surrogate={"kind": kind}), measure_kl=True)
     buffer, shift, scale = make_buffer(experiment)
     learner.begin(KEYS, make_phi(learner), alpha, 0.01)
     agent = learner.agent
@@ -114,7 +114,7 @@ def test_every_kind_of_teaching_moves_what_it_should(make_tiny, experiment, alph
 
 def test_kl_equals_the_reference(experiment):
     """Mean over the newest M steps of KL(before, after)."""
-    learner = Learner(P, O, A, experiment, measure_kl=True)
+    learner = Learner(P, O, A, False, experiment, measure_kl=True)
     (buffer, shift, scale), period = make_buffer(experiment), experiment.inner.update_period
     learner.begin(KEYS, make_phi(learner), 0.0, 0.05)
     before = learner.weights()
@@ -129,7 +129,7 @@ def test_kl_equals_the_reference(experiment):
 
 
 def test_kl_is_nan_unless_measured(experiment):
-    learner = Learner(P, O, A, experiment, measure_kl=False)
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
     learner.begin(KEYS, make_phi(learner), 0.0, 0.01)
     _, kl = learner.update(*make_buffer(experiment), make_order(experiment))
     assert kl.shape == (P,) and np.isnan(kl).all()
@@ -137,7 +137,7 @@ def test_kl_is_nan_unless_measured(experiment):
 
 def test_begin_forgets_the_lives_before(experiment):
     """Weights, memory, Adam moments and step count start afresh: the same update gives the same bits."""
-    learner = Learner(P, O, A, experiment, measure_kl=False)
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
     phi, buffer, order, hashes = make_phi(learner), make_buffer(experiment), make_order(experiment), []
     for _ in range(2):
         learner.begin(KEYS, phi, 0.0, 0.01)
@@ -148,7 +148,7 @@ def test_begin_forgets_the_lives_before(experiment):
 
 
 def test_hashes_cover_policy_and_memory(experiment):
-    learner = Learner(P, O, A, experiment, measure_kl=False)
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
     learner.begin(KEYS, make_phi(learner), 0.0, 0.01)
     weights = [*learner.weights(), learner.agent.memory.kernel.numpy()]
     first = learner.hashes()
@@ -166,7 +166,7 @@ def test_finite_rows_and_zero_rows():
 
 def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):
     """That life keeps the policy it had, and its neighbour learns on as ever."""
-    learner = Learner(P, O, A, experiment, measure_kl=False)
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
     phi, buffer, order, hashes = make_phi(learner), make_buffer(experiment), make_order(experiment), []
     for broken in (False, True):
         phi[1] = np.nan if broken else phi[1]
