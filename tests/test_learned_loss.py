@@ -40,6 +40,8 @@ def test_a_saved_loss_names_its_kind_of_actions_and_its_channels(save, tmp_path,
     experiment, phi, description = save(family)
     assert description["discrete_actions"] is discrete and description["action_size"] == 2
     assert [channel["name"] for channel in description["channels"]] == channels.split()
+    inputs = sum(channel["width"] for channel in description["channels"])
+    assert description["parameter_shapes"]["convolution_1/kernel"][1] == inputs
     loaded = load_loss(tmp_path)
     assert loaded.experiment == experiment and loaded.phi.tobytes() == phi.tobytes()
 
