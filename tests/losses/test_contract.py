@@ -48,7 +48,8 @@ def test_declared_channels_have_the_documented_order_and_widths(discrete, memory
     widths = {"observation": 11, "action": 3, "reward": 1, "termination": 1, "policy_mean": 3, "policy_probability": 3,
               "policy_log_deviation": 3, "memory": 32}
     assert [(c.name, c.width) for c in channels] == [(name, widths[name]) for name in names.split()]
-    kinds = {"policy_mean": "policy", "policy_probability": "policy", "policy_log_deviation": "constant", "memory": "constant"}
+    kinds = {"policy_mean": "policy", "policy_probability": "policy", "policy_log_deviation": "constant",
+             "memory": "constant"}
     assert all(c.kind == kinds.get(c.name, "history") for c in channels)
 
 
