@@ -34,11 +34,11 @@ class TaskConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyConfig:
-    """The agent's Gaussian policy (EPG, section 3.3)."""
+    """The agent's policy: Gaussian, or categorical where actions are discrete (EPG, section 3.3)."""
 
     hidden: tuple[int, ...] = (64, 64)
     activation: str = "tanh"  # Keras name
-    log_deviation: float = 0.0  # of a fresh policy; state-independent and learned
+    log_deviation: float = 0.0  # of a fresh policy; state-independent and learned. A categorical policy has none
     output_scale: float = 0.01  # column norm of a fresh policy's last kernel
 
 

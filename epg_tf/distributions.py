@@ -10,3 +10,8 @@ def diagonal_gaussian(mean: tf.Tensor, log_deviation: tf.Tensor) -> tfp.distribu
     """Returns Gaussians of batch shape [P, T] over actions, from means [P, T, A] and log deviations [P, A]."""
     deviation = tf.broadcast_to(tf.exp(log_deviation)[:, None], tf.shape(mean))
     return tfp.distributions.MultivariateNormalDiag(mean, deviation)
+
+
+def one_hot_categorical(logits: tf.Tensor) -> tfp.distributions.Distribution:
+    """Returns categorical distributions of batch shape [P, T] over one-hot float32 actions, from logits [P, T, A]."""
+    return tfp.distributions.OneHotCategorical(logits=logits, dtype=tf.float32)

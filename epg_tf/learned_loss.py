@@ -48,11 +48,12 @@ def save_loss(folder: PathLike, phi: np.ndarray, experiment: Experiment, facts: 
       OSError: A file cannot be written.
     """
     family = make_family(experiment.task)
-    channels = declared_channels(family.observation_size, family.action_size, experiment.loss.memory_units,
-                                 experiment.loss.reward)
+    channels = declared_channels(family.observation_size, family.action_size, family.discrete_actions,
+                                 experiment.loss.memory_units, experiment.loss.reward)
     description = {
         "kind": "temporal_conv_loss", "family": family.name, "observation_size": family.observation_size,
-        "action_size": family.action_size, "channels": [dataclasses.asdict(channel) for channel in channels],
+        "action_size": family.action_size, "discrete_actions": family.discrete_actions,
+        "channels": [dataclasses.asdict(channel) for channel in channels],
         "parameter_shapes": {name: list(shape) for name, shape in loss_shapes(experiment).items()},
         "facts": {**facts, "versions": versions()}, "config": experiment.to_mapping(),
     }

@@ -56,8 +56,8 @@ def tiny(make_tiny) -> Experiment:
 def make_agent():
     """A function (experiment, P, O, A) -> P agents, every variable (memory included) far from zero."""
 
-    def make(experiment, population, observation_size, action_size, seed=0) -> Agent:
-        agent = Agent(population, observation_size, action_size, experiment)
+    def make(experiment, population, observation_size, action_size, seed=0, discrete=False) -> Agent:
+        agent = Agent(population, observation_size, action_size, discrete, experiment)
         generator = np.random.default_rng(seed)
         for variable in agent.moved_by(True, True):
             variable.assign(0.5 * generator.standard_normal(variable.shape))
@@ -68,9 +68,12 @@ def make_agent():
 
 @pytest.fixture
 def make_experience():
-    """A function (P, N, M, O, A) -> random `Experience` whose oldest rows are padding, episodes of mixed ends."""
+    """A function (P, N, M, O, A) -> random `Experience` whose oldest rows are padding, episodes of mixed ends.
 
-    def make(population, steps, period, observation_size, action_size, seed=1) -> Experience:
+    With `discrete`, actions as sampled are one-hot.
+    """
+
+    def make(population, steps, period, observation_size, action_size, seed=1, discrete=False) -> Experience:
         generator = np.random.default_rng(seed)
 
         def draw(*shape):
@@ -84,6 +87,9 @@ def make_experience():
         parts = (draw(steps, observation_size) * lived, draw(steps, action_size) * lived, draw(steps, 1) * lived,
                  flags(steps, 1) * lived, draw(period, action_size), draw(period), terminated,
                  flags(period) * (1.0 - terminated), draw(period, observation_size))
-        return Experience(*map(tf.constant, parts))
+        experience = Experience(*map(tf.constant, parts))
+        if not discrete:
+            return experience
+        return experience._replace(raw_action=tf.one_hot(tf.argmax(experience.raw_action, axis=2), action_size))
 
     return make

@@ -140,11 +140,12 @@ def standardised(values):
     return (values - np.mean(values)) / np.std(values)
 
 
-def ppo_loss(action, advantage, target, old, new, value, clip, kl_coefficient, value_coefficient):
-    """PPO's loss over B steps; `old` and `new` are (means [B, A], log deviation [A])."""
+def ppo_loss(action, advantage, target, old, new, value, clip, kl_coefficient, value_coefficient,
+             log_probability=log_probability, kl_divergence=kl_divergence):
+    """PPO's loss over B steps; `old` and `new` are (means [B, A], log deviation [A]), or (logits [B, A],)."""
     total = 0.0
     for step in range(len(action)):
-        before, after = (old[0][step], old[1]), (new[0][step], new[1])
+        before, after = (old[0][step], *old[1:]), (new[0][step], *new[1:])
         ratio = math.exp(log_probability(action[step], *after) - log_probability(action[step], *before))
         clipped = min(max(ratio, 1 - clip), 1 + clip)
         total -= min(ratio * advantage[step], clipped * advantage[step])
@@ -153,9 +154,28 @@ def ppo_loss(action, advantage, target, old, new, value, clip, kl_coefficient, v
     return total / len(action)
 
 
-def reinforce_loss(action, weight, mean, log_deviation):
-    """Mean of -weight log pi(action) over B steps."""
-    return -np.mean([w * log_probability(a, m, log_deviation) for a, w, m in zip(action, weight, mean, strict=True)])
+def softmax(logits):
+    """Probabilities of the choices of each row."""
+    return np.array([[math.exp(one - max(row)) / sum(math.exp(other - max(row)) for other in row) for one in row]
+                     for row in logits])
+
+
+def categorical_kl(logits, other_logits):
+    """KL(first || other) of categorical distributions."""
+    return sum(p * (math.log(p) - math.log(q)) for p, q in zip(softmax([logits])[0], softmax([other_logits])[0],
+                                                              strict=True))
+
+
+def categorical_log_probability(action, logits):
+    """Log probability of a one-hot action."""
+    (chosen,) = [number for number, one in enumerate(action) if one == 1]
+    return math.log(softmax([logits])[0][chosen])
+
+
+def reinforce_loss(action, weight, policy, log_probability=log_probability):
+    """Mean of -weight log pi(action) over B steps; `policy` is (means [B, A], log deviation [A]), or (logits [B, A],).
+    """
+    return -np.mean([w * log_probability(a, p, *policy[1:]) for a, w, p in zip(action, weight, policy[0], strict=True)])
 
 
 def finite_differences(function, parameters, width=1e-6):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from epg_tf.agents.critics import ValueNetwork
 from epg_tf.agents.memory import Memory
-from epg_tf.agents.policies import GaussianPolicy, initial_policy
+from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy
 from epg_tf.config import Experiment
 from epg_tf.parallel_layers import initial_mlp
 from epg_tf.random_keys import life_generator
@@ -22,18 +22,21 @@ class Agent(tf.Module):
       population: P.
       observation_size: O.
       action_size: A.
+      discrete_actions: Whether an action is one of A choices.
       experiment: Settings.
 
     Attributes:
-      policy: A `GaussianPolicy`.
+      policy: A `CategoricalPolicy` where actions are discrete, else a `GaussianPolicy`.
       memory: A `Memory`, or None without one.
       value: A `ValueNetwork`.
     """
 
-    def __init__(self, population: int, observation_size: int, action_size: int, experiment: Experiment):
+    def __init__(self, population: int, observation_size: int, action_size: int, discrete_actions: bool,
+                 experiment: Experiment):
         super().__init__(name="agent")
         loss = experiment.loss
-        self.policy = GaussianPolicy(population, observation_size, action_size, experiment.policy)
+        kind = CategoricalPolicy if discrete_actions else GaussianPolicy
+        self.policy = kind(population, observation_size, action_size, experiment.policy)
         self.memory = Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
         self.value = ValueNetwork(population, observation_size, experiment.surrogate.value_hidden)
 
@@ -53,7 +56,7 @@ class Agent(tf.Module):
     def be_born(self, keys: Sequence[LifeKey]) -> None:
         """Draws fresh weights for every agent from its own streams; memories start empty."""
         policy, value = self.policy, self.value
-        policy.load([initial_policy(life_generator(key, "policy"), policy.sizes, policy.config) for key in keys])
+        policy.load([policy.initial_weights(life_generator(key, "policy")) for key in keys])
         value.load([initial_mlp(life_generator(key, "critic"), value.sizes, 1.0) for key in keys])
         if self.memory is not None:
             self.memory.kernel.assign(tf.zeros_like(self.memory.kernel))

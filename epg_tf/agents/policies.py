@@ -1,7 +1,12 @@
-"""Gaussian policies of a population (EPG, section 3.3)."""
+"""Policies of a population: Gaussian, or categorical where actions are discrete (EPG, section 3.3; first version, 3.3).
+
+Both are a network of one kind, whose answer at a state (means or logits) they turn into a distribution over actions.
+A discrete action is a one-hot row; only the simulation knows it as a number.
+"""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,89 +14,192 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from epg_tf.config import PolicyConfig
-from epg_tf.distributions import diagonal_gaussian
+from epg_tf.distributions import diagonal_gaussian, one_hot_categorical
 from epg_tf.parallel_layers import ParallelMLP, initial_mlp
 
 
-class GaussianPolicy(tf.keras.Model):
-    """P policies N(mean(s), deviation^2) with a learned, state-independent deviation.
-
-    Args:
-      population: P.
-      observation_size: O.
-      action_size: A.
-      config: Hidden layers, activation and start of the policy.
-    """
-
-    def __init__(self, population: int, observation_size: int, action_size: int, config: PolicyConfig):
-        super().__init__(name="gaussian_policy")
-        self.config = config
-        self.sizes = (observation_size, *config.hidden, action_size)
-        self.mean_network = ParallelMLP(population, self.sizes, config.activation, "mean")
-        self.log_deviation = self.add_weight(name="log_deviation", shape=(population, action_size), initializer="zeros")
-
-    def call(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns means [P, T, A] at normalised observations [P, T, O]."""
-        return self.mean_network(observation)
-
-    def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
-        """Returns action distributions of batch shape [P, T] at normalised observations [P, T, O]."""
-        return diagonal_gaussian(self(observation), self.log_deviation)
-
-    def load(self, members: Sequence[Sequence[np.ndarray]]) -> None:
-        """Takes the weights of every member, each as from `initial_policy`."""
-        for variable, values in zip(self.variables_in_order, zip(*members, strict=True), strict=True):
-            variable.assign(np.stack(values))
-
-    @property
-    def variables_in_order(self) -> list[tf.Variable]:
-        """Lists kernels and biases from input to output, then the log deviation."""
-        return [weight for layer in self.mean_network.dense for weight in (layer.kernel, layer.bias)] + [
-            self.log_deviation]
-
-
-def initial_policy(generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig) -> list[np.ndarray]:
-    """Draws one member's weights, in the order of `GaussianPolicy.variables_in_order`."""
-    log_deviation = np.full(sizes[-1], config.log_deviation, np.float32)
-    return initial_mlp(generator, sizes, config.output_scale) + [log_deviation]
-
-
-class ActingPolicy:
+class ActingPolicy(abc.ABC):
     """A NumPy copy of P policies, for choosing one action per life and env step.
 
     A compiled TensorFlow call costs some 400 us, twenty times what this costs at P = 32; so acting works on a copy of
     the weights, taken after each update.
 
     Args:
-      weights: As `GaussianPolicy.variables_in_order`, as arrays.
+      weights: Kernels and biases from input to output, as arrays.
       activation: Keras name of the activation between layers.
     """
 
     _ACTIVATIONS = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}
 
     def __init__(self, weights: Sequence[np.ndarray], activation: str):
-        self._kernels = weights[:-1:2]
-        self._biases = [bias[:, None] for bias in weights[1:-1:2]]
-        self._deviation = np.exp(weights[-1])
+        self._kernels = weights[::2]
+        self._biases = [bias[:, None] for bias in weights[1::2]]
         self._activation = self._ACTIVATIONS.get(activation) or _keras_activation(activation)
 
-    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Returns actions mean(s) + deviation * noise.
-
-        Args:
-          observation: [P, O] float32, normalised.
-          noise: [P, A] float32, standard normal.
-
-        Returns:
-          [P, A] float32, unbounded.
-        """
+    def answer(self, observation: np.ndarray) -> np.ndarray:
+        """Returns the networks' answers [P, A] at normalised observations [P, O], float32."""
         hidden = observation[:, None]
         last = len(self._kernels) - 1
         for number, (kernel, bias) in enumerate(zip(self._kernels, self._biases, strict=True)):
             hidden = np.matmul(hidden, kernel)
             hidden += bias
             hidden = self._activation(hidden) if number < last else hidden
-        return hidden[:, 0] + self._deviation * noise
+        return hidden[:, 0]
+
+    @staticmethod
+    @abc.abstractmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draws what makes actions random, float32, of `shape` [..., A]."""
+
+    @abc.abstractmethod
+    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Returns actions [P, A] float32 at normalised observations [P, O] with noise [P, A] from `draw_noise`."""
+
+
+class ActingGaussian(ActingPolicy):
+    """Acts as a `GaussianPolicy`; weights as its `variables_in_order`."""
+
+    def __init__(self, weights: Sequence[np.ndarray], activation: str):
+        super().__init__(weights[:-1], activation)
+        self._deviation = np.exp(weights[-1])
+
+    @staticmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draws standard normal noise, float32."""
+        return generator.standard_normal(shape, dtype=np.float32)
+
+    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Returns mean(s) + deviation * noise, [P, A] float32, unbounded."""
+        return self.answer(observation) + self._deviation * noise
+
+
+class ActingCategorical(ActingPolicy):
+    """Acts as a `CategoricalPolicy`; weights as its `variables_in_order`."""
+
+    @staticmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draws standard Gumbel noise, float32."""
+        return generator.gumbel(size=shape).astype(np.float32)
+
+    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Returns argmax(logits(s) + noise) as one-hot rows [P, A] float32: samples of softmax(logits(s))."""
+        perturbed = self.answer(observation) + noise
+        return np.eye(perturbed.shape[1], dtype=np.float32)[perturbed.argmax(axis=1)]
+
+
+class Policy(tf.keras.Model, abc.ABC):
+    """P policies, each a multilayer perceptron from observations to what its distributions need.
+
+    Args:
+      population: P.
+      observation_size: O.
+      action_size: A, components of an action or number of choices.
+      config: Hidden layers, activation and start of the policy.
+
+    Attributes:
+      acting_kind: Class of the copies that act.
+    """
+
+    acting_kind: type[ActingPolicy]
+
+    def __init__(self, population: int, observation_size: int, action_size: int, config: PolicyConfig):
+        super().__init__(name="policy")
+        self.config = config
+        self.sizes = (observation_size, *config.hidden, action_size)
+        self.network = ParallelMLP(population, self.sizes, config.activation, "network")
+
+    def call(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns the network's answers [P, T, A] at normalised observations [P, T, O]."""
+        return self.network(observation)
+
+    @property
+    @abc.abstractmethod
+    def state_independent(self) -> tf.Tensor:
+        """What the distributions at all states share, [P, K]; K may be 0."""
+
+    @abc.abstractmethod
+    def distribution_from(self, answer: tf.Tensor, state_independent: tf.Tensor) -> tfp.distributions.Distribution:
+        """Returns action distributions of batch shape [P, T] from answers [P, T, A] and what they share [P, K]."""
+
+    def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
+        """Returns action distributions of batch shape [P, T] at normalised observations [P, T, O]."""
+        return self.distribution_from(self(observation), self.state_independent)
+
+    @abc.abstractmethod
+    def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns what a learned loss sees of the policy at normalised observations [P, T, O]: [P, T, A]."""
+
+    def initial_weights(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """Draws one member's weights, in the order of `variables_in_order`."""
+        return initial_mlp(generator, self.sizes, self.config.output_scale)
+
+    def load(self, members: Sequence[Sequence[np.ndarray]]) -> None:
+        """Takes the weights of every member, each as from `initial_weights`."""
+        for variable, values in zip(self.variables_in_order, zip(*members, strict=True), strict=True):
+            variable.assign(np.stack(values))
+
+    @property
+    def variables_in_order(self) -> list[tf.Variable]:
+        """Lists kernels and biases from input to output, then what all states share."""
+        return [weight for layer in self.network.dense for weight in (layer.kernel, layer.bias)]
+
+
+class GaussianPolicy(Policy):
+    """P policies N(mean(s), deviation^2) with a learned, state-independent deviation; losses see the means."""
+
+    acting_kind = ActingGaussian
+
+    def __init__(self, population: int, observation_size: int, action_size: int, config: PolicyConfig):
+        super().__init__(population, observation_size, action_size, config)
+        self.log_deviation = self.add_weight(name="log_deviation", shape=(population, action_size), initializer="zeros")
+
+    @property
+    def state_independent(self) -> tf.Tensor:
+        """The log deviations, [P, A]."""
+        return self.log_deviation
+
+    def distribution_from(self, answer: tf.Tensor, state_independent: tf.Tensor) -> tfp.distributions.Distribution:
+        """Returns Gaussians of batch shape [P, T] from means [P, T, A] and log deviations [P, A]."""
+        return diagonal_gaussian(answer, state_independent)
+
+    def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns means [P, T, A] at normalised observations [P, T, O]."""
+        return self(observation)
+
+    def initial_weights(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """Draws one member's weights, in the order of `variables_in_order`."""
+        return initial_policy(generator, self.sizes, self.config)
+
+    @property
+    def variables_in_order(self) -> list[tf.Variable]:
+        """Lists kernels and biases from input to output, then the log deviation."""
+        return [*super().variables_in_order, self.log_deviation]
+
+
+class CategoricalPolicy(Policy):
+    """P policies that choose one of A actions with probabilities softmax(logits(s)); losses see the probabilities."""
+
+    acting_kind = ActingCategorical
+
+    @property
+    def state_independent(self) -> tf.Tensor:
+        """Nothing, [P, 0]."""
+        return tf.zeros([self.network.dense[0].kernel.shape[0], 0])
+
+    def distribution_from(self, answer: tf.Tensor, state_independent: tf.Tensor) -> tfp.distributions.Distribution:
+        """Returns categorical distributions of batch shape [P, T] over one-hot actions from logits [P, T, A]."""
+        del state_independent
+        return one_hot_categorical(answer)
+
+    def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns probabilities [P, T, A] at normalised observations [P, T, O] (EPG, Figure 2)."""
+        return tf.nn.softmax(self(observation))
+
+
+def initial_policy(generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig) -> list[np.ndarray]:
+    """Draws one member's weights, in the order of `GaussianPolicy.variables_in_order`."""
+    log_deviation = np.full(sizes[-1], config.log_deviation, np.float32)
+    return initial_mlp(generator, sizes, config.output_scale) + [log_deviation]
 
 
 def _keras_activation(name: str):

@@ -54,8 +54,8 @@ class EpochResult:
 def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of phi's parts for an experiment."""
     family = make_family(experiment.task)
-    channels = declared_channels(family.observation_size, family.action_size, experiment.loss.memory_units,
-                                 experiment.loss.reward)
+    channels = declared_channels(family.observation_size, family.action_size, family.discrete_actions,
+                                 experiment.loss.memory_units, experiment.loss.reward)
     return parameter_shapes(channels, experiment.loss)
 
 

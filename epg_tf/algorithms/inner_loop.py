@@ -11,7 +11,6 @@ import numpy as np
 
 from epg_tf.agents import normalizer
 from epg_tf.agents.buffer import Buffer
-from epg_tf.agents.policies import ActingPolicy
 from epg_tf.algorithms.learner import Learner
 from epg_tf.config import Experiment
 from epg_tf.random_keys import life_generator
@@ -65,7 +64,8 @@ class InnerLoop:
         self.population = population
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, population)
-        self._learner = Learner(population, family.observation_size, family.action_size, experiment, measure_kl)
+        self._learner = Learner(population, family.observation_size, family.action_size, family.discrete_actions,
+                                experiment, measure_kl)
         self._buffer = Buffer(population, experiment.loss.buffer_steps, inner.update_period, family.observation_size,
                               family.action_size)
         self.seconds = dict.fromkeys(PARTS, 0.0)
@@ -111,7 +111,6 @@ class _Life:
         family, population = loop.family, loop.population
         self.family, self.population = family, population
         self.inner, self.passes, self.watch = loop.experiment.inner, teaching.passes, watch
-        self.activation = loop.experiment.policy.activation
         self.simulation, self.learner, self.buffer, self.seconds = (
             loop._simulation, loop._learner, loop._buffer, loop.seconds)
         self.actions, self.resets, self.orders, self.final_actions, self.final_resets = (
@@ -135,7 +134,7 @@ class _Life:
 
     def take_weights(self) -> None:
         """Copies the policies' weights for acting."""
-        self.policy = ActingPolicy(self.learner.weights(), self.activation)
+        self.policy = self.learner.acting_policy()
 
     def _act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return self.policy.act((observation - self.observation_shift) * self.observation_scale, noise)
@@ -143,7 +142,7 @@ class _Life:
     def live_one_period(self) -> None:
         """Takes M env steps in every life."""
         clock, period, size = time.perf_counter, self.inner.update_period, self.family.action_size
-        noise = np.stack([g.standard_normal((period, size), dtype=np.float32) for g in self.actions])
+        noise = np.stack([self.policy.draw_noise(g, (period, size)) for g in self.actions])
         self.buffer.make_room()
         acting = physics = 0.0
         for step in range(period):
@@ -204,7 +203,7 @@ class _Life:
                 if stop.is_set():
                     raise Interrupted
                 shape = (self.inner.update_period, size)
-                noise = np.stack([g.standard_normal(shape, dtype=np.float32) for g in self.final_actions])
+                noise = np.stack([self.policy.draw_noise(g, shape) for g in self.final_actions])
             start = clock()
             action = self._act(observation, noise[:, step % self.inner.update_period])
             acted, in_family = clock(), self.simulation.family_seconds

@@ -12,8 +12,8 @@ import tensorflow as tf
 from epg_tf.adam import adam_update
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
+from epg_tf.agents.policies import ActingPolicy
 from epg_tf.config import Experiment
-from epg_tf.distributions import diagonal_gaussian
 from epg_tf.losses.contract import Experience, GuidedLoss, declared_channels
 from epg_tf.losses.surrogates import SURROGATES
 from epg_tf.losses.temporal_conv import TemporalConvLoss
@@ -41,16 +41,17 @@ class Learner:
       population: P.
       observation_size: O.
       action_size: A.
+      discrete_actions: Whether an action is one of A choices, given as a one-hot row.
       experiment: Settings.
       measure_kl: Whether updates report the KL divergence they cause (a few per cent slower).
     """
 
-    def __init__(self, population: int, observation_size: int, action_size: int, experiment: Experiment,
-                 measure_kl: bool):
+    def __init__(self, population: int, observation_size: int, action_size: int, discrete_actions: bool,
+                 experiment: Experiment, measure_kl: bool):
         self.experiment = experiment
         self.measure_kl = measure_kl
-        self.agent = Agent(population, observation_size, action_size, experiment)
-        channels = declared_channels(observation_size, action_size, experiment.loss.memory_units,
+        self.agent = Agent(population, observation_size, action_size, discrete_actions, experiment)
+        channels = declared_channels(observation_size, action_size, discrete_actions, experiment.loss.memory_units,
                                      experiment.loss.reward)
         self.loss = TemporalConvLoss(population, channels, experiment.loss, experiment.inner.update_period)
         surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
@@ -107,8 +108,12 @@ class Learner:
         return finite.numpy(), kl.numpy()
 
     def weights(self) -> list[np.ndarray]:
-        """Returns a copy of the policies' weights, in the order of `GaussianPolicy.variables_in_order`."""
+        """Returns a copy of the policies' weights, in the order of `Policy.variables_in_order`."""
         return [variable.numpy() for variable in self.agent.policy.variables_in_order]
+
+    def acting_policy(self) -> ActingPolicy:
+        """Returns a copy of the policies as they are now, for acting."""
+        return self.agent.policy.acting_kind(self.weights(), self.experiment.policy.activation)
 
     def hashes(self) -> np.ndarray:
         """Returns [P] SHA-256 of each agent's policy and memory."""
@@ -134,8 +139,7 @@ class Learner:
             finite &= fine
         if not self.measure_kl:
             return finite, tf.fill([order.shape[1]], float("nan"))
-        after = diagonal_gaussian(self.agent.policy(newest), self.agent.policy.log_deviation)
-        return finite, tf.reduce_mean(before.kl_divergence(after), axis=1)
+        return finite, tf.reduce_mean(before.kl_divergence(self.agent.policy.distribution(newest)), axis=1)
 
     def _normalised(self, raw: RawExperience) -> Experience:
         """Normalises the buffer by the statistics of now; padding stays zero."""

@@ -31,21 +31,24 @@ class Channel:
     kind: str
 
 
-def declared_channels(observation_size: int, action_size: int, memory_units: int, reward: bool) -> tuple[Channel, ...]:
+def declared_channels(observation_size: int, action_size: int, discrete_actions: bool, memory_units: int, reward: bool
+                      ) -> tuple[Channel, ...]:
     """Lists a learned loss's inputs in order (EPG, Eq. 8 and 9).
 
     Args:
       observation_size: O.
       action_size: A.
+      discrete_actions: Whether the policy answers with the probabilities of A choices, not with mean and deviation.
       memory_units: Units of the memory unit; 0 leaves it out.
       reward: Whether the loss sees rewards. What is not declared never reaches the loss.
     """
     history = [Channel("observation", observation_size, "history"), Channel("action", action_size, "history")]
     history += [Channel("reward", 1, "history")] if reward else []
     history += [Channel("termination", 1, "history")]
-    constant = [Channel("policy_log_deviation", action_size, "constant")]
+    policy = Channel("policy_probability" if discrete_actions else "policy_mean", action_size, "policy")
+    constant = [] if discrete_actions else [Channel("policy_log_deviation", action_size, "constant")]
     constant += [Channel("memory", memory_units, "constant")] if memory_units else []
-    return (*history, Channel("policy_mean", action_size, "policy"), *constant)
+    return (*history, policy, *constant)
 
 
 class Experience(NamedTuple):
@@ -53,7 +56,7 @@ class Experience(NamedTuple):
 
     Attributes:
       observation: [P, N, O].
-      action: [P, N, A].
+      action: [P, N, A], of one-hot rows where actions are discrete.
       reward: [P, N, 1], normalised.
       termination: [P, N, 1], 1.0 where the loss is to see an end.
       raw_action: [P, M, A], as sampled; the fields from here on cover the newest M steps alone.

@@ -12,7 +12,6 @@ import tensorflow as tf
 from tf_agents.utils import value_ops
 
 from epg_tf.config import SurrogateConfig
-from epg_tf.distributions import diagonal_gaussian
 from epg_tf.losses.contract import Experience, Loss
 
 _TINY = 1e-8
@@ -23,19 +22,19 @@ class Prepared(NamedTuple):
 
     Attributes:
       observation: [P, M, O], normalised.
-      action: [P, M, A].
+      action: [P, M, A], as sampled.
       advantage: [P, M], standardised.
       value_target: [P, M].
-      mean: [P, M, A] of the policy before the update.
-      log_deviation: [P, A] of the policy before the update.
+      answer: [P, M, A] of the policy before the update: means or logits.
+      state_independent: [P, K] of the policy before the update: log deviations or nothing.
     """
 
     observation: tf.Tensor
     action: tf.Tensor
     advantage: tf.Tensor
     value_target: tf.Tensor
-    mean: tf.Tensor
-    log_deviation: tf.Tensor
+    answer: tf.Tensor
+    state_independent: tf.Tensor
 
 
 def advantages(reward, value, next_value, terminated, truncated, discount: float, gae_lambda: float) -> tf.Tensor:
@@ -88,13 +87,14 @@ class ProximalPolicyOptimization(Loss):
                               experience.terminated, experience.truncated, self.config.discount,
                               self.config.gae_lambda)
         return Prepared(observation, experience.raw_action, standardised(estimate), estimate + value,
-                        agent.policy(observation), tf.identity(agent.policy.log_deviation))
+                        agent.policy(observation), tf.identity(agent.policy.state_independent))
 
     def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Averages the PPO loss over a minibatch, [P]."""
         config = self.config
-        rows = Prepared(*(tf.gather(part, steps, batch_dims=1) for part in prepared[:-1]), prepared.log_deviation)
-        old = diagonal_gaussian(rows.mean, rows.log_deviation)
+        varying = (tf.gather(part, steps, batch_dims=1) for part in prepared[:-1])
+        rows = Prepared(*varying, prepared.state_independent)
+        old = agent.policy.distribution_from(rows.answer, rows.state_independent)
         new = agent.policy.distribution(rows.observation)
         ratio = tf.exp(new.log_prob(rows.action) - old.log_prob(rows.action))
         clipped = tf.clip_by_value(ratio, 1.0 - config.clip, 1.0 + config.clip)
@@ -120,7 +120,7 @@ class Reinforce(Loss):
                              self.config.discount, 1.0)
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
         return Prepared(observation, experience.raw_action, standardised(returns), returns, agent.policy(observation),
-                        tf.identity(agent.policy.log_deviation))
+                        tf.identity(agent.policy.state_independent))
 
     def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Averages -A log pi over a minibatch, [P]."""

@@ -112,7 +112,8 @@ class TemporalConvLoss(tf.keras.Model, Loss):
 
     def _kernel(self, name: str, *kinds: str) -> tf.Tensor:
         """Returns the rows (last axis but one) of a kernel that meet inputs of these kinds, in this order."""
-        return tf.gather(self.parts[name], [row for kind in kinds for row in self._rows[kind]], axis=-2)
+        rows = [row for kind in kinds for row in self._rows[kind]]
+        return tf.gather(self.parts[name], tf.constant(rows, tf.int32), axis=-2)  # there may be none
 
     def prepare(self, agent: Any, experience: Experience) -> Prepared:
         """Convolves the recorded channels."""
@@ -135,27 +136,27 @@ class TemporalConvLoss(tf.keras.Model, Loss):
 
         Args:
           prepared: From `prepare`.
-          policy: An `agents.policies.GaussianPolicy`.
+          policy: An `agents.policies.Policy`.
           memory: [P, units], or None without a memory unit.
           steps: [P, B] int, among the newest M.
 
         Returns:
           [P, B] losses L_i.
         """
-        constants = tf.concat([policy.log_deviation] + ([] if memory is None else [memory]), axis=1)[:, None]
-        context = self._context(prepared.convolved, policy(prepared.observation), constants)
+        constants = tf.concat([policy.state_independent] + ([] if memory is None else [memory]), axis=1)[:, None]
+        context = self._context(prepared.convolved, policy.seen_by_losses(prepared.observation), constants)
         recorded = tf.gather(prepared.newest_history, steps, batch_dims=1)
-        mean = policy(tf.gather(prepared.newest_observation, steps, batch_dims=1))
-        varying = tf.concat([recorded, mean], axis=2)
+        answer = policy.seen_by_losses(tf.gather(prepared.newest_observation, steps, batch_dims=1))
+        varying = tf.concat([recorded, answer], axis=2)
         hidden = tf.matmul(varying, self._kernel("head/kernel", "history", "policy"))
         hidden += tf.matmul(tf.concat([constants, context], axis=2), self._kernel("head/kernel", "constant", "context"))
         hidden = self._activate(hidden + self.parts["head/bias"][:, None])
         return parallel_dense(hidden, self.parts["output/kernel"], self.parts["output/bias"])[:, :, 0]
 
-    def _context(self, convolved: tf.Tensor, mean: tf.Tensor, constants: tf.Tensor) -> tf.Tensor:
+    def _context(self, convolved: tf.Tensor, answer: tf.Tensor, constants: tf.Tensor) -> tf.Tensor:
         """Finishes the convolutions: [P, T1, F1], [P, N, A], [P, 1, K] -> context [P, 1, 32]."""
         first, second = self.config.strides
-        convolved += parallel_convolution(mean, self._kernel("convolution_1/kernel", "policy"), first)
+        convolved += parallel_convolution(answer, self._kernel("convolution_1/kernel", "policy"), first)
         over_time = tf.reduce_sum(self._kernel("convolution_1/kernel", "constant"), axis=1)
         convolved += tf.matmul(constants, over_time) + self.parts["convolution_1/bias"][:, None]
         hidden = self._activate(convolved)

@@ -25,8 +25,8 @@ def results_of(returns):
     """Returns `LifeResults` with these final returns, NaN where failed, one env step each."""
     returns = np.asarray(returns, np.float64)
     empty = np.zeros((len(returns), 0))
-    return LifeResults(returns, np.full(len(returns), np.nan), np.isnan(returns), np.ones(len(returns), np.int64), empty, empty,
-                       np.array([""] * len(returns)))
+    return LifeResults(returns, np.full(len(returns), np.nan), np.isnan(returns), np.ones(len(returns), np.int64),
+                       empty, empty, np.array([""] * len(returns)))
 
 
 class ScriptedShards:

@@ -54,6 +54,16 @@ class NoGoal(PointGoal):
     goal_reaching = False
 
 
+class Choices(PointGoal):
+    """The body is pushed along one axis or the other; the first choice pays 1, the second nothing."""
+
+    discrete_actions = True
+
+    def reward(self, before, after, action):
+        """Returns whether the first was chosen."""
+        return action[:, 0].copy()
+
+
 def make_phi(experiment, lives, seed=0):
     """Returns one random phi per life, [L, D]."""
     size = parameter_count(loss_shapes(experiment))
@@ -262,6 +272,38 @@ def test_measuring_kl_changes_nothing_else(tiny, phi, lives):
 def test_the_surrogate_alone_needs_no_phi(loop, phi):
     results = [loop.run(KEYS[:P], part, SURROGATE) for part in (phi[:P], phi[:P] * np.nan)]
     assert rows(results[0]) == rows(results[1]) and not results[1].failed.any()
+
+
+@pytest.mark.parametrize("teaching", [LEARNED, BLENDED, SURROGATE], ids=["learned", "blended", "surrogate"])
+@pytest.mark.parametrize("memory", [3, 0])
+def test_lives_with_discrete_actions_do_not_depend_on_their_neighbours(make_tiny, teaching, memory):
+    loop, others = make_loop(make_tiny(loss={"memory_units": memory}), Choices), [6, 2, 5, 1]
+    size = parameter_count(loop._learner.loss.shapes)
+    phi = 0.3 * np.random.default_rng(0).standard_normal((8, size)).astype(np.float32)
+    alone = loop.run(KEYS[:P], phi[:P], teaching)
+    moved = loop.run([KEYS[i] for i in others], phi[others], teaching)
+    assert not alone.failed.any() and len(set(alone.policy_hash)) == P
+    assert rows(moved, [1, 3]) == rows(alone, [2, 1])
+
+
+def test_discrete_actions_follow_the_lifes_own_noise(make_tiny):
+    """With logits of nearly 0, each choice is the larger of two Gumbel numbers from the life's own streams."""
+    loop = make_loop(make_tiny(policy={"output_scale": 1e-9}), Choices)
+    results = loop.run(KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 0.0))
+    for life, key in enumerate(KEYS[:P]):
+        first = [life_generator(key, purpose).gumbel(size=(UPDATES * M, 2)).argmax(axis=1) == 0
+                 for purpose in ("action", "final_action")]
+        episodes = first[0].reshape(-1, LIMIT).sum(axis=1)
+        assert results.episode_return[life].tolist() == [episodes[0], episodes[1], episodes[3]]
+        assert results.final_return[life] == pytest.approx(first[1][: 3 * LIMIT].sum() / 3)
+    assert len(set(results.final_return)) > 1
+
+
+def test_ppo_learns_which_choice_pays(make_tiny):
+    """The known optimum: every step of the final episodes pays 1."""
+    experiment = make_tiny(inner={"update_period": 32, "minibatch": 16})
+    results = make_loop(experiment, Choices).run(KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 1e-2, 4), 40)
+    assert results.episode_return[:, 0].mean() < 0.75 * LIMIT and (results.final_return > 0.9 * LIMIT).all()
 
 
 def test_stop_interrupts_lives(tiny, phi):

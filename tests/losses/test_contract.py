@@ -29,24 +29,27 @@ class Known(Loss):
         return prepared * tf.reduce_sum(agent.policy.log_deviation, axis=1)
 
 
-def learned_loss(experiment):
+def learned_loss(experiment, discrete=False):
     """Returns a learned loss with random phi."""
-    loss = TemporalConvLoss(P, declared_channels(O, A, experiment.loss.memory_units, experiment.loss.reward),
-                            experiment.loss, M)
+    channels = declared_channels(O, A, discrete, experiment.loss.memory_units, experiment.loss.reward)
+    loss = TemporalConvLoss(P, channels, experiment.loss, M)
     loss.load(0.4 * np.random.default_rng(0).standard_normal((P, parameter_count(loss.shapes))).astype(np.float32))
     return loss
 
 
-@pytest.mark.parametrize(("memory", "reward", "names"), [
-    (32, True, "observation action reward termination policy_mean policy_log_deviation memory"),
-    (32, False, "observation action termination policy_mean policy_log_deviation memory"),
-    (0, False, "observation action termination policy_mean policy_log_deviation")])
-def test_declared_channels_have_the_documented_order_and_widths(memory, reward, names):
-    channels = declared_channels(11, 3, memory, reward)
-    widths = {"observation": 11, "action": 3, "reward": 1, "termination": 1, "policy_mean": 3,
+@pytest.mark.parametrize(("discrete", "memory", "reward", "names"), [
+    (False, 32, True, "observation action reward termination policy_mean policy_log_deviation memory"),
+    (False, 32, False, "observation action termination policy_mean policy_log_deviation memory"),
+    (False, 0, False, "observation action termination policy_mean policy_log_deviation"),
+    (True, 32, True, "observation action reward termination policy_probability memory"),
+    (True, 0, False, "observation action termination policy_probability")])
+def test_declared_channels_have_the_documented_order_and_widths(discrete, memory, reward, names):
+    channels = declared_channels(11, 3, discrete, memory, reward)
+    widths = {"observation": 11, "action": 3, "reward": 1, "termination": 1, "policy_mean": 3, "policy_probability": 3,
               "policy_log_deviation": 3, "memory": 32}
     assert [(c.name, c.width) for c in channels] == [(name, widths[name]) for name in names.split()]
-    kinds = {"policy_mean": "policy", "policy_log_deviation": "constant", "memory": "constant"}
+    kinds = {"policy_mean": "policy", "policy_probability": "policy", "policy_log_deviation": "constant",
+             "memory": "constant"}
     assert all(c.kind == kinds.get(c.name, "history") for c in channels)
 
 
@@ -64,9 +67,11 @@ def test_guided_loss_blends_values_and_gradients(tiny, make_agent, make_experien
 
 @pytest.mark.parametrize("kind", sorted(SURROGATES))
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
-def test_guided_loss_blends_the_real_losses(tiny, make_agent, make_experience, kind, alpha):
-    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
-    learned, surrogate = learned_loss(tiny), SURROGATES[kind](tiny.surrogate)
+@pytest.mark.parametrize("discrete", [False, True])
+def test_guided_loss_blends_the_real_losses(tiny, make_agent, make_experience, kind, alpha, discrete):
+    agent = make_agent(tiny, P, O, A, discrete=discrete)
+    experience = make_experience(P, N, M, O, A, discrete=discrete)
+    learned, surrogate = learned_loss(tiny, discrete), SURROGATES[kind](tiny.surrogate)
     guided = GuidedLoss(learned, surrogate)
     guided.alpha.assign(alpha)
     one, other, blend = (loss.per_step(agent, loss.prepare(agent, experience), STEPS).numpy()
@@ -87,12 +92,14 @@ def test_alpha_moves_a_compiled_loss(tiny, make_agent, make_experience):
     np.testing.assert_allclose(answers[1], answers[0] * 7.0 / 5.0, rtol=1e-6)
 
 
-def test_who_receives_gradient(tiny, make_agent, make_experience):
+@pytest.mark.parametrize("discrete", [False, True])
+def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
     """The learned loss moves policy and memory, PPO policy and value network; nothing else."""
-    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    agent = make_agent(tiny, P, O, A, discrete=discrete)
+    experience = make_experience(P, N, M, O, A, discrete=discrete)
     policy, memory, value = (agent.policy.trainable_variables, agent.memory.trainable_variables,
                              agent.value.trainable_variables)
-    for loss, reached, untouched in ((learned_loss(tiny), [*policy, *memory], value),
+    for loss, reached, untouched in ((learned_loss(tiny, discrete), [*policy, *memory], value),
                                      (ProximalPolicyOptimization(tiny.surrogate), [*policy, *value], memory)):
         prepared = loss.prepare(agent, experience)
         with tf.GradientTape(persistent=True) as tape:

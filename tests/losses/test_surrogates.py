@@ -120,9 +120,69 @@ def test_ppo_equals_the_reference(make_tiny, make_agent, make_experience, change
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
 
 
-def test_first_ppo_gradient_is_the_policy_gradient(tiny, make_agent, make_experience):
+def discrete_case(make_tiny, make_agent, make_experience, changes):
+    """Returns settings, P agents with three choices and few weights, and their experience."""
+    experiment = make_tiny(surrogate=changes, policy={"hidden": (3,)})
+    return (experiment.surrogate, make_agent(experiment, P, O, 3, discrete=True),
+            make_experience(P, N, M, O, 3, discrete=True))
+
+
+def assert_gradients(loss, agent, prepared, slow):
+    """Compares losses and policy gradients at STEPS with slow(life, policy weights) and its finite differences."""
+    for score in both_ways(lambda: loss.per_step(agent, prepared, tf.constant(STEPS))):
+        with tf.GradientTape() as tape:
+            losses = score()
+        gradients = tape.gradient(losses, agent.policy.variables_in_order)
+        for life in range(P):
+            weights = [np.float64(v[life]) for v in agent.policy.variables_in_order]
+            assert losses[life].numpy() == pytest.approx(slow(life, weights), rel=2e-5, abs=1e-5)
+            expected = reference.finite_differences(lambda moved, life=life: slow(life, moved), weights)
+            for found, other in zip(gradients, expected, strict=True):
+                np.testing.assert_allclose(found[life], other, rtol=1e-3, atol=1e-5)
+                assert np.abs(other).max() > 1e-3
+
+
+@pytest.mark.parametrize("changes", [{}, {"clip": 0.02, "kl_coefficient": 0.5}])
+def test_ppo_with_discrete_actions_equals_the_reference(make_tiny, make_agent, make_experience, changes):
+    """Value and gradient, away from the old policy: ratio, clip and KL are all at work."""
+    config, agent, experience = discrete_case(make_tiny, make_agent, make_experience, changes)
+    loss = ProximalPolicyOptimization(config)
+    old = [life_parts(agent, experience, life)[0] for life in range(P)]
+    prepared = loss.prepare(agent, experience)
+    for number, variable in enumerate(agent.policy.variables_in_order):
+        variable.assign_add(0.1 * np.random.default_rng(number).standard_normal(variable.shape))
+
+    def slow(life, weights):
+        _, value, observation, (action, *_) = life_parts(agent, experience, life)
+        steps, targets = STEPS[life], [np.float64(part[life]) for part in (prepared.advantage, prepared.value_target)]
+        return reference.ppo_loss(
+            action[steps], *(target[steps] for target in targets), (reference.mlp(old[life], observation)[steps],),
+            (reference.mlp(weights, observation)[steps],), reference.mlp(value, observation)[steps, 0], config.clip,
+            config.kl_coefficient, config.value_coefficient, reference.categorical_log_probability,
+            reference.categorical_kl)
+
+    assert_gradients(loss, agent, prepared, slow)
+
+
+def test_reinforce_with_discrete_actions_equals_the_reference(make_tiny, make_agent, make_experience):
+    config, agent, experience = discrete_case(make_tiny, make_agent, make_experience, {"kind": "reinforce"})
+    loss = Reinforce(config)
+
+    def slow(life, weights):
+        _, _, observation, (action, reward, terminated, truncated, _) = life_parts(agent, experience, life)
+        returns = reference.discounted_returns(reward, terminated + truncated, config.discount)
+        return reference.reinforce_loss(
+            action[STEPS[life]], reference.standardised(returns)[STEPS[life]],
+            (reference.mlp(weights, observation)[STEPS[life]],), reference.categorical_log_probability)
+
+    assert_gradients(loss, agent, loss.prepare(agent, experience), slow)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_first_ppo_gradient_is_the_policy_gradient(tiny, make_agent, make_experience, discrete):
     """At ratio 1, where nothing is clipped and KL is flat, PPO's gradient is that of -A log pi."""
-    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
+    agent = make_agent(tiny, P, O, A, discrete=discrete)
+    experience = make_experience(P, N, M, O, A, discrete=discrete)
     loss, steps = ProximalPolicyOptimization(tiny.surrogate), tf.constant(STEPS)
     prepared, policy = loss.prepare(agent, experience), agent.policy.trainable_variables
     observation, action, advantage = (tf.gather(part, steps, batch_dims=1) for part in prepared[:3])
@@ -155,5 +215,5 @@ def test_reinforce_equals_the_reference(make_tiny, make_agent, make_experience, 
         weights, _, observation, (action, reward, terminated, truncated, _) = life_parts(agent, experience, life)
         returns = reference.discounted_returns(reward, terminated + truncated, discount)
         expected.append(reference.reinforce_loss(action[steps], reference.standardised(returns)[steps],
-                                                 reference.mlp(weights[:-1], observation)[steps], weights[-1]))
+                                                 (reference.mlp(weights[:-1], observation)[steps], weights[-1])))
     np.testing.assert_allclose(score(tf.constant(STEPS)), expected, rtol=1e-5, atol=1e-5)

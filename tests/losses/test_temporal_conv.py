@@ -15,22 +15,26 @@ P, O, A, M = 3, 4, 2, 8  # noqa: E741 (the legend's letter)
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
 
 
-def make_loss(experiment, seed=2):
+def make_loss(experiment, seed=2, discrete=False):
     """Returns a loss of P random phi, biases included, and these phi [P, D]."""
     config = experiment.loss
-    loss = TemporalConvLoss(P, declared_channels(O, A, config.memory_units, config.reward), config, M)
+    loss = TemporalConvLoss(P, declared_channels(O, A, discrete, config.memory_units, config.reward), config, M)
     phi = 0.4 * np.random.default_rng(seed).standard_normal((P, parameter_count(loss.shapes))).astype(np.float32)
     loss.load(phi)
     return loss, phi
 
 
 def reference_losses(life, config, phi, experience, weights, memory_kernel):
-    """Reference losses of the newest M steps of one life, in float64."""
+    """Reference losses of the newest M steps of one life, in float64; without a log deviation, of a discrete policy."""
     observation, action, reward, termination = (np.float64(part[life]) for part in experience[:4])
-    mean = reference.mlp(weights[:-1], observation)
+    if len(weights) % 2:
+        seen, log_deviation = reference.mlp(weights[:-1], observation), weights[-1]
+    else:
+        seen, log_deviation = reference.softmax(reference.mlp(weights, observation)), []
     memory = reference.memory_output(memory_kernel) if config.memory_units else None
     return reference.loss_network(np.float64(phi[life]), config, M, observation, action,
-                                  reward[:, 0] if config.reward else None, termination[:, 0], mean, weights[-1], memory)
+                                  reward[:, 0] if config.reward else None, termination[:, 0], seen, log_deviation,
+                                  memory)
 
 
 def life_variables(agent, life):
@@ -44,9 +48,11 @@ def life_variables(agent, life):
     {"pooling": "mean", "reward": True, "buffer_steps": 37, "leaky_slope": 0.0},
     {"widths": (2, 4), "strides": (3, 2)}, {"widths": (8, 2), "strides": (4, 1)}])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_forward_equals_the_reference(make_tiny, make_agent, make_experience, changes, compiled):
+@pytest.mark.parametrize("discrete", [False, True])
+def test_forward_equals_the_reference(make_tiny, make_agent, make_experience, changes, compiled, discrete):
+    """A discrete policy without memory unit leaves no constant channel at all."""
     experiment = make_tiny(loss=changes)
-    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment)
+    agent, (loss, phi) = make_agent(experiment, P, O, A, discrete=discrete), make_loss(experiment, discrete=discrete)
     experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
 
     def score(experience, steps):
@@ -61,11 +67,12 @@ def test_forward_equals_the_reference(make_tiny, make_agent, make_experience, ch
 
 
 @pytest.mark.parametrize("changes", [{}, {"reward": True, "pooling": "mean"}, {"memory_units": 0, "buffer_steps": 27}])
-def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_agent, make_experience, changes):
-    """Through the policy at all N steps and at the minibatch, through log deviation and memory."""
+@pytest.mark.parametrize("discrete", [False, True])
+def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_agent, make_experience, changes, discrete):
+    """Through the policy at all N steps and at the minibatch, through log deviation or probabilities, and memory."""
     experiment = make_tiny(loss=changes, policy={"hidden": (3,)})
     config = experiment.loss
-    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment)
+    agent, (loss, phi) = make_agent(experiment, P, O, A, discrete=discrete), make_loss(experiment, discrete=discrete)
     experience = make_experience(P, config.buffer_steps, M, O, A)
     variables = agent.moved_by(True, False)
     prepared = loss.prepare(agent, experience)
@@ -85,9 +92,10 @@ def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_age
             assert np.abs(expected).max() > 1e-4
 
 
-def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experience):
+@pytest.mark.parametrize("discrete", [False, True])
+def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experience, discrete):
     """An observation older than the newest M, met by the convolution alone, still moves the policy."""
-    agent, (loss, _) = make_agent(tiny, P, O, A), make_loss(tiny)
+    agent, (loss, _) = make_agent(tiny, P, O, A, discrete=discrete), make_loss(tiny, discrete=discrete)
     prepared = loss.prepare(agent, make_experience(P, 32, M, O, A))
     with tf.GradientTape() as tape:
         tape.watch(prepared.observation)
@@ -114,9 +122,10 @@ def test_declared_reward_reaches_the_loss(make_tiny, make_agent, make_experience
     assert (np.abs(one - other) > 1e-3).all()
 
 
-def test_one_life_never_depends_on_another(tiny, make_agent, make_experience):
+@pytest.mark.parametrize("discrete", [False, True])
+def test_one_life_never_depends_on_another(tiny, make_agent, make_experience, discrete):
     """NaN in one life's phi and buffer changes no bit of loss or gradient of the others."""
-    agent, (loss, phi) = make_agent(tiny, P, O, A), make_loss(tiny)
+    agent, (loss, phi) = make_agent(tiny, P, O, A, discrete=discrete), make_loss(tiny, discrete=discrete)
     experience = make_experience(P, 32, M, O, A)
     poison = np.ones((P, 1, 1), np.float32)
     poison[1] = np.nan
@@ -136,13 +145,18 @@ def test_one_life_never_depends_on_another(tiny, make_agent, make_experience):
 
 def test_paper_sizes_give_17285_parameters():
     """Hopper: O 11, A 3, N 512, memory 32, no reward; sizes of section 4."""
-    shapes = parameter_shapes(declared_channels(11, 3, 32, False), LossConfig())
+    shapes = parameter_shapes(declared_channels(11, 3, False, 32, False), LossConfig())
     assert parameter_count(shapes) == 17285
     assert shapes["convolution_1/kernel"] == (8, 53, 10) and shapes["context/kernel"] == (350, 32)
 
 
+def test_discrete_actions_leave_out_the_log_deviation():
+    """Of 3 choices: 3 channels fewer, each with 8 * 10 weights in the first convolution and 16 in the head."""
+    assert parameter_count(parameter_shapes(declared_channels(11, 3, True, 32, False), LossConfig())) == 17285 - 3 * 96
+
+
 def test_mean_pooling_frees_phi_from_the_buffer_length():
-    channels = declared_channels(11, 3, 32, True)
+    channels = declared_channels(11, 3, False, 32, True)
     counts = {parameter_count(parameter_shapes(channels, LossConfig(pooling="mean", buffer_steps=n)))
               for n in (64, 512, 1024)}
     assert len(counts) == 1
@@ -151,7 +165,7 @@ def test_mean_pooling_frees_phi_from_the_buffer_length():
 
 
 def test_initial_parameters_have_the_stated_deviations():
-    shapes = parameter_shapes(declared_channels(11, 3, 32, False), LossConfig())
+    shapes = parameter_shapes(declared_channels(11, 3, False, 32, False), LossConfig())
     phi, start = initial_parameters(np.random.default_rng(0), shapes), 0
     assert phi.dtype == np.float32 and phi.shape == (17285,)
     for name, shape in shapes.items():
