@@ -5,6 +5,7 @@ Import this before anything that imports TensorFlow.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -123,6 +124,23 @@ def experiment_of(flag: flags.FlagHolder) -> Experiment:
     experiment = from_mapping(settings)
     make_family(experiment.task)
     return experiment
+
+
+def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:
+    """Returns the experiment a loss was made in, with task, policy and baseline of a --config flag if that is given.
+
+    Raises:
+      UsageError: The loss does not fit the observations or actions there.
+    """
+    if flag.value is None:
+        return home
+    other = experiment_of(flag)
+    here, there = make_family(home.task), make_family(other.task)
+    for name in ("observation_size", "action_size", "discrete_actions"):
+        if getattr(here, name) != getattr(there, name):
+            raise UsageError(f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
+                             f"{getattr(here, name)}; use it in a family that has the same")
+    return dataclasses.replace(home, task=other.task, policy=other.policy, surrogate=other.surrogate)
 
 
 def count(number: float) -> str:

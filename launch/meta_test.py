@@ -19,7 +19,6 @@ from epg_tf.algorithms.meta_test import Score, meta_test, score
 from epg_tf.config import Experiment
 from epg_tf.learned_loss import LearnedLoss, load_loss
 from epg_tf.records import files, plots
-from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeResults
 
 _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
@@ -52,7 +51,7 @@ def main(argv: list[str]) -> int:
             raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
                                           f"run of evolution; choose another folder")
     files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
-    experiment = _experiment(learned)
+    experiment = command_line.elsewhere(learned.experiment, _CONFIG)
     methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
     updates = _UPDATES.value or experiment.inner.updates
     steps = updates * experiment.inner.update_period
@@ -65,21 +64,6 @@ def main(argv: list[str]) -> int:
     _print_table(scores, learned)
     print(f"results are in {_OUTPUT_DIR.value}; the learning curves:\n{picture}")
     return 0
-
-
-def _experiment(learned: LearnedLoss) -> Experiment:
-    """Returns the experiment of the test: as in evolution, or elsewhere with --config."""
-    if not _CONFIG.value:
-        return learned.experiment
-    elsewhere = command_line.experiment_of(_CONFIG)
-    experiment = dataclasses.replace(learned.experiment, task=elsewhere.task, policy=elsewhere.policy,
-                                     surrogate=elsewhere.surrogate)
-    home, away = make_family(learned.experiment.task), make_family(experiment.task)
-    for size in ("observation_size", "action_size", "discrete_actions"):
-        if getattr(home, size) != getattr(away, size):
-            raise command_line.UsageError(f"--config: {away.name} has {size} {getattr(away, size)}, the loss was made "
-                                          f"for {getattr(home, size)}; test it in a family that has the same")
-    return experiment
 
 
 def _write(folder: Path, experiment: Experiment, learned: LearnedLoss, results: dict[str, LifeResults],

@@ -1,0 +1,77 @@
+"""Every config is a valid experiment, the paper's are Table 1, and the laptop's evolve."""
+
+import csv
+import importlib
+from pathlib import Path
+
+import pytest
+
+from epg_tf.config import from_mapping
+from epg_tf.tasks.registry import make_family
+from tests.launch import commands
+
+FILES = sorted(path.stem for path in (Path(commands.ROOT) / "configs").glob("*.py")
+               if "def get_config" in path.read_text(encoding="utf-8"))
+SETTINGS = {f"{file}:{variant}": (file, variant) for file in FILES
+            for variant in getattr(importlib.import_module(f"configs.{file}"), "_VARIANTS", [""])}
+ON_A_LAPTOP = sorted(name for name in SETTINGS if "paper" not in name)
+
+# EPG, Table 1: update period M, updates; life U = M * updates (the paper's 8196 is 8192).
+TABLE_1 = {"random_hopper:paper": (64, 128), "random_walker:paper": (128, 256), "random_reacher:paper": (128, 512),
+           "directional_hopper:paper": (64, 128), "directional_half_cheetah:paper": (32, 256),
+           "goal_ant:paper": (32, 512), "fetch:paper": (32, 256)}
+
+
+def experiment(name):
+    file, variant = SETTINGS[name]
+    module = importlib.import_module(f"configs.{file}")
+    return from_mapping((module.get_config(variant) if variant else module.get_config()).to_dict())
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_config_is_a_valid_experiment(name):
+    made = experiment(name)
+    family = make_family(made.task)
+    assert made.evolution.lives % made.compute.shard_lives == 0
+    if name.startswith(("directional", "goal_ant")):
+        assert made.loss.reward  # the task cannot be inferred without (EPG, section 3.3)
+    if name.startswith(("random", "fetch", "point")):
+        assert not made.loss.reward and family.quantities
+
+
+@pytest.mark.parametrize("name", sorted(TABLE_1))
+def test_the_papers_numbers(name):
+    made = experiment(name)
+    assert (made.inner.update_period, made.inner.updates) == TABLE_1[name]
+    evolution = made.evolution
+    assert (evolution.lives, evolution.noise_vectors, evolution.epochs) == (256, 64, 5000)
+    assert (evolution.learning_rate, evolution.final_learning_rate, evolution.learning_rate_epochs) == (1e-2, 1e-3, 2000)
+    assert (evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, evolution.l2) == (1, 0, 500, 1e-3)
+    assert not evolution.antithetic and not evolution.common_random_numbers and evolution.fitness == "rank"
+    assert (made.inner.minibatch, made.inner.learning_rate, made.inner.final_episodes) == (32, 1e-3, 3)
+    assert made.policy.hidden == (64, 64) and made.loss.memory_units == 32 and made.task.range != "out_of_distribution"
+    assert (made.loss.widths, made.loss.strides, made.loss.filters) == ((8, 4), (7, 2), (10, 10))
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if (file, "laptop") in SETTINGS.values()])
+def test_an_unknown_variant_is_refused_in_one_line(file):
+    process = commands.run("meta_train", f"--config=configs/{file}.py:desktop", "--run_dir=unused")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1 and ":laptop" in process.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_A_LAPTOP)
+def test_a_laptop_config_evolves(name, tmp_path):
+    """Two epochs, one validation, as a user would run them; no life may fail."""
+    file, variant = SETTINGS[name]
+    flag = f"--config=configs/{file}.py" + (f":{variant}" if variant else "")
+    process = commands.run("meta_train", flag, f"--run_dir={tmp_path / 'run'}", "--config.evolution.epochs=2",
+                           "--config.evolution.validation_period=2", timeout=900)
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    with open(tmp_path / "run" / "metrics.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    assert all(row["failed_lives"] == "0" and float(row["fitness_std"]) > 0 for row in rows)
+    assert float(rows[-1]["validation_return_mean"]) == float(rows[-1]["validation_return_mean"])
+    reaching = make_family(experiment(name).task).goal_reaching
+    assert (rows[-1]["success_rate"] != "nan") == reaching
