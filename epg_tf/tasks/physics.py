@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mujoco
 import numpy as np
@@ -118,7 +118,7 @@ class BodySimulation(Simulation):
         observation = family.observe(after).astype(np.float32)
         reward = family.reward(before, after, clipped).astype(np.float32)
         terminated, success = family.terminated(after), family.succeeded(after)
-        diverged |= _exploded(after.qvel) | ~np.isfinite(reward + observation.sum(axis=1))
+        diverged |= _exploded(after.qvel) | ~np.isfinite(reward + observation.sum(axis=1) + clipped.sum(axis=1))
         if diverged.any():
             observation[diverged], reward[diverged] = 0.0, 0.0
             terminated, success = terminated | diverged, success & ~diverged
@@ -143,16 +143,20 @@ class BodySimulation(Simulation):
           ([K] bool, True where MuJoCo failed or reset the state itself; seconds spent in MuJoCo).
         """
         failed = np.zeros(self.population, bool)
+        seconds = self._native(failed, lambda: self._batch.step(ids, nstep=self.family.frame_skip))
+        if self.family.settles:
+            self.family.settle(self._state, rows)
+            seconds += self._native(failed, lambda: self._batch.forward(ids))
+        return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1), seconds
+
+    def _native(self, failed: np.ndarray, call: Callable[[], None]) -> float:
+        """Makes a call into MuJoCo, marks in `failed` [P] where it raised, and returns how long it took (s)."""
         started = time.perf_counter()
         try:
-            self._batch.step(ids, nstep=self.family.frame_skip)
-            if self.family.settles:
-                self.family.settle(self._state, rows)
-                self._batch.forward(ids)
+            call()
         except SimulationError as error:
             failed[error.ids] = True
-        seconds = time.perf_counter() - started
-        return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1), seconds
+        return time.perf_counter() - started
 
 
 def _exploded(qvel: np.ndarray) -> np.ndarray:

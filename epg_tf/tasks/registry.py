@@ -5,12 +5,13 @@ from __future__ import annotations
 from epg_tf.config import ConfigError, TaskConfig
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 
 FAMILIES: dict[str, type[BodyFamily]] = {
-    family.name: family for family in (PointGoal, RandomHopper, DirectionalHopper, Hopper)}
+    family.name: family for family in (PointGoal, RandomHopper, DirectionalHopper, Hopper, FetchReach)}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:

@@ -1,0 +1,22 @@
+"""FetchReach, reward-free (EPG, Figure 11). Variants: `laptop` (default) and `paper`.
+
+    Table 1:  update period M 32, updates 256, life U 8192 env steps
+
+Not in the paper: frame_skip 20, limit 50 (Gymnasium-Robotics'). PPO's settings are those tuned for RandomHopper. An env
+step of the arm is 20 physics steps with contacts, so the laptop's lives are short.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import scales
+from epg_tf.config import TaskConfig
+
+_VARIANTS = {
+    "laptop": scales.laptop(TaskConfig(family="fetch", frame_skip=20, episode_limit=25), updates=32),
+    "paper": scales.paper(TaskConfig(family="fetch", frame_skip=20, episode_limit=50), update_period=32, updates=256),
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(_VARIANTS, variant, "fetch.py")
