@@ -115,8 +115,3 @@ class BodyFamily(TaskFamily):
         """Returns where the bodies are on the ground, [P, 2] in m, or None where that says nothing; for pictures."""
         del state
         return None
-
-    def target(self, state: State) -> np.ndarray | None:
-        """Returns where the goal is, [P, 3] in m, or None where the model itself shows it; for pictures."""
-        del state
-        return None

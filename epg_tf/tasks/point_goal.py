@@ -64,7 +64,3 @@ class PointGoal(BodyFamily):
     def place(self, state: State) -> np.ndarray:
         """Returns the body's position."""
         return state.qpos.copy()
-
-    def target(self, state: State) -> np.ndarray:
-        """Returns the goal, level with the body."""
-        return np.concatenate([state.goal, np.zeros((len(state.goal), 1))], axis=1)
