@@ -8,9 +8,13 @@ from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
 FAMILIES: dict[str, type[BodyFamily]] = {
-    family.name: family for family in (PointGoal, RandomHopper, DirectionalHopper, Hopper)}
+    family.name: family for family in (
+        PointGoal,
+        Hopper, RandomHopper, DirectionalHopper,
+        Walker2d, RandomWalker)}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
