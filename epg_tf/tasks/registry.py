@@ -5,6 +5,7 @@ from __future__ import annotations
 from epg_tf.config import ConfigError, TaskConfig
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
@@ -14,7 +15,8 @@ FAMILIES: dict[str, type[BodyFamily]] = {
     family.name: family for family in (
         PointGoal,
         Hopper, RandomHopper, DirectionalHopper,
-        Walker2d, RandomWalker)}
+        Walker2d, RandomWalker,
+        HalfCheetah, DirectionalHalfCheetah)}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
