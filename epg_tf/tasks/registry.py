@@ -9,6 +9,7 @@ from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.reacher import RandomReacher, Reacher
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
 FAMILIES: dict[str, type[BodyFamily]] = {
@@ -16,7 +17,8 @@ FAMILIES: dict[str, type[BodyFamily]] = {
         PointGoal,
         Hopper, RandomHopper, DirectionalHopper,
         Walker2d, RandomWalker,
-        HalfCheetah, DirectionalHalfCheetah)}
+        HalfCheetah, DirectionalHalfCheetah,
+        Reacher, RandomReacher)}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
