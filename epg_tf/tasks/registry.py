@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
@@ -18,7 +19,8 @@ FAMILIES: dict[str, type[BodyFamily]] = {
         Hopper, RandomHopper, DirectionalHopper,
         Walker2d, RandomWalker,
         HalfCheetah, DirectionalHalfCheetah,
-        Reacher, RandomReacher)}
+        Reacher, RandomReacher,
+        Ant, GoalAnt, ForwardBackwardAnt, GoalAntNoReset)}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
