@@ -20,6 +20,10 @@ from epg_tf.tasks.quantities import Task
 
 GYMNASIUM_MODELS = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
+# Divergence is reported in results, and what is deprecated in Gymnasium's models is not the user's to change; MuJoCo
+# would print both and write MUJOCO_LOG.TXT to the working directory. Errors are raised, not warned of.
+mujoco.set_mju_user_warning(lambda message: None)
+
 
 @dataclasses.dataclass(frozen=True)
 class State:

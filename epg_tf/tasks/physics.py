@@ -17,10 +17,6 @@ from epg_tf.tasks.quantities import Task
 _DIVERGENCE = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL,
                                 mujoco.mjtWarning.mjWARN_BADQACC, mujoco.mjtWarning.mjWARN_BADCTRL)]
 
-
-# Divergence is reported in results; MuJoCo would also print it and write MUJOCO_LOG.TXT to the working directory.
-mujoco.set_mju_user_warning(lambda message: None)
-
 # MuJoCo itself only minds 1e10; a life must not win by a velocity that no body has.
 _TOP_SPEED = 1e4  # m/s, rad/s
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.fetch import FetchReach
+from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.reacher import RandomReacher, Reacher
+from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
 FAMILIES: dict[str, type[BodyFamily]] = {
-    family.name: family for family in (PointGoal, RandomHopper, DirectionalHopper, Hopper, FetchReach)}
+    family.name: family for family in (
+        PointGoal,
+        Hopper, RandomHopper, DirectionalHopper,
+        Walker2d, RandomWalker,
+        HalfCheetah, DirectionalHalfCheetah,
+        Reacher, RandomReacher,
+        Ant, GoalAnt, ForwardBackwardAnt, GoalAntNoReset,
+        FetchReach)}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:

@@ -1,0 +1,121 @@
+"""Reacher: Gymnasium's, and the paper's RandomReacher with links of unknown length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
+from epg_tf.tasks.capsules import capsule_inertia
+from epg_tf.tasks.quantities import Quantity, Task
+
+START_NOISE = 0.1  # rad
+START_SPEED_NOISE = 0.005  # rad/s
+TARGET_RADIUS = 0.2  # m, of the disc of targets in Gymnasium's task
+NEAR = 0.02  # m, between fingertip and target, counts as reached: their spheres all but touch
+LINK = 0.1  # m, each of the two
+TIP = 0.01  # m, from the second link's end to the fingertip's centre
+HALF = (0.5, 1.5)  # times the link's own length
+LONGER = (1.6, 2.0)  # out of distribution
+JOINTS = 2  # of the arm; the target's follow
+
+
+class Reacher(BodyFamily):
+    """Gymnasium's Reacher-v5: minus the distance from fingertip to target (m), less effort; never ends."""
+
+    name = "reacher"
+    observation_size = 10
+    goal_reaching = True
+    model_file = GYMNASIUM_MODELS / "reacher.xml"
+    sensed = ("xpos",)
+
+    def reach(self, task: Task) -> float:
+        """Returns the radius (m) of the disc in which targets are drawn."""
+        del task
+        return TARGET_RADIUS
+
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draws the outstretched arm with noise and, uniformly over the disc, the target, which is part of qpos."""
+        model = self.model
+        qpos = model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, model.nq)
+        qvel = generator.uniform(-START_SPEED_NOISE, START_SPEED_NOISE, model.nv)
+        radius, angle = self.reach(task) * np.sqrt(generator.uniform()), generator.uniform(-np.pi, np.pi)
+        qpos[JOINTS:] = radius * np.cos(angle), radius * np.sin(angle)
+        qvel[JOINTS:] = 0.0
+        return qpos, qvel, np.zeros(0)
+
+    def offset(self, state: State) -> np.ndarray:
+        """Returns fingertip - target (m), [P, 3], as Gymnasium does: of the state before the last physics step."""
+        fingertip, target = self.model.body("fingertip").id, self.model.body("target").id
+        return state.sensed["xpos"][:, fingertip] - state.sensed["xpos"][:, target]
+
+    def distance(self, state: State) -> np.ndarray:
+        """Returns the distance from fingertip to target (m), [P]."""
+        return np.sqrt(np.square(self.offset(state)).sum(axis=1))
+
+    def observe(self, state: State) -> np.ndarray:
+        """Returns cosines and sines of the joints, target (m), joint speeds (rad/s), fingertip - target (m)."""
+        angles = state.qpos[:, :JOINTS]
+        return np.concatenate([np.cos(angles), np.sin(angles), state.qpos[:, JOINTS:], state.qvel[:, :JOINTS],
+                               self.offset(state)[:, :2]], axis=1)
+
+    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+        """Returns -distance - effort."""
+        del before
+        return -self.distance(after) - np.square(action).sum(axis=1)
+
+    def succeeded(self, state: State) -> np.ndarray:
+        """Returns True within 0.02 m of the target; it ends nothing, staying there is the task."""
+        return self.distance(state) < NEAR
+
+
+class RandomReacher(Reacher):
+    """Reach a target with links of unknown length (EPG, Appendix A, Figure 7).
+
+    The target, observed, is new every episode and anywhere within the outstretched arm's reach. An arm whose links
+    differ leaves a hole around its root, as wide as they differ, where it cannot get. Links keep thickness and density,
+    so a longer one is also heavier; but the joints' armature of 1 kg m^2 outweighs them all, and it is geometry that
+    differs between tasks.
+    """
+
+    name = "random_reacher"
+    quantities = (Quantity("length", "times the link's own (0.1 m)", HALF, LONGER, size=2),)
+    expanded = ("body_pos", "body_ipos", "body_mass", "body_inertia", "geom_pos", "geom_size", "jnt_range")
+    sensed = ()
+
+    def reach(self, task: Task) -> float:
+        """Returns the outstretched reach of the fingertip's centre (m)."""
+        return LINK * task["length"].sum() + TIP
+
+    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
+        """Returns the body of a task, all as MuJoCo derives it from the links' capsules; the target may go anywhere."""
+        model, length, reach = self.model, LINK * task["length"], self.reach(task)
+        fields = {name: getattr(model, name).copy() for name in self.expanded}
+        fields["body_pos"][model.body("body1").id, 0] = length[0]
+        fields["body_pos"][model.body("fingertip").id, 0] = length[1] + TIP
+        fields["jnt_range"][JOINTS:] = -reach, reach
+        for link in range(JOINTS):
+            body, geom = model.body(f"body{link}").id, model.geom(f"link{link}").id
+            old, new = model.geom_size[geom], np.array([model.geom_size[geom, 0], length[link] / 2, 0.0])
+            heavier = (new[1] + new[0] * 2 / 3) / (old[1] + old[0] * 2 / 3)  # volume: 2 pi r^2 (half + 2 r / 3)
+            across, along = heavier * capsule_inertia(new) / capsule_inertia(old)
+            fields["body_ipos"][body, 0] = fields["geom_pos"][geom, 0] = new[1]
+            fields["body_mass"][body] *= heavier
+            fields["body_inertia"][body] *= across, across, along
+            fields["geom_size"][geom] = new
+        return fields
+
+    def offset(self, state: State) -> np.ndarray:
+        """Returns fingertip - target (m) in the plane, [P, 2], of the state reached."""
+        length = LINK * state.task["length"]
+        first, second = state.qpos[:, 0], state.qpos[:, 0] + state.qpos[:, 1]
+        near, far = length[:, 0], length[:, 1] + TIP
+        fingertip = np.stack([near * np.cos(first) + far * np.cos(second),
+                              near * np.sin(first) + far * np.sin(second)], axis=1)
+        return fingertip - state.qpos[:, JOINTS:]
+
+    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+        """Returns minus the distance (m)."""
+        del before, action
+        return -self.distance(after)
