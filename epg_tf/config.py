@@ -26,7 +26,7 @@ class ConfigError(ValueError):
 class TaskConfig:
     """Which MDPs agents live in."""
 
-    family: str = "point_goal"  # name in tasks/registry.py
+    family: str = "point_goal"  # name in tasks/registry.py, or "gymnasium:ID"
     frame_skip: int = 2  # physics steps per env step
     episode_limit: int = 50  # env steps
     range: str = "training"  # or "out_of_distribution", "nominal" or "NAME=LOW:HIGH,..."; see tasks/quantities.py

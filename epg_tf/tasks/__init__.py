@@ -1,1 +1,1 @@
-"""What agents live in: randomised MuJoCo task families."""
+"""What agents live in: randomised MuJoCo task families, and the environments of Gymnasium."""

@@ -94,7 +94,8 @@ class RandomReacher(Reacher):
         fields = {name: getattr(model, name).copy() for name in self.expanded}
         fields["body_pos"][model.body("body1").id, 0] = length[0]
         fields["body_pos"][model.body("fingertip").id, 0] = length[1] + TIP
-        fields["jnt_range"][JOINTS:] = -reach, reach
+        widest = max(reach, model.jnt_range[JOINTS, 1])
+        fields["jnt_range"][JOINTS:] = -widest, widest
         for link in range(JOINTS):
             body, geom = model.body(f"body{link}").id, model.geom(f"link{link}").id
             old, new = model.geom_size[geom], np.array([model.geom_size[geom, 0], length[link] / 2, 0.0])

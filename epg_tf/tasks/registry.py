@@ -7,6 +7,7 @@ from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.fetch import FetchReach
+from epg_tf.tasks.gymnasium_family import PREFIX, GymnasiumFamily, GymnasiumSimulation
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
@@ -44,12 +45,17 @@ def make_family(config: TaskConfig) -> TaskFamily:
     Raises:
       ConfigError: No family has that name, or its settings do not fit it.
     """
+    if config.family.startswith(PREFIX):
+        return GymnasiumFamily(config.family.removeprefix(PREFIX), config.frame_skip, config.episode_limit,
+                               config.range)
     if config.family not in FAMILIES:
         raise ConfigError(f"config.task.family={config.family!r} is not a task family; choose one of "
-                          f"{sorted(FAMILIES)}, or name the --config that registers yours")
+                          f"{sorted(FAMILIES)} or 'gymnasium:ID', or name the --config that registers yours")
     return FAMILIES[config.family](config.frame_skip, config.episode_limit, config.range)
 
 
 def simulate(family: TaskFamily, population: int) -> Simulation:
     """Returns P simulations of a family, on the calling thread."""
+    if isinstance(family, GymnasiumFamily):
+        return GymnasiumSimulation(family, population)
     return BodySimulation(family, population)

@@ -26,7 +26,7 @@ def compiled(family: RandomReacher, task: Task) -> mujoco.MjModel:
     spec.body("body1").pos = [first, 0, 0]
     spec.body("fingertip").pos = [second + 0.01, 0, 0]
     for name in ("target_x", "target_y"):
-        spec.joint(name).range = [-(first + second + 0.01), first + second + 0.01]
+        spec.joint(name).range = [-max(first + second + 0.01, 0.27), max(first + second + 0.01, 0.27)]
     return spec.compile()
 
 
