@@ -5,7 +5,12 @@ READY := .venv/.ready
 SEED ?= 0
 RUN ?= runs/demo
 
-.PHONY: venv demo test test-slow lint horovod clean
+THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker.py random_reacher.py \
+  directional_half_cheetah.py goal_ant.py goal_ant.py:laptop_forward_backward goal_ant.py:laptop_no_reset fetch.py \
+  $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
+  $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
+
+.PHONY: venv demo test test-slow throughput lint horovod clean
 
 venv: $(READY)
 
@@ -26,6 +31,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	@$(PY) -m pytest -m slow tests
+
+throughput: $(READY)
+	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --lives=128 --markdown; done
 
 lint: $(READY)
 	@$(PY) -m ruff check .

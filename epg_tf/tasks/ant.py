@@ -29,6 +29,7 @@ class Ant(BodyFamily):
     """Gymnasium's Ant-v5 without contact forces: forward velocity (m/s), 1 for being healthy, less effort."""
 
     name = "ant"
+    default_frame_skip = 5
     observation_size = 27
     model_file = GYMNASIUM_MODELS / "ant.xml"
     sensed = ("xpos",)
@@ -99,6 +100,10 @@ class GoalAnt(Ant):
     def succeeded(self, state: State) -> np.ndarray:
         """Returns True within 0.5 m of the goal."""
         return np.square(self.way(state)).sum(axis=1) < NEAR**2
+
+    def marker(self, state: State) -> np.ndarray:
+        """Returns the goal, on the ground."""
+        return np.pad(state.qpos[:, :2] + self.way(state), ((0, 0), (0, 1)))
 
 
 class ForwardBackwardAnt(GoalAnt):

@@ -40,6 +40,8 @@ class FetchReach(BodyFamily):
     """
 
     name = "fetch"
+    default_frame_skip = 20
+    default_episode_limit = 50
     observation_size = 9
     goal_size = 3
     goal_reaching = True
@@ -123,6 +125,10 @@ class FetchReach(BodyFamily):
     def succeeded(self, state: State) -> np.ndarray:
         """Returns True within 0.05 m of the target; it ends nothing, staying there is the task."""
         return self._distance(state) < NEAR
+
+    def marker(self, state: State) -> np.ndarray:
+        """Returns the target."""
+        return state.goal.copy()
 
 
 def _model_file() -> pathlib.Path:

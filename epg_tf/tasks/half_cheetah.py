@@ -19,6 +19,7 @@ class HalfCheetah(BodyFamily):
     """Gymnasium's HalfCheetah-v5: forward velocity (m/s) less effort; never ends."""
 
     name = "half_cheetah"
+    default_frame_skip = 5
     observation_size = 17
     model_file = GYMNASIUM_MODELS / "half_cheetah.xml"
     control_cost = CONTROL_COST

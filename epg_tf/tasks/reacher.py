@@ -25,6 +25,8 @@ class Reacher(BodyFamily):
     """Gymnasium's Reacher-v5: minus the distance from fingertip to target (m), less effort; never ends."""
 
     name = "reacher"
+    default_frame_skip = 2
+    default_episode_limit = 50
     observation_size = 10
     goal_reaching = True
     model_file = GYMNASIUM_MODELS / "reacher.xml"
