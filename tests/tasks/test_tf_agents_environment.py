@@ -13,52 +13,15 @@ from tf_agents.environments.utils import validate_py_environment
 from tf_agents.policies import random_tf_policy
 
 from epg_tf.random_keys import life_generator
-from epg_tf.tasks.bodies import State
 from epg_tf.tasks.hopper import RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import FAMILIES
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from epg_tf.types import LifeKey
+from tests.tasks.families import Compass, Wanderer
 
 FIRST, MID, LAST = 0, 1, 2
-
-
-class Compass(PointGoal):
-    """A body that is pushed along one of four directions."""
-
-    name = "compass"
-    discrete_actions = True
-
-    def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
-        super().__init__(frame_skip, episode_limit, task_range)
-        self.action_size = 4
-        self.action_bounds = np.zeros(4), np.ones(4)
-
-    def control(self, state: State, controls: np.ndarray, rows: np.ndarray, action: np.ndarray) -> None:
-        """Pushes right, left, up or down."""
-        controls[rows] = action @ np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-
-
-class Wanderer(PointGoal):
-    """Walks on where time was up."""
-
-    name = "wanderer"
-    continues = True
-
-
-class Fragile(PointGoal):
-    """Ends, for good, at the goal; its reward is not a number beyond x = 0.99."""
-
-    name = "fragile"
-
-    def terminated(self, state: State) -> np.ndarray:
-        """Returns True at the goal."""
-        return self.succeeded(state)
-
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
-        """Returns 1, or nothing sensible at the right wall."""
-        return np.where(after.qpos[:, 0] > 0.99, np.nan, 1.0)
 
 
 def actions_of(environment: TaskEnvironment, steps: int) -> np.ndarray:
@@ -150,12 +113,11 @@ def test_time_limits_keep_the_discount_and_members_restart():
 
 
 def test_only_the_member_whose_episode_is_over_restarts():
-    """One is put at its goal, one at the wall where its reward is not a number; the third goes on."""
-    environment = TaskEnvironment(Fragile(1, 100), 3, seed=1)
+    """One is put where its episode ends, one where its reward is not a number; the third goes on."""
+    environment = TaskEnvironment(Wanderer(1, 100), 3, seed=1)
     environment.reset()
-    state, still = environment._simulation.state, np.zeros((3, 2), np.float32)
-    state.qpos[:], state.goal[:] = [[0.5, 0.5], [0.995, 0.0], [0.0, 0.0]], [[0.5, 0.5], [-0.5, 0.0], [-0.5, 0.0]]
-    ended = environment.step(still)
+    environment._simulation.state.qpos[:] = [[0.95, 0.0], [0.995, 0.0], [0.0, 0.0]]
+    ended = environment.step(np.zeros((3, 2), np.float32))
     assert ended.step_type.tolist() == [LAST, LAST, MID]
     assert ended.discount.tolist() == [0.0, 0.0, 1.0] and ended.reward.tolist() == [1.0, 0.0, 1.0]
     assert (ended.observation[1] == 0.0).all()
