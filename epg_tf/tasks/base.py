@@ -55,6 +55,8 @@ class TaskFamily(abc.ABC):
       quantities: What tasks differ in.
       goal_reaching: Whether there is a goal to reach, and so a success rate.
       continues: Whether, after a time limit, the next episode goes on where the last one stopped.
+      default_frame_skip: Physics steps in one env step, where nobody chooses (`gymnasium.make`).
+      default_episode_limit: Env steps in an episode, likewise.
     """
 
     name: str
@@ -65,6 +67,8 @@ class TaskFamily(abc.ABC):
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
     continues: bool = False
+    default_frame_skip: int = 4
+    default_episode_limit: int = 1000
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         self.frame_skip = frame_skip

@@ -119,3 +119,8 @@ class BodyFamily(TaskFamily):
         """Returns where the bodies are on the ground, [P, 2] in m, or None where that says nothing; for pictures."""
         del state
         return None
+
+    def marker(self, state: State) -> np.ndarray | None:
+        """Returns where to mark the goal in pictures, [P, 3] in m, or None if the model shows it or there is none."""
+        del state
+        return None

@@ -30,6 +30,8 @@ class Hopper(BodyFamily):
 
     name = "hopper"
     observation_size = 11
+    default_frame_skip = 4
+    default_episode_limit = 1000
     model_file = GYMNASIUM_MODELS / "hopper.xml"
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

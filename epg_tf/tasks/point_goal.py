@@ -28,6 +28,8 @@ class PointGoal(BodyFamily):
     observation_size = 6
     goal_size = 2
     goal_reaching = True
+    default_frame_skip = 4
+    default_episode_limit = 25
     model_file = pathlib.Path(__file__).parent / "assets" / "point.xml"
     quantities = (Quantity("mass", "times 1 kg", SCALE, LARGER), Quantity("damping", "times 5 N s/m", SCALE, LARGER),
                   Quantity("gain", "times 10 N per unit of action", SCALE, SMALLER, size=2))
@@ -64,3 +66,7 @@ class PointGoal(BodyFamily):
     def place(self, state: State) -> np.ndarray:
         """Returns the body's position."""
         return state.qpos.copy()
+
+    def marker(self, state: State) -> np.ndarray:
+        """Returns the goal, at the body's height."""
+        return np.pad(state.goal, ((0, 0), (0, 1)))

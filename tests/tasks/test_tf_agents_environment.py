@@ -1,0 +1,214 @@
+"""Tests epg_tf.tasks.tf_agents_environment, over all of the registry and against simulations driven by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.drivers import dynamic_step_driver
+from tf_agents.environments import tf_py_environment
+from tf_agents.environments.utils import validate_py_environment
+from tf_agents.policies import random_tf_policy
+
+from epg_tf.random_keys import life_generator
+from epg_tf.tasks.hopper import RandomHopper
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.registry import FAMILIES
+from epg_tf.tasks.tf_agents_environment import TaskEnvironment
+from epg_tf.types import LifeKey
+from tests.tasks.families import Compass, Wanderer
+
+FIRST, MID, LAST = 0, 1, 2
+
+
+def actions_of(environment: TaskEnvironment, steps: int) -> np.ndarray:
+    """Returns random actions [steps, P, A], beyond the bounds now and then."""
+    shape = (steps, environment.batch_size, *environment.action_spec().shape)
+    return np.random.default_rng(5).uniform(-1.2, 1.2, shape).astype(np.float32)
+
+
+def trajectory(environment: TaskEnvironment, actions: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns every field of the time steps from `reset` on, [1 + steps, P, ...]."""
+    steps = [environment.reset(), *(environment.step(action) for action in actions)]
+    return {name: np.stack([getattr(step, name) for step in steps]) for name in steps[0]._fields}
+
+
+def assert_same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, other[name], name)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+class TestEveryFamily:
+    """What TF-Agents asks of an environment."""
+
+    @pytest.mark.parametrize("population", [1, 3])
+    def test_answers_fit_the_specs(self, name, population):
+        environment = TaskEnvironment(FAMILIES[name](2, 15), population, seed=1)
+        assert environment.batched and environment.batch_size == population
+        validate_py_environment(environment, episodes=7)
+
+    def test_specs_say_sizes_bounds_and_names(self, name):
+        family = FAMILIES[name](2, 15)
+        environment = TaskEnvironment(family, 2, seed=1)
+        observation, action = environment.observation_spec(), environment.action_spec()
+        assert (observation.shape, observation.dtype, observation.name) == ((family.observation_size,), np.float32,
+                                                                            "observation")
+        assert observation.maximum == -observation.minimum == np.finfo(np.float32).max  # TF-Agents' infinity
+        assert action.name == "action"
+        if family.discrete_actions:
+            assert (action.shape, action.dtype, action.minimum, action.maximum) == ((), np.int32, 0,
+                                                                                    family.action_size - 1)
+        else:
+            assert (action.shape, action.dtype) == ((family.action_size,), np.float32)
+            np.testing.assert_array_equal(action.minimum, family.action_bounds[0].astype(np.float32))
+            np.testing.assert_array_equal(action.maximum, family.action_bounds[1].astype(np.float32))
+
+
+def by_hand(family, population: int, seed: int, actions: np.ndarray) -> dict[str, np.ndarray]:
+    """Drives a simulation of its own, one member at a time, as `TaskEnvironment` promises to."""
+    members = []
+    for member in range(population):
+        key = LifeKey(seed, "environment", 0, member)
+        start, only = [life_generator(key, "reset")], np.array([0])
+        simulation = BodySimulation(family, 1)
+        simulation.set_tasks([family.sample_task(life_generator(key, "task"))])
+        rows, over = [(FIRST, 0.0, 1.0, simulation.reset(only, start)[0])], False
+        for action in actions[:, member]:
+            if over:
+                rows.append((FIRST, 0.0, 1.0, simulation.next_episode(only, start)[0]))
+                over = False
+                continue
+            result = simulation.step(action[None])
+            over = bool(result.terminated[0] or result.truncated[0])
+            rows.append((LAST if over else MID, result.reward[0], 0.0 if result.terminated[0] else 1.0,
+                         result.observation[0]))
+        members.append([np.stack(part) for part in zip(*rows, strict=True)])
+    return {name: np.stack(part, axis=1) for name, part
+            in zip(("step_type", "reward", "discount", "observation"), zip(*members, strict=True), strict=True)}
+
+
+@pytest.mark.parametrize("family_class", [RandomHopper, PointGoal, Wanderer])
+def test_members_live_as_by_hand_to_the_bit(family_class):
+    environment = TaskEnvironment(family_class(4, 30), 3, seed=7)
+    actions = actions_of(environment, 150)
+    lived = trajectory(environment, actions)
+    assert_same(lived, by_hand(family_class(4, 30), 3, 7, actions))
+    assert (lived["step_type"] == LAST).sum() >= 9
+    if family_class is RandomHopper:  # falls happen, at different times
+        assert len(set((lived["step_type"] == LAST).argmax(axis=0))) > 1
+
+
+def test_time_limits_keep_the_discount_and_members_restart():
+    lived = trajectory(TaskEnvironment(PointGoal(2, 3), 2, seed=1), np.ones((9, 2, 2), np.float32))
+    assert lived["step_type"][:, 0].tolist() == [FIRST, MID, MID, LAST, FIRST, MID, MID, LAST, FIRST, MID]
+    assert (lived["discount"] == 1.0).all()
+    assert (lived["reward"][[0, 4, 8]] == 0.0).all() and (lived["reward"][[1, 2, 3, 5, 6, 7, 9]] < 0.0).all()
+    assert (lived["observation"][0] != lived["observation"][4]).any()
+    assert (lived["observation"][3] != lived["observation"][4]).any()
+
+
+def test_only_the_member_whose_episode_is_over_restarts():
+    """One is put where its episode ends, one where its reward is not a number; the third goes on."""
+    environment = TaskEnvironment(Wanderer(1, 100), 3, seed=1)
+    environment.reset()
+    environment._simulation.state.qpos[:] = [[0.95, 0.0], [0.995, 0.0], [0.0, 0.0]]
+    ended = environment.step(np.zeros((3, 2), np.float32))
+    assert ended.step_type.tolist() == [LAST, LAST, MID]
+    assert ended.discount.tolist() == [0.0, 0.0, 1.0] and ended.reward.tolist() == [1.0, 0.0, 1.0]
+    assert (ended.observation[1] == 0.0).all()
+    following = environment.step(np.ones((3, 2), np.float32))
+    assert following.step_type.tolist() == [FIRST, FIRST, MID]
+    assert following.discount.tolist() == [1.0] * 3 and following.reward.tolist() == [0.0, 0.0, 1.0]
+    assert (following.observation[:2, 4:] == 0.0).all() and (following.observation[2, 4:] > 0.0).all()  # m/s
+
+
+def test_members_do_not_depend_on_their_number():
+    many, few = (TaskEnvironment(RandomHopper(4, 20), population, seed=3) for population in (4, 2))
+    actions = actions_of(many, 50)
+    assert_same({name: values[:, :2] for name, values in trajectory(many, actions).items()},
+                trajectory(few, actions[:, :2]))
+
+
+def test_seeds_decide_tasks_and_starts():
+    environment = TaskEnvironment(PointGoal(2, 10), 2, seed=3)
+    actions = actions_of(environment, 25)
+    first, second = trajectory(environment, actions), trajectory(environment, actions)
+    assert (first["observation"][0] != second["observation"][0]).any(axis=-1).all()  # other starts, the same tasks
+    environment.seed(4)
+    other = trajectory(environment, actions)
+    assert (other["observation"][0] != first["observation"][0]).any(axis=-1).all()
+    environment.seed(3)
+    assert_same(trajectory(environment, actions), first)
+    environment.seed(3)
+    assert environment.step(actions[0]).is_first().all()  # nobody goes on in an episode of the seed before
+
+
+def test_resetting_keeps_the_tasks():
+    environment = TaskEnvironment(PointGoal(1, 10), 2, seed=3)
+    pushes = []
+    for _ in range(2):
+        environment.reset()
+        environment._simulation.state.qpos[:] = 0.0
+        pushes.append(environment.step(np.ones((2, 2), np.float32)).observation[:, 4:])
+    np.testing.assert_array_equal(*pushes)
+    environment.seed(4)
+    environment.reset()
+    environment._simulation.state.qpos[:] = 0.0
+    assert (environment.step(np.ones((2, 2), np.float32)).observation[:, 4:] != pushes[0]).all()
+
+
+def test_discrete_actions_are_numbers():
+    environment = TaskEnvironment(Compass(2, 10), 4, seed=1)
+    validate_py_environment(environment, episodes=5)
+    spec = environment.action_spec()
+    assert (spec.shape, spec.dtype, spec.minimum, spec.maximum) == ((), np.int32, 0, 3)
+    environment.reset()
+    environment._simulation.state.qpos[:] = 0.0
+    position = environment.step(np.arange(4, dtype=np.int32)).observation[:, 2:4]
+    assert np.sign(position).tolist() == [[1, 0], [-1, 0], [0, 1], [0, -1]]
+
+
+def test_tf_agents_collects():
+    """A driver's trajectories, through TFPyEnvironment, are those of the environment itself."""
+    batches = []
+    wrapped = tf_py_environment.TFPyEnvironment(TaskEnvironment(RandomHopper(4, 6), 3, seed=2))
+    policy = random_tf_policy.RandomTFPolicy(wrapped.time_step_spec(), wrapped.action_spec())
+    tf.random.set_seed(1)
+    dynamic_step_driver.DynamicStepDriver(wrapped, policy, [lambda batch: batches.append(
+        tf.nest.map_structure(np.asarray, batch)) or tf.no_op()], num_steps=60).run()
+    actions = np.stack([batch.action for batch in batches])
+    assert len(batches) >= 20 and (np.abs(actions) <= 1.0).all() and actions.std() > 0.4
+    alone = trajectory(TaskEnvironment(RandomHopper(4, 6), 3, seed=2), actions)
+    np.testing.assert_array_equal(np.stack([batch.observation for batch in batches]), alone["observation"][:-1])
+    np.testing.assert_array_equal(np.stack([batch.reward for batch in batches]), alone["reward"][1:])
+    np.testing.assert_array_equal(np.stack([batch.step_type for batch in batches]), alone["step_type"][:-1])
+    assert any(batch.is_boundary().any() for batch in batches)
+
+
+class TestRefusals:
+    """One line that says what is wrong."""
+
+    def test_actions_of_another_shape(self):
+        environment = TaskEnvironment(PointGoal(2, 10), 3, seed=1)
+        environment.reset()
+        with pytest.raises(ValueError, match=r"^action has shape \(2,\); it must be \(3, 2\)$"):
+            environment.step(np.zeros(2, np.float32))
+
+    @pytest.mark.parametrize("choice", [-1, 4])
+    def test_choices_there_are_not(self, choice):
+        environment = TaskEnvironment(Compass(2, 10), 2, seed=1)
+        environment.reset()
+        with pytest.raises(ValueError, match=rf"^action=\[0, {choice}\] must be within 0 .. 3$"):
+            environment.step(np.array([0, choice]))
+
+    @pytest.mark.parametrize("low, high", [(-np.inf, 1.0), (-1.0, np.inf)])
+    def test_unbounded_actions(self, low, high):
+        family = PointGoal(2, 10)
+        family.action_bounds = np.full(2, low), np.array([1.0, high])
+        with pytest.raises(ValueError, match="^family 'point_goal' leaves actions unbounded; TF-Agents needs"):
+            TaskEnvironment(family, 2, seed=1)
