@@ -1,0 +1,51 @@
+"""Lists every task family: sizes, what differs between its tasks and in which ranges, and the episode limit.
+
+    python -m launch.list_tasks
+"""
+
+from __future__ import annotations
+
+from launch import command_line  # first: it quietens the frameworks
+
+from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.quantities import Quantity, Range
+from epg_tf.tasks.registry import FAMILIES
+
+
+def main(argv: list[str]) -> int:
+    """Prints one paragraph per family; returns the exit code."""
+    del argv
+    for name, kind in FAMILIES.items():
+        family = kind(kind.default_frame_skip, kind.default_episode_limit)
+        print("\n".join([f"{name}: {_summary(family)}", _sizes(family), *map(_draws, family.quantities), ""]))
+    print("gymnasium:ID: any Gymnasium environment with Box observations and Box or Discrete actions, for example\n"
+          "  --config=configs/gymnasium_env.py:Pendulum-v1")
+    return 0
+
+
+def _summary(family: BodyFamily) -> str:
+    return (type(family).__doc__ or "").strip().splitlines()[0]
+
+
+def _sizes(family: BodyFamily) -> str:
+    goal = ", a goal to reach" if family.goal_reaching else ""
+    return (f"  observation {family.observation_size}, action {family.action_size}{goal}; at most "
+            f"{family.episode_limit} env steps an episode, each {1e3 * family.seconds_per_step:.3g} ms, "
+            f"{family.frame_skip} physics steps")
+
+
+def _draws(quantity: Quantity) -> str:
+    shifted = "" if quantity.shifted is None else f"; out of distribution {_range(quantity, quantity.shifted)}"
+    count = f"{quantity.size} x " if quantity.size else ""
+    return f"  {quantity.name}: {count}{_range(quantity, quantity.training)} ({quantity.unit}){shifted}"
+
+
+def _range(quantity: Quantity, bounds: Range) -> str:
+    low, high = (f"{bound:.4g}" for bound in bounds)
+    if low == high:
+        return low
+    return f"{low} or {high}" if quantity.either else f"{low} to {high}"
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,92 @@
+"""launch.list_tasks and launch.render, as a user runs them."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from epg_tf.tasks.registry import FAMILIES
+from epg_tf.tasks.rendering import Camera, RenderError
+from tests.launch import commands
+
+SHORT = ("--config.inner.updates=3", "--config.inner.update_period=8", "--config.inner.minibatch=4",
+         "--config.loss.buffer_steps=64", "--config.task.episode_limit=6")
+PATH = ("--loss=none", "--config=configs/goal_ant.py", *SHORT, "--view=path")
+FILM = ("--loss=none", "--config=configs/random_hopper.py", *SHORT, "--episodes=3", "--frames=4")
+
+
+def can_draw() -> str:
+    """Returns why nothing can be drawn here, or nothing."""
+    family = FAMILIES["point_goal"](4, 25)
+    try:
+        Camera(family.model, 8, 8).close()
+    except RenderError as error:
+        return str(error)
+    return ""
+
+
+REASON = can_draw()
+needs_gl = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+def test_every_family_is_listed_with_its_sizes_and_ranges():
+    process = commands.run("list_tasks")
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    for name, kind in FAMILIES.items():
+        assert f"{name}: " in process.stdout
+        for quantity in kind.quantities:
+            assert f"  {quantity.name}: " in process.stdout
+    assert "gravity: -20 to -2 (m/s^2); out of distribution -2 to -1" in process.stdout
+    assert "direction: -1 or 1" in process.stdout
+    assert "observation 11, action 3; at most 1000 env steps an episode, each 8 ms, 4 physics steps" in process.stdout
+
+
+@needs_gl
+def test_a_film_strip_has_a_row_per_episode_and_a_column_per_frame(tmp_path):
+    process = commands.run("render", *FILM, f"--output={tmp_path / 'strip.png'}")
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    assert process.stdout.splitlines()[-1] == f"the picture is in {tmp_path / 'strip.png'}"
+    picture = np.asarray(Image.open(tmp_path / "strip.png").convert("RGB"))
+    assert picture.shape[1] > picture.shape[0] > 500  # 4 frames of 4 : 3 wide, 3 rows high
+    assert picture.std() > 10
+
+
+@needs_gl
+def test_an_animation_has_all_frames_and_moves(tmp_path):
+    process = commands.run("render", *FILM, f"--output={tmp_path / 'life.gif'}")
+    assert process.returncode == 0, process.stderr
+    with Image.open(tmp_path / "life.gif") as film:
+        assert film.n_frames == 12 and film.size == (320, 240)
+        first = np.asarray(film.convert("RGB")).astype(int)
+        film.seek(3)
+        assert np.abs(np.asarray(film.convert("RGB")).astype(int) - first).max() > 30
+
+
+def test_paths_of_a_life_need_no_graphics(tmp_path):
+    process = commands.run("render", *PATH, f"--output={tmp_path / 'path.png'}")
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    with Image.open(tmp_path / "path.png") as picture:
+        assert picture.size == (600, 600)
+
+
+@pytest.mark.parametrize(("words", "complaint"), [
+    (PATH, "--output is missing"),
+    ((*PATH, "--output=life.gif"), "--output=life.gif"),
+    ((*PATH, "--output=nowhere/life.png"), "--output=nowhere/life.png"),
+    (("--output=life.png",), "--loss is missing"),
+    (("--output=life.png", "--loss=none"), "--config is missing"),
+    (("--output=life.png", "--loss=nowhere"), "--loss=nowhere"),
+    ((*PATH[:1], "--config=configs/random_hopper.py", "--view=path", "--output=life.png"), "--view=path"),
+    ((*PATH[:1], "--config=configs/gymnasium_env.py:Pendulum-v1", "--output=life.png"), "gymnasium:Pendulum-v1"),
+])
+def test_bad_input_is_refused_in_one_line(tmp_path, words, complaint):
+    process = commands.run("render", *words)
+    assert process.returncode == 2 and process.stdout == ""
+    assert process.stderr.startswith("error: ") and complaint in process.stderr and process.stderr.count("\n") == 1
+
+
+def test_without_graphics_one_line_names_the_package(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setenv("PYOPENGL_PLATFORM", "nonsense")
+    process = commands.run("render", *FILM, f"--output={tmp_path / 'strip.png'}")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
+    assert "libosmesa6" in process.stderr and not (tmp_path / "strip.png").exists()
