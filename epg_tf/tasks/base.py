@@ -67,7 +67,7 @@ class TaskFamily(abc.ABC):
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
     continues: bool = False
-    default_frame_skip: int = 4
+    default_frame_skip: int = 1
     default_episode_limit: int = 1000
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):

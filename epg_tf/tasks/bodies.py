@@ -63,6 +63,7 @@ class BodyFamily(TaskFamily):
       settles: Whether `settle` is to be called after each env step.
     """
 
+    default_frame_skip = 4
     model_file: pathlib.Path
     goal_size: int = 0
     expanded: tuple[str, ...] = ()

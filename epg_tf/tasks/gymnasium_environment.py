@@ -115,7 +115,7 @@ class TaskEnv(gymnasium.Env):
           action: [A], clipped to the family's bounds, or a choice 0 .. A - 1 where actions are discrete.
 
         Returns:
-          (observation [O] float32, reward, terminated, False, info).
+          (observation [O] float32, reward, terminated, truncated, info).
 
         Raises:
           ResetNeeded: No episode was started.
@@ -130,7 +130,8 @@ class TaskEnv(gymnasium.Env):
             info["success"] = bool(result.success[0])
         if self.render_mode == "human":
             self.render()
-        return self._observation.copy(), float(result.reward[0]), self._terminated, False, info
+        ended = self._terminated, bool(result.truncated[0])
+        return self._observation.copy(), float(result.reward[0]), *ended, info
 
     def render(self) -> np.ndarray | None:
         """Returns a picture [height, width, 3] uint8, or shows it in the window.

@@ -450,7 +450,7 @@ class TestDrawing:
         observation, info = environment.reset(seed=1)
         assert info == {"task": {}} and observation == np.float32(seeding.np_random(1)[0].random())
         assert environment.step(np.array([0.5]))[1] == 0.5
-        assert environment.metadata["render_modes"] == []
+        assert environment._family.frame_skip == 1 and environment.metadata["render_modes"] == []
         with pytest.raises(ValueError, match=r"^render_mode='rgb_array' must be None or one of \[\]$"):
             TaskEnv("dice", render_mode="rgb_array")
 
