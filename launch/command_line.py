@@ -26,7 +26,8 @@ def _quieten() -> None:
     import logging
     import warnings
     warnings.filterwarnings("ignore")
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    for name in ("tensorflow", "OpenGL"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _leave(number: int, frame) -> None:
