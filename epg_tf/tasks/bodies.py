@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import gymnasium
 import mujoco
@@ -115,6 +115,11 @@ class BodyFamily(TaskFamily):
     def succeeded(self, state: State) -> np.ndarray:
         """Returns [P] bool: True where the goal is reached just now."""
         return np.zeros(len(state.qpos), bool)
+
+    def look(self, center: Sequence[float], extent: float, azimuth: float, elevation: float) -> None:
+        """Sets how a model without a camera is seen: what to look at and how much of it (m), from where (degrees)."""
+        self.model.stat.center[:], self.model.stat.extent = center, extent
+        self.model.vis.global_.azimuth, self.model.vis.global_.elevation = azimuth, elevation
 
     def place(self, state: State) -> np.ndarray | None:
         """Returns where the bodies are on the ground, [P, 2] in m, or None where that says nothing; for pictures."""

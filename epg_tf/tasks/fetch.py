@@ -56,6 +56,7 @@ class FetchReach(BodyFamily):
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         self.model_file = _model_file()
         super().__init__(frame_skip, episode_limit, task_range)
+        self.look(center=(1.3, 0.75, 0.5), extent=0.9, azimuth=132.0, elevation=-14.0)
         self.action_size = 4
         self.action_bounds = -np.ones(4), np.ones(4)
         # Pose of the welded gripper in the frame of the mocap body that drags it: the same place.

@@ -37,6 +37,10 @@ class Reacher(BodyFamily):
         del task
         return TARGET_RADIUS
 
+    def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
+        super().__init__(frame_skip, episode_limit, task_range)
+        self.look(center=(0.0, 0.0, 0.0), extent=0.35, azimuth=90.0, elevation=-90.0)
+
     def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draws the outstretched arm with noise and, uniformly over the disc, the target, which is part of qpos."""
         model = self.model

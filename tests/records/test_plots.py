@@ -29,13 +29,13 @@ def no_warnings():
 def drawn(monkeypatch):
     """Collects the figures a test draws."""
     figures = []
-    write = plots._write_png
+    write = plots.write_png
 
     def keep(figure, path):
         figures.append(figure)
         write(figure, path)
 
-    monkeypatch.setattr(plots, "_write_png", keep)
+    monkeypatch.setattr(plots, "write_png", keep)
     return figures
 
 
