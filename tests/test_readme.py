@@ -40,3 +40,11 @@ def test_named_targets_exist(target):
 def test_named_commands_exist():
     for name in set(re.findall(r"python -m launch\.(\w+)", README)):
         assert (ROOT / "launch" / f"{name}.py").is_file(), name
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_examples_of_the_page_about_tasks_run_as_printed(number, capsys):
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) == 2
+    exec(compile(examples[number], "docs/tasks.md", "exec"), {})
+    assert ("gravity", "(16, 17)")[number] in capsys.readouterr().out
