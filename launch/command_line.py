@@ -41,6 +41,11 @@ for _number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(_number, _leave)
 _quieten()
 
+try:
+    import mujoco  # noqa: E402, F401
+except RuntimeError as error:  # of MUJOCO_GL
+    sys.exit(f"error: {error}; unset it, or set it to egl or osmesa")
+
 from absl import app, flags  # noqa: E402
 
 from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
@@ -88,6 +93,9 @@ def _parse(argv: list[str]) -> list[str]:
 def _in_one_line(error: Exception) -> str:
     """Says what is wrong with the flags, without the tracebacks that ml_collections puts into its messages."""
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+    message = message.replace("epg_tf.config.ConfigError: ", "")
+    if "Unknown command line flag 'config." in message:
+        message += "; give --config=FILE as well"
     if "Traceback" in message:
         reason = message.strip().splitlines()[-1]
         if "positional argument" in reason:

@@ -1,20 +1,28 @@
 """Lists every task family: sizes, what differs between its tasks and in which ranges, and the episode limit.
 
     python -m launch.list_tasks
+    python -m launch.list_tasks --config=random_swimmer.py     # with the family that this file registers
 """
 
 from __future__ import annotations
 
 from launch import command_line  # first: it quietens the frameworks
 
+from ml_collections import config_flags  # isort: skip
+
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity, Range
 from epg_tf.tasks.registry import FAMILIES
 
 
+_CONFIG = config_flags.DEFINE_config_file("config", None, "File that registers a family of one's own.")
+
+
 def main(argv: list[str]) -> int:
     """Prints one paragraph per family; returns the exit code."""
     del argv
+    if _CONFIG.value is not None:
+        command_line.experiment_of(_CONFIG)
     for name, kind in FAMILIES.items():
         family = kind(kind.default_frame_skip, kind.default_episode_limit)
         print("\n".join([f"{name}: {_summary(family)}", _sizes(family), *map(_draws, family.quantities), ""]))

@@ -24,8 +24,8 @@ from epg_tf.types import LifeResults
 _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for curves.csv, summary.json and curves.png.")
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment whose task, policy and baseline replace those of evolution, e.g. configs/goal_ant.py "
-    "with --config.task.range=out_of_distribution; also loads a family of one's own.")
+    "config", None, "Experiment whose task, policy and baseline replace those of evolution, for example with "
+    "--config.task.range=out_of_distribution; also loads a family of one's own.")
 _LIVES = flags.DEFINE_integer("lives", 64, "Lives per method, one unseen task each.", lower_bound=2,
                               upper_bound=10**6)
 _UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.",

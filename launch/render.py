@@ -62,11 +62,15 @@ class Episode:
 
 
 class Recorder:
-    """Remembers where the one body of a simulation was."""
+    """Remembers where the one body of a simulation was.
 
-    def __init__(self):
+    Args:
+      learning_steps: Env steps of the life without its final episodes, which start afresh.
+    """
+
+    def __init__(self, learning_steps: int):
         self.episodes = [Episode(0)]
-        self._steps = 0
+        self._steps, self._learning_steps = 0, learning_steps
 
     def __call__(self, simulation: BodySimulation, result: StepResult) -> None:
         """Takes in one env step."""
@@ -75,7 +79,7 @@ class Recorder:
         if place is not None:
             episode.places.append(place[0])
         self._steps += 1
-        if result.terminated[0] or result.truncated[0]:
+        if result.terminated[0] or result.truncated[0] or self._steps == self._learning_steps:
             self.episodes.append(Episode(self._steps))
 
     def lived(self) -> list[Episode]:
@@ -106,9 +110,10 @@ def main(argv: list[str]) -> int:
     except RenderError as error:
         raise command_line.UsageError(f"--view=film: {error}") from error
     configure_tensorflow(1)
-    recorder = Recorder()
+    steps = (_UPDATES.value or experiment.inner.updates) * experiment.inner.update_period
+    recorder = Recorder(steps)
     results = InnerLoop(experiment, family).run([key], phi[None], teaching, _UPDATES.value, recorder)
-    _draw(output, camera, recorder, experiment)
+    _draw(output, camera, recorder, family.name, steps)
     print(f"{family.name}, task {_LIFE.value}: {len(recorder.lived())} episodes, return of the final policy "
           f"{results.final_return[0]:.2f}\nthe picture is in {output}")
     return 0
@@ -139,14 +144,13 @@ def _life() -> tuple[Experiment, np.ndarray, Teaching]:
     return (dataclasses.replace(experiment, compute=alone), learned.phi, Teaching(0.0, experiment.inner.learning_rate))
 
 
-def _draw(output: Path, camera: Camera | None, recorder: Recorder, experiment: Experiment) -> None:
-    title = f"{experiment.task.family}: one agent over its life"
+def _draw(output: Path, camera: Camera | None, recorder: Recorder, family: str, steps: int) -> None:
+    title = f"{family}: one agent over its life"
     if camera is None:
         marker = recorder.lived()[-1].poses[-1].marker
         targets = np.zeros((0, 2)) if marker is None else marker[None, :2]
         pictures.ground_paths([np.stack(episode.places) for episode in recorder.lived()], targets, title, output)
         return
-    steps = (_UPDATES.value or experiment.inner.updates) * experiment.inner.update_period
     rows, labels = [], []
     for episode in recorder.chosen(_EPISODES.value):
         count = min(_FRAMES.value or {".png": 8, ".gif": 50}[output.suffix], len(episode.poses))

@@ -19,7 +19,28 @@ ON_A_LAPTOP = sorted(name for name in SETTINGS if "paper" not in name)
 # EPG, Table 1: update period M, updates; life U = M * updates (the paper's 8196 is 8192).
 TABLE_1 = {"random_hopper:paper": (64, 128), "random_walker:paper": (128, 256), "random_reacher:paper": (128, 512),
            "directional_hopper:paper": (64, 128), "directional_half_cheetah:paper": (32, 256),
-           "goal_ant:paper": (32, 512), "fetch:paper": (32, 256)}
+           "goal_ant:paper": (32, 512), "goal_ant:paper_right_half": (32, 512),
+           "goal_ant:paper_forward_backward": (32, 512), "goal_ant:paper_no_reset": (32, 512),
+           "directional_hopper:paper_v1": (64, 128), "fetch:paper": (32, 256)}
+
+
+# What each variant of the paper's families means: family, frame_skip, episode limit, range.
+ALL_ROUND = "bearing=-3.14159265:3.14159265"
+TASKS = {
+    "random_hopper:paper": ("random_hopper", 2, 1000, "training"),
+    "random_walker:paper": ("random_walker", 4, 1000, "training"),
+    "random_reacher:paper": ("random_reacher", 2, 50, "training"),
+    "directional_hopper:paper": ("directional_hopper", 2, 1000, "training"),
+    "directional_hopper:paper_v1": ("directional_hopper", 2, 1000,
+                                    "mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"),
+    "directional_half_cheetah:paper": ("directional_half_cheetah", 5, 1000, "training"),
+    "fetch:paper": ("fetch", 20, 50, "training"),
+    **{f"goal_ant:{scale}{name}": (family, 5, limit, task_range)
+       for scale, limit in (("paper", 1000), ("laptop", 100))
+       for name, family, task_range in (("", "goal_ant", ALL_ROUND), ("_right_half", "goal_ant", "training"),
+                                        ("_forward_backward", "forward_backward_ant", "training"),
+                                        ("_no_reset", "goal_ant_no_reset", ALL_ROUND))},
+}
 
 
 def experiment(name):
@@ -52,6 +73,12 @@ def test_the_papers_numbers(name):
     assert (made.inner.minibatch, made.inner.learning_rate, made.inner.final_episodes) == (32, 1e-3, 3)
     assert made.policy.hidden == (64, 64) and made.loss.memory_units == 32 and made.task.range != "out_of_distribution"
     assert (made.loss.widths, made.loss.strides, made.loss.filters) == ((8, 4), (7, 2), (10, 10))
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_what_a_variant_means(name):
+    task = experiment(name).task
+    assert (task.family, task.frame_skip, task.episode_limit, task.range) == TASKS[name]
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if (file, "laptop") in SETTINGS.values()])

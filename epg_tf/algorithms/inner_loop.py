@@ -20,8 +20,8 @@ from epg_tf.types import LifeKey, LifeResults
 
 PARTS = ("acting", "physics", "family", "updating", "rest")
 
-
 Watch = Callable[[Simulation, StepResult], None]
+"""Sees every env step of a shard: the simulation after it, and its result for the lives that were stepped."""
 
 
 class Interrupted(Exception):

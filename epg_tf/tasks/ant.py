@@ -21,6 +21,7 @@ TORSO = 1  # body number
 NEAR = 0.5  # m, from the goal, counts as reached
 RIGHT = (-np.pi / 2, np.pi / 2)  # rad, half of the bearings
 LEFT = (np.pi / 2, 3 * np.pi / 2)  # the other half, out of distribution
+TURN = (-2 * np.pi, 2 * np.pi)  # rad; degrees would be beyond
 FAR = (5.0, 10.0)  # m
 WITHIN_A_LIFE = (2.0, 4.0)  # m
 
@@ -68,9 +69,9 @@ class GoalAnt(Ant):
 
     name = "goal_ant"
     goal_reaching = True
-    quantities = (Quantity("bearing", "rad, of the goal, 0 along +x", RIGHT, LEFT, nominal=0.0),
-                  Quantity("distance", "m, of the goal", FAR, nominal=10.0),
-                  Quantity("rotation", "rad, initial heading", (-np.pi, np.pi), nominal=0.0))
+    quantities = (Quantity("bearing", "rad, of the goal, 0 along +x", RIGHT, LEFT, nominal=0.0, possible=TURN),
+                  Quantity("distance", "m, of the goal", FAR, nominal=10.0, possible=(0.0, 1000.0)),
+                  Quantity("rotation", "rad, initial heading", (-np.pi, np.pi), nominal=0.0, possible=TURN))
     sensed = ()
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

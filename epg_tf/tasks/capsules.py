@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import mujoco
 import numpy as np
 
-from epg_tf.tasks.quantities import Quantity, Task
+from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
 SCALE = (0.5, 2.0)  # times the body's own mass, friction, radius
 LARGER = (2.0, 3.0)  # out of distribution
@@ -23,10 +23,10 @@ FIELDS = ("body_mass", "body_inertia", "geom_friction", "geom_size", "geom_rboun
 
 def body_quantities(links: int) -> tuple[Quantity, ...]:
     """Lists what is randomised in a body of so many links (and a floor, which has a friction of its own)."""
-    return (Quantity("mass", "times the link's own", SCALE, LARGER, size=links),
-            Quantity("friction", "times the geom's own, floor first", SCALE, LARGER, size=links + 1),
-            Quantity("radius", "times the link's own", SCALE, LARGER, size=links),
-            Quantity("gravity", "m/s^2", GRAVITY, MOON, nominal=-9.81))
+    return (Quantity("mass", "times the link's own", SCALE, LARGER, size=links, possible=FACTOR),
+            Quantity("friction", "times the geom's own, floor first", SCALE, LARGER, size=links + 1, possible=FACTOR),
+            Quantity("radius", "times the link's own", SCALE, LARGER, size=links, possible=FACTOR),
+            Quantity("gravity", "m/s^2", GRAVITY, MOON, nominal=-9.81, possible=(-100.0, 100.0)))
 
 
 def body_fields(model: mujoco.MjModel, task: Task) -> Mapping[str, np.ndarray]:

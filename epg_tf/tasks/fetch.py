@@ -47,10 +47,10 @@ class FetchReach(BodyFamily):
     goal_reaching = True
     settles = True
     quantities = (
-        Quantity("nearest", "m along x and y each, from the gripper's start to a target", (0.0, 0.0),
-                 (EXTENT, 0.2), nominal=0.0),
-        Quantity("farthest", "m along x and y each, from the gripper's start to a target", (EXTENT, EXTENT),
-                 (0.2, 0.25), nominal=EXTENT))
+        Quantity("nearest", "m along x and y each, from the gripper's start to the next target", (0.0, 0.0),
+                 (EXTENT, 0.2), nominal=0.0, possible=(0.0, 0.2)),
+        Quantity("width", "m along x and y each, from the next to the farthest target", (EXTENT, EXTENT),
+                 (0.05, 0.05), nominal=EXTENT, possible=(0.0, EXTENT)))
     sensed = ("mocap_pos", "mocap_quat", "xpos", "xquat", "site_xpos", "cvel", "subtree_com")
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
@@ -80,8 +80,7 @@ class FetchReach(BodyFamily):
     def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draws the target; the arm always starts alike."""
         offset = generator.uniform(-1.0, 1.0, 3)
-        beside, nearest = offset[:2], task["nearest"]
-        offset[:2] = np.copysign(nearest, beside) + (task["farthest"] - nearest) * beside
+        offset[:2] = np.copysign(task["nearest"], offset[:2]) + task["width"] * offset[:2]
         offset[2] *= EXTENT
         return self._qpos.copy(), self._qvel.copy(), self.middle + offset
 

@@ -14,6 +14,7 @@ from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 
+LARGEST = 4096  # physics steps per env step, pixels
 ENDLESS = 2**31 - 1  # env steps; Gymnasium's TimeLimit ends episodes, not the simulation
 ONLY = np.array([0])
 
@@ -50,7 +51,7 @@ class TaskEnv(gymnasium.Env):
     Raises:
       ConfigError: No family has that name, or `task_range` means nothing there.
       RenderError: `render_mode` is "human" and there is no display.
-      ValueError: The family cannot be drawn in that mode.
+      ValueError: The family cannot be drawn in that mode, or a setting is out of range.
     """
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
@@ -58,6 +59,11 @@ class TaskEnv(gymnasium.Env):
     def __init__(self, family: str, frame_skip: int | None = None, task_range: str = "training",
                  render_mode: str | None = None, height: int = 480, width: int = 480):
         frame_skip = FAMILIES.get(family, TaskFamily).default_frame_skip if frame_skip is None else frame_skip
+        for name, number in (("frame_skip", frame_skip), ("height", height), ("width", width)):
+            if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= LARGEST:
+                raise ValueError(f"{name}={number!r} must be a whole number within 1 and {LARGEST}")
+        if not isinstance(task_range, str):
+            raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
         self._family = make_family(TaskConfig(family, frame_skip, ENDLESS, task_range))
         drawn = isinstance(self._family, BodyFamily)
         fps = round(1.0 / self._family.seconds_per_step) if drawn else self.metadata["render_fps"]
@@ -174,6 +180,8 @@ class TaskEnv(gymnasium.Env):
 
 def _wanted(options: Mapping[str, object] | None) -> Mapping[str, object] | str | None:
     """Returns what `options` says of the task."""
+    if not isinstance(options or {}, Mapping):
+        raise ValueError(f"options={options!r} must be a mapping, such as {{'task': 'new'}}")
     unknown = sorted(set(options or ()) - {"task"}, key=str)
     if unknown:
         raise ValueError(f"options names {unknown[0]!r}; 'task' alone is known")

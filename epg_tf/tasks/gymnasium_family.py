@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import pathlib
 import time
-import traceback
 import weakref
 from collections.abc import Iterator, Sequence
 
@@ -23,6 +21,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 from epg_tf.config import ConfigError
 from epg_tf.tasks.base import SEED_LIMIT, Simulation, StepResult, TaskFamily
+from epg_tf.tasks.checks import blame
 from epg_tf.tasks.quantities import Task
 
 PREFIX = "gymnasium:"
@@ -126,15 +125,8 @@ class GymnasiumSimulation(Simulation):
         with self._blame("reset"):  # only after everyone was reset once can some be reset alone
             self._vector.reset(seed=0)
 
-    @contextlib.contextmanager
-    def _blame(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            raise ConfigError(f"config.task.family={self.family.name!r}: {doing} raised {type(error).__name__} at "
-                              f"{pathlib.Path(where.filename).name}:{where.lineno} ({_line(error)}); mend the "
-                              f"environment, gymnasium.utils.env_checker.check_env may help") from error
+    def _blame(self, doing: str) -> contextlib.AbstractContextManager[None]:
+        return blame(self.family.name, doing, "mend the environment, gymnasium.utils.env_checker.check_env may help")
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
         """Changes nothing: there is one task."""
@@ -215,6 +207,9 @@ def registered(env_id: str) -> EnvSpec:
     if ":" in env_id:
         raise ConfigError(f"config.task.family={name!r} would import a module; import it in your --config file "
                           f"instead and leave the environment's id alone here")
+    if env_id.startswith("epg_tf/"):
+        raise ConfigError(f"config.task.family={name!r} is one of this package's own families; name it as "
+                          f"launch.list_tasks does")
     try:
         return gymnasium.spec(env_id)
     except gymnasium.error.Error as error:

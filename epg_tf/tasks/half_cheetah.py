@@ -6,16 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, State
 from epg_tf.tasks.capsules import LARGER, SCALE
-from epg_tf.tasks.quantities import Quantity, Task
+from epg_tf.tasks.planar import PlanarBody
+from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
 START_NOISE = 0.1  # m, rad: half a range; m/s, rad/s: a deviation
 CONTROL_COST = 0.1  # times the squared action
 DIRECTIONAL_COST = 0.05  # the same, of DirectionalHalfCheetah
 
 
-class HalfCheetah(BodyFamily):
+class HalfCheetah(PlanarBody):
     """Gymnasium's HalfCheetah-v5: forward velocity (m/s) less effort; never ends."""
 
     name = "half_cheetah"
@@ -34,10 +35,6 @@ class HalfCheetah(BodyFamily):
         """Returns qpos without the forward position (m, rad), then qvel (m/s, rad/s)."""
         return np.concatenate([state.qpos[:, 1:], state.qvel], axis=1)
 
-    def velocity(self, before: State, after: State) -> np.ndarray:
-        """Returns forward velocity (m/s) averaged over the env step, [P]."""
-        return (after.qpos[:, 0] - before.qpos[:, 0]) / self.seconds_per_step
-
     def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
         """Returns velocity - effort."""
         return self.velocity(before, after) - self.control_cost * np.square(action).sum(axis=1)
@@ -53,8 +50,8 @@ class DirectionalHalfCheetah(HalfCheetah):
 
     name = "directional_half_cheetah"
     quantities = (Quantity("direction", "forward 1 or backward -1", (-1.0, 1.0), either=True),
-                  Quantity("mass", "times 14 kg", SCALE, LARGER).fixed(),
-                  Quantity("friction", "times the geoms' own", SCALE, LARGER).fixed())
+                  Quantity("mass", "times 14 kg", SCALE, LARGER, possible=FACTOR).fixed(),
+                  Quantity("friction", "times the geoms' own", SCALE, LARGER, possible=FACTOR).fixed())
     expanded = ("body_mass", "body_inertia", "geom_friction")
     control_cost = DIRECTIONAL_COST
 

@@ -10,22 +10,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, State
 from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
+from epg_tf.tasks.planar import PlanarWalker
 from epg_tf.tasks.quantities import Quantity, Task
 
-START_NOISE = 0.005  # m, rad, m/s, rad/s
 MINIMUM_HEIGHT = 0.7  # m, of the torso
-MAXIMUM_SPEED = 10.0  # m/s, rad/s; observed velocities are clipped to it
 MAXIMUM_STATE = 100.0  # m, rad, m/s, rad/s; of a healthy body
 HEALTHY_TILT = 0.2  # rad, of the torso, in Gymnasium's task
 MAXIMUM_TILT = 0.5  # rad, of the torso, in RandomHopper
-HEALTHY_REWARD = 1.0  # per env step
-CONTROL_COST = 1e-3  # times the squared action
 LINKS = 4
 
 
-class Hopper(BodyFamily):
+class Hopper(PlanarWalker):
     """Gymnasium's Hopper-v5: forward velocity (m/s), 1 for being healthy, little for effort."""
 
     name = "hopper"
@@ -34,29 +31,9 @@ class Hopper(BodyFamily):
     default_episode_limit = 1000
     model_file = GYMNASIUM_MODELS / "hopper.xml"
 
-    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draws the upright pose with a little noise."""
-        del task
-        qpos = self.model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, self.model.nq)
-        return qpos, generator.uniform(-START_NOISE, START_NOISE, self.model.nv), np.zeros(0)
-
-    def observe(self, state: State) -> np.ndarray:
-        """Returns qpos without the forward position (m, rad), then clipped qvel (m/s, rad/s)."""
-        return np.concatenate([state.qpos[:, 1:], np.clip(state.qvel, -MAXIMUM_SPEED, MAXIMUM_SPEED)], axis=1)
-
-    def velocity(self, before: State, after: State) -> np.ndarray:
-        """Returns forward velocity (m/s) averaged over the env step, [P]."""
-        return (after.qpos[:, 0] - before.qpos[:, 0]) / self.seconds_per_step
-
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
-        """Returns velocity + health - effort."""
-        healthy = np.where(self.terminated(after), 0.0, HEALTHY_REWARD)
-        return self.velocity(before, after) + healthy - CONTROL_COST * np.square(action).sum(axis=1)
-
     def terminated(self, state: State) -> np.ndarray:
         """Returns True where the body is not healthy: torso low or tilted, or a joint or velocity far out."""
         extent = np.maximum(np.abs(state.qpos[:, 2:]).max(axis=1), np.abs(state.qvel).max(axis=1))
-        extent = np.maximum(extent, np.abs(state.qpos[:, 1]))
         return ~((state.qpos[:, 1] > MINIMUM_HEIGHT) & (np.abs(state.qpos[:, 2]) < HEALTHY_TILT)
                  & (extent < MAXIMUM_STATE))
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from epg_tf.tasks.bodies import BodyFamily, State
-from epg_tf.tasks.quantities import Quantity, Task
+from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
 SCALE = (0.5, 2.0)
 LARGER = (2.0, 3.0)  # out of distribution
@@ -31,8 +31,9 @@ class PointGoal(BodyFamily):
     default_frame_skip = 4
     default_episode_limit = 25
     model_file = pathlib.Path(__file__).parent / "assets" / "point.xml"
-    quantities = (Quantity("mass", "times 1 kg", SCALE, LARGER), Quantity("damping", "times 5 N s/m", SCALE, LARGER),
-                  Quantity("gain", "times 10 N per unit of action", SCALE, SMALLER, size=2))
+    quantities = (Quantity("mass", "times 1 kg", SCALE, LARGER, possible=FACTOR),
+                  Quantity("damping", "times 5 N s/m", SCALE, LARGER, possible=FACTOR),
+                  Quantity("gain", "times 10 N per unit of action", SCALE, SMALLER, size=2, possible=FACTOR))
     expanded = ("body_mass", "body_inertia", "dof_damping", "actuator_gear")
 
     def fields(self, task: Task) -> Mapping[str, np.ndarray]:

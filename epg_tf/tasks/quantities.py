@@ -14,6 +14,7 @@ Task = Mapping[str, np.ndarray]
 """What distinguishes one MDP of a family: a value for every quantity, e.g. {"mass": [4], "gravity": []}."""
 
 Range = tuple[float, float]
+FACTOR = (0.01, 100.0)  # what a body's own masses and sizes may be multiplied with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +28,9 @@ class Quantity:
       shifted: (low, high) of the out-of-distribution tasks, apart from `training`; None: as in training.
       nominal: Value in the unrandomised body.
       size: How many values are drawn, each on its own; 0 for one plain number.
-      either: Whether it is one of low and high with equal chance, rather than anything between.
+      either: Whether it is one of low and high with equal chance, rather than anything between; users can choose
+        among the values of `training` and `shifted`, and no others.
+      possible: (low, high) that users must keep to.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Quantity:
     nominal: float = 1.0
     size: int = 0
     either: bool = False
+    possible: Range = (-math.inf, math.inf)
 
     def draw(self, generator: np.random.Generator | None, bounds: Range | None) -> np.ndarray:
         """Draws a value, [size] or [] float64, within `bounds`; the nominal one if that is None."""
@@ -47,6 +51,18 @@ class Quantity:
             return np.asarray(bounds)[generator.integers(2, size=shape)]
         return np.asarray(generator.uniform(*bounds, size=shape))
 
+    def allows(self, value: float) -> bool:
+        """Returns whether users may ask for a value."""
+        if self.either:
+            return any(math.isclose(value, one, abs_tol=1e-3) for one in (*self.training, *(self.shifted or ())))
+        return math.isfinite(value) and self.possible[0] <= value <= self.possible[1]
+
+    def choice(self) -> str:
+        """Says what users may ask for."""
+        if self.either:
+            return "one of " + ", ".join(f"{one:.6g}" for one in (*self.training, *(self.shifted or ())))
+        return "finite" if math.isinf(self.possible[0]) else f"within {self.possible[0]:.4g} and {self.possible[1]:.4g}"
+
     def fixed(self) -> Quantity:
         """Returns the same quantity, but nominal in training."""
         return dataclasses.replace(self, training=(self.nominal, self.nominal))
@@ -55,16 +71,16 @@ class Quantity:
         """Returns a value that somebody gives, as float64 of the right shape.
 
         Raises:
-          ValueError: It has another size, or is not finite.
+          ValueError: It has another size, or is impossible.
         """
         shape = (self.size,) if self.size else ()
         try:
             values = np.broadcast_to(np.asarray(given, np.float64), shape).copy()
         except (TypeError, ValueError):
             values = np.full(shape, np.nan)
-        if not np.isfinite(values).all():
-            raise ValueError(f"task[{self.name!r}]={given!r} must be {self.size or 'one'} finite number"
-                             f"{'s' if self.size > 1 else ''} ({self.unit})")
+        if not all(map(self.allows, values.ravel())):
+            raise ValueError(f"task[{self.name!r}]={given!r} must be {self.size or 'one'} number"
+                             f"{'s' if self.size > 1 else ''}, {self.choice()} ({self.unit})")
         return values
 
 
@@ -74,7 +90,7 @@ def ranges(quantities: Sequence[Quantity], task_range: str) -> dict[str, Range |
     Args:
       quantities: Of a family.
       task_range: "training", "out_of_distribution", "nominal" (the unrandomised body), or training ranges with some
-        replaced, "NAME=LOW:HIGH,NAME=LOW:HIGH".
+        replaced, "NAME=LOW:HIGH,NAME=LOW:HIGH"; for quantities that are one of two values, those are LOW and HIGH.
 
     Raises:
       ConfigError: `task_range` means nothing here.
@@ -89,21 +105,29 @@ def ranges(quantities: Sequence[Quantity], task_range: str) -> dict[str, Range |
                               "no such range")
         return {**found, **shifted}
     if task_range != "training":
+        known, named = {quantity.name: quantity for quantity in quantities}, set()
         for part in task_range.split(","):
-            name, bounds = _parsed(part, task_range, sorted(found))
+            name, bounds = _parsed(part.strip(), task_range, known)
+            if name in named:
+                raise ConfigError(f"config.task.range={task_range!r} names {name!r} twice; name it once")
+            named.add(name)
             found[name] = bounds
     return found
 
 
-def _parsed(part: str, whole: str, names: list[str]) -> tuple[str, Range]:
+def _parsed(part: str, whole: str, known: Mapping[str, Quantity]) -> tuple[str, Range]:
     """Reads "NAME=LOW:HIGH"."""
     name, _, numbers = (word.strip() for word in part.partition("="))
     low, _, high = numbers.partition(":")
     try:
         bounds = float(low), float(high)
     except ValueError:
-        bounds = math.nan, math.nan
-    if name not in names or not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
-        raise ConfigError(f"config.task.range={whole!r}: {part.strip()!r} is not understood; write 'training', "
-                          f"'out_of_distribution', 'nominal', or NAME=LOW:HIGH with NAME among {names}")
+        bounds = None
+    if name not in known or bounds is None:
+        names = f"NAME=LOW:HIGH with NAME among {sorted(known)}" if known else "nothing else, for there is one task"
+        raise ConfigError(f"config.task.range={whole!r}: {part!r} is not understood; write 'training', "
+                          f"'out_of_distribution', 'nominal', or {names}")
+    if bounds[0] > bounds[1] or not all(map(known[name].allows, bounds)):
+        raise ConfigError(f"config.task.range={whole!r}: {part!r} is impossible; LOW must not be above HIGH, and both "
+                          f"be {known[name].choice()} ({known[name].unit})")
     return name, bounds

@@ -8,7 +8,7 @@ import numpy as np
 
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
 from epg_tf.tasks.capsules import capsule_inertia
-from epg_tf.tasks.quantities import Quantity, Task
+from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
 START_NOISE = 0.1  # rad
 START_SPEED_NOISE = 0.005  # rad/s
@@ -86,7 +86,7 @@ class RandomReacher(Reacher):
     """
 
     name = "random_reacher"
-    quantities = (Quantity("length", "times the link's own (0.1 m)", HALF, LONGER, size=2),)
+    quantities = (Quantity("length", "times the link's own (0.1 m)", HALF, LONGER, size=2, possible=FACTOR),)
     expanded = ("body_pos", "body_ipos", "body_mass", "body_inertia", "geom_pos", "geom_size", "jnt_range")
     sensed = ()
 

@@ -6,6 +6,7 @@ from epg_tf.config import ConfigError, TaskConfig
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.checks import made_and_checked
 from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.gymnasium_family import PREFIX, GymnasiumFamily, GymnasiumSimulation
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
@@ -30,8 +31,10 @@ def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
     """Makes a family of one's own known by its name; usable as a class decorator.
 
     Raises:
-      ConfigError: Another class has that name already.
+      ConfigError: It has no name, or another class has that name already.
     """
+    if not isinstance(getattr(family, "name", None), str):
+        raise ConfigError(f"task family {family.__name__} has no name; give it one, name = \"...\"")
     known = FAMILIES.setdefault(family.name, family)
     if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
         raise ConfigError(f"there is a task family {family.name!r} already; give yours another name")
@@ -43,7 +46,7 @@ def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 
     Raises:
-      ConfigError: No family has that name, or its settings do not fit it.
+      ConfigError: No family has that name, its settings do not fit it, or a family of a user's own has a mistake.
     """
     if config.family.startswith(PREFIX):
         return GymnasiumFamily(config.family.removeprefix(PREFIX), config.frame_skip, config.episode_limit,
@@ -51,7 +54,10 @@ def make_family(config: TaskConfig) -> TaskFamily:
     if config.family not in FAMILIES:
         raise ConfigError(f"config.task.family={config.family!r} is not a task family; choose one of "
                           f"{sorted(FAMILIES)} or 'gymnasium:ID', or name the --config that registers yours")
-    return FAMILIES[config.family](config.frame_skip, config.episode_limit, config.range)
+    kind = FAMILIES[config.family]
+    if issubclass(kind, BodyFamily) and not kind.__module__.startswith("epg_tf."):
+        return made_and_checked(kind, config)
+    return kind(config.frame_skip, config.episode_limit, config.range)
 
 
 def simulate(family: TaskFamily, population: int) -> Simulation:

@@ -37,6 +37,9 @@ class TaskEnvironment(py_environment.PyEnvironment):
         self._family = family
         self._population = population
         self._everyone = np.arange(population)
+        for name, number, least in (("population", population, 1), ("seed", seed, 0)):
+            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+                raise ValueError(f"{name}={number!r} must be a whole number, at least {least}")
         self._simulation = simulate(family, population)
         self._ended = np.zeros(population, bool)
         self._observation_spec = array_spec.BoundedArraySpec((family.observation_size,), np.float32,

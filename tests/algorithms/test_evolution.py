@@ -10,6 +10,7 @@ import pytest
 
 from epg_tf.algorithms import evolution
 from epg_tf.algorithms.evolution import EvolutionState, es_step, evolve, initial_state, life_keys
+from epg_tf.algorithms.meta_test import score
 from epg_tf.algorithms.shards import Shards
 from epg_tf.config import EvolutionConfig
 from epg_tf.random_keys import noise_vector
@@ -21,11 +22,11 @@ NAN = float("nan")
 OPTIMUM = np.array([0.5, -1.0, 0.25, 2.0, -0.75], np.float32)
 
 
-def results_of(returns):
+def results_of(returns, success=NAN):
     """Returns `LifeResults` with these final returns, NaN where failed, one env step each."""
     returns = np.asarray(returns, np.float64)
     empty = np.zeros((len(returns), 0))
-    return LifeResults(returns, np.full(len(returns), np.nan), np.isnan(returns), np.ones(len(returns), np.int64),
+    return LifeResults(returns, np.zeros(len(returns)) + success, np.isnan(returns), np.ones(len(returns), np.int64),
                        empty, empty, np.array([""] * len(returns)))
 
 
@@ -202,6 +203,15 @@ def test_evolution_goes_on_when_every_life_fails(make_tiny, monkeypatch, tmp_pat
         assert result.metrics["failed_lives"] == 8 and np.isnan(result.metrics["fitness_mean"])
         assert np.isfinite(result.state.phi).all() and result.state.best_return == -np.inf
     assert np.isnan(results[-1].metrics["validation_return_mean"])
+
+
+def test_success_rates_are_means_over_lives(tiny):
+    scripted = ScriptedShards(quadratic)
+    scripted.run = lambda keys, *_, **__: results_of([0.0] * len(keys), np.arange(len(keys)) % 2)
+    (first, *_) = evolve(tiny, 5, shards=scripted)
+    assert first.metrics["success_rate"] == 0.5
+    assert score(results_of([1.0, 2.0, NAN, 4.0], [1.0, 0.0, 0.0, 0.0]), 0).success_rate == 0.25
+    assert np.isnan(score(results_of([1.0, 2.0]), 0).success_rate)
 
 
 def test_mean_return_counts_failed_lives_as_the_worst():

@@ -41,10 +41,17 @@ class GoalRewards(PointGoal):
 
 
 class LateSuccess(PointGoal):
-    """An episode succeeds if what its start drew is positive."""
+    """An episode succeeds if what its start drew is positive; before its last step, all do and none does, in turn."""
+
+    def terminated(self, state):
+        """Returns False, and counts: it is asked once per env step."""
+        self.steps = getattr(self, "steps", -1) + 1
+        return super().terminated(state)
 
     def succeeded(self, state):
-        """Returns whether the first coordinate of the goal is positive."""
+        """Returns whether the first coordinate of the goal is positive, at the last step; nonsense before."""
+        if self.steps % LIMIT != LIMIT - 1:
+            return np.full(len(state.qpos), self.steps % 2 == 0)
         return state.goal[:, 0] > 0
 
 
@@ -62,6 +69,18 @@ class Choices(PointGoal):
     def reward(self, before, after, action):
         """Returns whether the first was chosen."""
         return action[:, 0].copy()
+
+
+class Hopeless(PointGoal):
+    """Always at the goal, and for light bodies never a number."""
+
+    def reward(self, before, after, action):
+        """Returns NaN for bodies of less than 1 kg, 0 for others."""
+        return np.where(after.task["mass"] < 1.0, np.nan, 0.0)
+
+    def succeeded(self, state):
+        """Returns True."""
+        return np.ones(len(state.qpos), bool)
 
 
 def make_phi(experiment, lives, seed=0):
@@ -216,6 +235,7 @@ def test_final_return_is_the_mean_of_three_episodes(tiny):
 def test_success_is_the_share_of_final_episodes_that_end_at_the_goal(tiny):
     loop = make_loop(tiny, LateSuccess)
     results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    assert loop.family.steps + 1 == UPDATES * M + 3 * LIMIT and UPDATES * M % LIMIT == 0
     shares = []
     for key in KEYS[:P]:
         resets = life_generator(key, "final_reset")
@@ -223,6 +243,14 @@ def test_success_is_the_share_of_final_episodes_that_end_at_the_goal(tiny):
     assert len(set(shares)) > 1
     np.testing.assert_allclose(results.success, shares)
     assert np.isnan(make_loop(tiny, NoGoal).run(KEYS[:P], make_phi(tiny, P), LEARNED).success).all()
+
+
+def test_a_life_that_fails_does_not_succeed(tiny):
+    loop = make_loop(tiny, Hopeless)
+    masses = [loop.family.sample_task(life_generator(key, "task"))["mass"] for key in KEYS[:P]]
+    assert min(masses) < 1.0 < max(masses)
+    success = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED).success
+    assert success.tolist() == [float(mass > 1.0) for mass in masses]
 
 
 def test_a_family_that_continues_goes_on_after_a_time_limit_but_starts_final_episodes_afresh(tiny, monkeypatch):

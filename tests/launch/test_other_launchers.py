@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 
 import numpy as np
@@ -97,10 +98,34 @@ def test_benchmark_writes_its_numbers(tmp_path):
     numbers = json.loads((tmp_path / "b.json").read_text())
     assert set(numbers["shares"]) == {"acting", "physics", "family", "updating", "rest"}
     assert sum(numbers["shares"].values()) == pytest.approx(1.0)
+    assert all(share > 0.005 for share in numbers["shares"].values())
     assert numbers["ratio"] == pytest.approx(
         numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"])
     assert numbers["env_steps"] == 10 * (3 * 8 + 3 * 6)
     assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
+
+
+def test_benchmark_prints_one_row_for_the_table():
+    process = commands.run("benchmark", CONFIG, *commands.settings(), "--lives=4", "--markdown")
+    assert process.returncode == 0 and process.stderr == ""
+    assert re.fullmatch(r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ % \|\n",
+                        process.stdout)
+
+
+def test_a_loss_goes_only_where_observations_and_actions_fit(loss, tmp_path):
+    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}",
+                           "--config=configs/random_hopper.py")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert "random_hopper has observation_size 11, the loss was made for 6" in process.stderr
+
+
+def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
+    """The loss and how it teaches stay."""
+    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}", "--lives=2", CONFIG,
+                           "--config.task.range=mass=3:4", "--config.policy.hidden=(5,)", "--config.inner.updates=7")
+    assert process.returncode == 0, process.stderr
+    about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
+    assert about["task"]["range"] == "mass=3:4" and about["updates"] == 3
 
 
 @pytest.mark.parametrize("path", ["missing/b.json", "keep.txt", "."])

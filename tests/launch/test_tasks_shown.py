@@ -9,7 +9,8 @@ from epg_tf.tasks.rendering import Camera, RenderError
 from tests.launch import commands
 
 SHORT = ("--config.inner.updates=3", "--config.inner.update_period=8", "--config.inner.minibatch=4",
-         "--config.loss.buffer_steps=64", "--config.task.episode_limit=6")
+         "--config.loss.buffer_steps=64", "--config.task.episode_limit=5")
+LIFE = 3 * 8  # env steps, which is not a multiple of the episode limit below
 PATH = ("--loss=none", "--config=configs/goal_ant.py", *SHORT, "--view=path")
 FILM = ("--loss=none", "--config=configs/random_hopper.py", *SHORT, "--episodes=3", "--frames=4")
 
@@ -66,6 +67,21 @@ def test_paths_of_a_life_need_no_graphics(tmp_path):
     assert process.returncode == 0 and process.stderr == "", process.stderr
     with Image.open(tmp_path / "path.png") as picture:
         assert picture.size == (600, 600)
+
+
+def test_an_agent_with_a_loss_learns_and_its_final_episodes_start_afresh(tmp_path):
+    """The same task and start as without learning, another way; no line from where learning ended to the start."""
+    evolved = commands.run("meta_train", "--config=configs/point_goal.py", f"--run_dir={tmp_path / 'run'}",
+                           *commands.settings(evolution__epochs=1, inner__learning_rate=0.5, task__episode_limit=5))
+    assert evolved.returncode == 0, evolved.stderr
+    pictures = []
+    for name, words in (("still", ("--loss=none", "--config=configs/point_goal.py", *SHORT)),
+                        ("learning", (f"--loss={tmp_path / 'run' / 'final'}",))):
+        process = commands.run("render", *words, "--view=path", f"--output={tmp_path / name}.png")
+        assert process.returncode == 0 and process.stderr == "", process.stderr
+        assert f"{-(-LIFE // 5) + 3} episodes" in process.stdout  # the last one of learning is cut short
+        pictures.append((tmp_path / f"{name}.png").read_bytes())
+    assert pictures[0] != pictures[1]
 
 
 @pytest.mark.parametrize(("words", "complaint"), [

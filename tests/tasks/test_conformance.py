@@ -151,10 +151,11 @@ class TestQuantities:
 
     def test_a_named_range_replaces_that_of_training_alone(self, name):
         first, *others = FAMILIES[name].quantities
-        if first.either:
-            return  # its two values are its meaning
-        drawn = self.tasks(name, f"{first.name}=0.7:0.8", 200)
-        assert (drawn[first.name] >= 0.7).all() and (drawn[first.name] <= 0.8).all()
+        low, high = first.training
+        middle = low + 0.4 * (high - low), low + 0.6 * (high - low)
+        asked = (high, high) if first.either else middle
+        drawn = self.tasks(name, f"{first.name}={asked[0]}:{asked[1]}", 200)
+        assert (drawn[first.name] >= asked[0]).all() and (drawn[first.name] <= asked[1]).all()
         for quantity in others:
             low, high = quantity.training
             assert (drawn[quantity.name] >= low).all() and (drawn[quantity.name] <= high).all()
@@ -162,11 +163,26 @@ class TestQuantities:
 
 
 @pytest.mark.parametrize("task_range", ["trainig", "mass", "mass=1", "mass=2:1", "mass=a:b", "mass=nan:1", "wings=0:1",
-                                        "", "mass=0.5:1,", "mass=1:inf"])
+                                        "", "mass=0.5:1,", "mass=1:inf", "mass=0:1", "mass=-1:-1",
+                                        "mass=1:2,mass=1:2"])
 def test_a_range_that_means_nothing_is_refused_in_one_line(task_range):
-    with pytest.raises(ConfigError, match="^config.task.range=.*NAME=LOW:HIGH with NAME among .*$") as error:
+    with pytest.raises(ConfigError, match="^config.task.range=.*(NAME among|impossible|twice).*$") as error:
         make_family(TaskConfig(family="random_hopper", range=task_range))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "task_range"), [("directional_hopper", "direction=0:1"), ("goal_ant", "bearing=0:90"),
+                                                  ("forward_backward_ant", "bearing=0:1"), ("fetch", "width=0:0.3")])
+def test_values_that_make_no_sense_are_refused(name, task_range):
+    with pytest.raises(ConfigError, match="impossible"):
+        FAMILIES[name](2, 1000, task_range)
+
+
+@pytest.mark.parametrize("name", RANDOMISED)
+def test_ranges_of_the_family_itself_are_possible(name):
+    for quantity in FAMILIES[name].quantities:
+        for value in (*quantity.training, *(quantity.shifted or ()), quantity.nominal):
+            assert quantity.allows(value), quantity
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN & set(FAMILIES)))
@@ -180,8 +196,9 @@ def test_a_task_that_somebody_gives_is_completed_and_checked():
     task = family.complete_task({"gravity": -3, "mass": [1, 2, 1, 2]})
     assert task["gravity"] == -3.0 and task["mass"].tolist() == [1, 2, 1, 2] and task["radius"].tolist() == [1.0] * 4
     assert family.complete_task({"mass": 2})["mass"].tolist() == [2.0] * 4  # one number for all links
-    for given, reason in (({"wings": 2}, "wings"), ({"mass": [1, 2]}, "4 finite numbers"), ({"gravity": "much"}, "one"),
-                          ({"gravity": np.nan}, "one finite number"), ({"gravity": [1, 2]}, "one finite number")):
+    for given, reason in (({"wings": 2}, "wings"), ({"mass": [1, 2]}, "4 numbers"), ({"gravity": "much"}, "one"),
+                          ({"gravity": np.nan}, "one number"), ({"gravity": [1, 2]}, "one number"),
+                          ({"mass": 0}, "within 0.01 and 100"), ({"mass": [1, 1, 1, -1]}, "within")):
         with pytest.raises(ValueError, match=reason):
             family.complete_task(given)
 
@@ -277,7 +294,7 @@ class TestFamily:
             seen.append(simulation.reset(np.arange(3), resets))
             for action in actions_of(family, [1, 2, 3], 15):
                 seen.append(simulation.step(action).observation)
-        assert (np.concatenate(seen).std(axis=0) > 1e-4).all()
+        assert (np.stack(seen).std(axis=0) > 1e-4).all()  # within each life: normalisation hides what does not vary
         starts = np.stack(seen[::16])  # [episode, P, O]
         assert (starts[0] != starts[1]).any(axis=1).all()  # episodes do not start alike
 

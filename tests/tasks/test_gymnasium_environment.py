@@ -194,10 +194,10 @@ class TestTasks:
         moved = []
         for mass in (1.0, 2.0):
             environment = TaskEnv("point_goal", frame_skip=1)
-            environment.reset(seed=1, options={"task": {"mass": mass, "damping": 0.0}})
+            environment.reset(seed=1, options={"task": {"mass": mass, "damping": 0.01}})
             environment._simulation.state.qpos[:] = 0.0
             moved.append(environment.step(np.array([0.5, 0.0]))[0][4])
-        np.testing.assert_allclose(moved, [0.1, 0.05], rtol=1e-6)  # m/s: 5 N on 1 and 2 kg for 0.02 s
+        np.testing.assert_allclose(moved, [0.1, 0.05], rtol=2e-3)  # m/s: 5 N on 1 and 2 kg for 0.02 s
 
     def test_ranges(self):
         for seed in range(20):
@@ -294,8 +294,9 @@ class TestEpisodes:
 
 @pytest.mark.parametrize("options, line", [
     ({"task": {"weight": 1}}, "task names 'weight'; point_goal has ['damping', 'gain', 'mass']"),
-    ({"task": {"gain": [1, 2, 3]}}, "task['gain']=[1, 2, 3] must be 2 finite numbers (times 10 N per unit of action)"),
-    ({"task": {"mass": float("nan")}}, "task['mass']=nan must be one finite number (times 1 kg)"),
+    ({"task": {"gain": [1, 2, 3]}}, "task['gain']=[1, 2, 3] must be 2 numbers, within 0.01 and 100 "
+     "(times 10 N per unit of action)"),
+    ({"task": {"mass": float("nan")}}, "task['mass']=nan must be one number, within 0.01 and 100 (times 1 kg)"),
     ({"task": "old"}, "options['task']='old' must be 'new' or a mapping from quantities to values"),
     ({"task": 3}, "options['task']=3 must be 'new' or a mapping from quantities to values"),
     ({"tasks": {}}, "options names 'tasks'; 'task' alone is known"),

@@ -9,18 +9,10 @@ import pytest
 from mujoco.batch import Batch
 
 from epg_tf.tasks.bodies import State
-from epg_tf.tasks.hopper import DirectionalHopper, RandomHopper
+from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.quantities import Task
-
-
-def simulate(family: RandomHopper, seeds: list[int]) -> tuple[BodySimulation, list[Task]]:
-    generators = [np.random.default_rng(seed) for seed in seeds]
-    tasks = [family.sample_task(generator) for generator in generators]
-    simulation = BodySimulation(family, len(seeds))
-    simulation.set_tasks(tasks)
-    simulation.reset(np.arange(len(seeds)), generators)
-    return simulation, tasks
+from tests.tasks.compiled_bodies import simulate
 
 
 def data_at(model: mujoco.MjModel, simulation: BodySimulation, row: int) -> mujoco.MjData:
@@ -185,3 +177,12 @@ def test_a_directional_body_is_gymnasiums_unless_asked_otherwise():
         task = family.sample_task(np.random.default_rng(0))
         assert np.array_equal(family.fields(task)["body_mass"], family.model.body_mass) == same, task_range
         assert abs(float(task["direction"])) == 1.0
+
+
+def test_a_healthy_hopper_may_be_anywhere_high():
+    """Gymnasium bounds angles, joints and velocities, not the height."""
+    slow = np.zeros((4, 6))
+    slow[3, 5] = -100.0
+    qpos = np.array([[0, 101.0, 0, 0, 0, 0], [500, 1, 0.2, 0, 0, 0], [0, 1, 0, 0, 100.0, 0], [0, 1, 0, 0, 0, 0]])
+    state = State(qpos, slow, np.zeros((4, 0)))
+    assert Hopper(4, 1000).terminated(state).tolist() == [False, True, True, True]

@@ -12,11 +12,12 @@ from tf_agents.environments import tf_py_environment
 from tf_agents.environments.utils import validate_py_environment
 from tf_agents.policies import random_tf_policy
 
+from epg_tf.config import TaskConfig
 from epg_tf.random_keys import life_generator
 from epg_tf.tasks.hopper import RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
-from epg_tf.tasks.registry import FAMILIES
+from epg_tf.tasks.registry import FAMILIES, make_family
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from epg_tf.types import LifeKey
 from tests.tasks.families import Compass, Wanderer
@@ -40,6 +41,13 @@ def assert_same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) 
     assert one.keys() == other.keys()
     for name, values in one.items():
         np.testing.assert_array_equal(values, other[name], name)
+
+
+@pytest.mark.parametrize("identifier", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1"])
+@pytest.mark.parametrize("population", [1, 3])
+def test_gymnasiums_environments_fit_their_specs(identifier, population):
+    environment = TaskEnvironment(make_family(TaskConfig(f"gymnasium:{identifier}", 1, 30)), population, seed=1)
+    validate_py_environment(environment, episodes=4)
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))

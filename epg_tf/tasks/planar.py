@@ -1,0 +1,46 @@
+"""What bodies that run in a plane share: Hopper, Walker2d and HalfCheetah, as Gymnasium has them."""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+from epg_tf.tasks.bodies import BodyFamily, State
+from epg_tf.tasks.quantities import Task
+
+START_NOISE = 0.005  # m, rad, m/s, rad/s
+MAXIMUM_SPEED = 10.0  # m/s, rad/s; observed velocities are clipped to it
+HEALTHY_REWARD = 1.0  # per env step
+CONTROL_COST = 1e-3  # times the squared action
+
+
+class PlanarBody(BodyFamily):
+    """A body whose first position is the way it has gone forward (m)."""
+
+    def velocity(self, before: State, after: State) -> np.ndarray:
+        """Returns forward velocity (m/s) averaged over the env step, [P]."""
+        return (after.qpos[:, 0] - before.qpos[:, 0]) / self.seconds_per_step
+
+
+class PlanarWalker(PlanarBody):
+    """One that may fall: forward velocity (m/s), 1 for being healthy, little for effort."""
+
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draws the upright pose with a little noise."""
+        del task
+        qpos = self.model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, self.model.nq)
+        return qpos, generator.uniform(-START_NOISE, START_NOISE, self.model.nv), np.zeros(0)
+
+    def observe(self, state: State) -> np.ndarray:
+        """Returns qpos without the forward position (m, rad), then clipped qvel (m/s, rad/s)."""
+        return np.concatenate([state.qpos[:, 1:], np.clip(state.qvel, -MAXIMUM_SPEED, MAXIMUM_SPEED)], axis=1)
+
+    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+        """Returns velocity + health - effort."""
+        healthy = np.where(self.terminated(after), 0.0, HEALTHY_REWARD)
+        return self.velocity(before, after) + healthy - CONTROL_COST * np.square(action).sum(axis=1)
+
+    @abc.abstractmethod
+    def terminated(self, state: State) -> np.ndarray:
+        """Returns [P] bool: True where the body is not healthy."""

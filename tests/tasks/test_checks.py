@@ -1,0 +1,68 @@
+"""Mistakes in families of users' own are told in one line."""
+
+import re
+
+import numpy as np
+import pytest
+
+from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.tasks import registry
+from tests.launch import commands
+
+TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
+(CODE,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+OBSERVE = "    def observe(self, state):"
+ENDS = "    def terminated(self, state):\n        return {}\n\n" + OBSERVE
+
+# What is changed in the example of docs/own_family.md -> what the one line must say.
+MISTAKES = {
+    "observation size": ("observation_size = 8", "observation_size = 9", "the shape that observe"),
+    "no observation size": ("    observation_size = 8\n", "", "no observation_size"),
+    "no model": ("    model_file =", "    model_fil =", "no model_file"),
+    "missing model": ("swimmer.xml", "nowhere.xml", "making it raised"),
+    "column as reward": ("after.qpos[:, 0] - before.qpos[:, 0]", "after.qpos[:, :1] - before.qpos[:, :1]", "reward"),
+    "mean as reward": ("(after.qpos[:, 0] - before.qpos[:, 0])", "np.mean(after.qpos)", "reward"),
+    "no reward": ("    def reward(self", "    def reword(self", "abstract method"),
+    "field not expanded": (', "opt.viscosity")', ")", "fields() returns"),
+    "expanded without a field": (', "opt.viscosity")', ', "opt.viscosity", "geom_size")', "fields() returns"),
+    "unknown field": ("opt.viscosity", "opt.viskosity", "simulating it"),
+    "two parts of a start": (", np.zeros(0)\n", "\n", "number of arrays that start"),
+    "goal size": (", np.zeros(0)\n", ", np.zeros(2)\n", "shapes that start"),
+    "error in the start": ("noise = generator", "1 / 0\n        noise = generator", "Error at random_swimmer.py"),
+    "not a number": ("[state.qpos[:, 2:], state.qvel]", "[np.nan * state.qpos[:, 2:], state.qvel]", "not finite"),
+    "one end for all": (OBSERVE, ENDS.format("False"), "terminated"),
+    "ends in numbers": (OBSERVE, ENDS.format("state.qpos[:, 0]"), "type"),
+    "success for all": (OBSERVE, ENDS.format("True").replace("terminated", "succeeded"), "succeeded"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
+
+
+def define(code: str) -> None:
+    exec(compile(code, "random_swimmer.py", "exec"), {"__name__": "random_swimmer"})
+
+
+def test_the_example_itself_passes():
+    define(CODE)
+    family = registry.make_family(TaskConfig("random_swimmer", 4, 100))
+    assert family.observation_size == 8 and np.isfinite(family.action_bounds).all()
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_in_one_line(mistake):
+    right, wrong, complaint = MISTAKES[mistake]
+    assert CODE.count(right)
+    define(CODE.replace(right, wrong))
+    with pytest.raises(ConfigError) as error:
+        registry.make_family(TaskConfig("random_swimmer", 4, 100))
+    message = str(error.value)
+    assert message.startswith("config.task.family='random_swimmer'") and "\n" not in message
+    assert complaint in message, message
+
+
+def test_a_family_needs_a_name():
+    with pytest.raises(ConfigError, match="RandomSwimmer has no name"):
+        define(CODE.replace('    name = "random_swimmer"\n', ""))
