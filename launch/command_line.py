@@ -44,7 +44,8 @@ _quieten()
 try:
     import mujoco  # noqa: E402, F401
 except RuntimeError as error:  # of MUJOCO_GL
-    sys.exit(f"error: {error}; unset it, or set it to egl or osmesa")
+    print(f"error: {error}; unset it, or set it to egl or osmesa", file=sys.stderr)
+    sys.exit(2)
 
 from absl import app, flags  # noqa: E402
 

@@ -100,6 +100,12 @@ def test_bad_input_is_refused_in_one_line(tmp_path, words, complaint):
     assert process.stderr.startswith("error: ") and complaint in process.stderr and process.stderr.count("\n") == 1
 
 
+def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "foo")
+    process = commands.run("list_tasks")
+    assert process.returncode == 2 and "MUJOCO_GL" in process.stderr and process.stderr.count("\n") == 1
+
+
 def test_without_graphics_one_line_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     monkeypatch.setenv("PYOPENGL_PLATFORM", "nonsense")
