@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import json
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,14 @@ def test_a_laptop_config_evolves(name, tmp_path):
     assert float(rows[-1]["validation_return_mean"]) == float(rows[-1]["validation_return_mean"])
     reaching = make_family(experiment(name).task).goal_reaching
     assert (rows[-1]["success_rate"] != "nan") == reaching
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_A_LAPTOP)
+def test_a_family_spends_little_of_a_life_on_itself(name, tmp_path):
+    """Of the time of a life, at most a quarter goes into the family's own NumPy code."""
+    file, variant = SETTINGS[name]
+    flag = f"--config=configs/{file}.py" + (f":{variant}" if variant else "")
+    process = commands.run("benchmark", flag, "--lives=64", "--updates=8", f"--json={tmp_path / 'b.json'}", timeout=900)
+    assert process.returncode == 0, process.stderr
+    assert json.loads((tmp_path / "b.json").read_text())["shares"]["family"] < 0.25
