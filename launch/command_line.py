@@ -122,7 +122,7 @@ def fail(message: str, code: int = 2, speaker: int = 0) -> NoReturn:
     rank, where = communication.launched_rank(), ""
     if rank is not None and rank != speaker:
         for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, signal.SIG_DFL)
+            signal.signal(name, _leave)
         time.sleep(_LAST_WORD_SECONDS)
         where = f" on rank {rank}"
     print(f"error{where}: {message}", file=sys.stderr)

@@ -76,7 +76,7 @@ class Recorder(Bystander):
         if self._folder is None:
             state = self._open(state)
         self._announce(state.epoch, ranks)
-        self._bar = _Bar(self._experiment, state.epoch, ranks)
+        self._bar = _Bar(self._experiment, state.epoch, ranks, compiles=self._bar is None)
         return state
 
     def _open(self, state: EvolutionState | None) -> EvolutionState:
@@ -155,13 +155,13 @@ def _validation_cost(experiment: Experiment) -> str:
 class _Bar:
     """Shows progress: a bar on a terminal, now and then a line elsewhere."""
 
-    def __init__(self, experiment: Experiment, epoch: int, ranks: int):
+    def __init__(self, experiment: Experiment, epoch: int, ranks: int, compiles: bool):
         self.epochs, self._epoch, self._ranks = experiment.evolution.epochs, epoch, ranks
         lives = experiment.evolution.lives
         self._bar = tqdm(total=self.epochs * lives, initial=epoch * lives, disable=None, leave=False,
                          bar_format="{desc} |{bar:20}| {percentage:3.0f} % [{elapsed} < {remaining}]")
         self._bar.set_description_str(f"epoch {epoch}/{self.epochs}")
-        self._first, self._started = True, time.perf_counter()
+        self._first, self._started = compiles, time.perf_counter()
 
     def advance(self, lives: int) -> None:
         """Counts lives that have ended here, and as many on every other rank."""
