@@ -23,8 +23,7 @@ from epg_tf.roll_call import RollCall
 
 _Result = TypeVar("_Result")
 
-_RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-_SIZES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_LAUNCHERS = ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_")  # each tells a process its RANK and SIZE
 _POLL_SECONDS = 0.1  # signals are handled between two looks
 # Horovod's own default wakes its thread every millisecond, which costs up to half a core; a collective takes about as
 # long as the cycle. What fails is said by this package.
@@ -149,6 +148,7 @@ class Ranks(Communicator):
 
     Raises:
       RanksLost: The processes did not come together in time.
+      HorovodUnusable: They cannot reach each other.
     """
 
     def __init__(self, horovod: Any, timeout: float):
@@ -156,7 +156,7 @@ class Ranks(Communicator):
         self._timeout = timeout
         self._stop = threading.Event()
         self._elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
-        self.rank, self.size = launched_rank(), _launched_size()
+        self.rank, self.size = _launched()
         self._roll_call = RollCall(self.rank, self.size)
         self._join()
         self._members = horovod.elastic.ObjectState(self._first_of_each, horovod.rank) if self._elastic else None
@@ -166,8 +166,11 @@ class Ranks(Communicator):
         self._collectives = 0
         try:
             self._attend(self._horovod.init)
-        except concurrent.futures.TimeoutError:
+        except TimeoutError:
             raise self._lost() from None
+        except (ValueError, RuntimeError) as error:
+            raise HorovodUnusable(f"Horovod cannot connect the processes ({_first_line(error)}); name the network "
+                                  f"interfaces that they share with --network-interfaces") from error
         self.rank, self.size = self._horovod.rank(), self._horovod.size()
         self.local_rank, self.local_size = self._horovod.local_rank(), self._horovod.local_size()
         self._roll_call.close()
@@ -183,7 +186,7 @@ class Ranks(Communicator):
         try:
             total = self._attend(lambda: self._horovod.allreduce(
                 tf.constant(values, tf.int64), op=self._horovod.Sum, name=f"sum_{values.size}").numpy())
-        except concurrent.futures.TimeoutError:
+        except TimeoutError:
             raise self._lost() from None
         except tf.errors.OpError as error:  # another rank has gone
             if self._elastic:
@@ -213,10 +216,10 @@ class Ranks(Communicator):
         while time.monotonic() < deadline:
             try:
                 return future.result(_POLL_SECONDS)
-            except concurrent.futures.TimeoutError:
+            except TimeoutError:
                 if self._stop.is_set():
                     raise Stopped from None
-        raise concurrent.futures.TimeoutError
+        raise TimeoutError
 
     def _lost(self) -> RanksLost:
         """Finds out which ranks are to blame."""
@@ -256,13 +259,24 @@ def _hex(row: np.ndarray) -> str:
     return row.tobytes().hex()[:16]
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _launched() -> tuple[int, int] | None:
+    """Returns rank and size of a process that a launcher of many has started, or None."""
+    for launcher in _LAUNCHERS:
+        if f"{launcher}RANK" in os.environ:
+            rank, size = int(os.environ[f"{launcher}RANK"]), int(os.environ.get(f"{launcher}SIZE", "1"))
+            if size > 1 or launcher == "HOROVOD_":  # cluster managers number lone processes, too
+                return rank, size
+    return None
+
+
 def launched_rank() -> int | None:
     """Returns the rank that a launcher of many processes gave to this one, or None if there was no such launcher."""
-    return next((int(os.environ[name]) for name in _RANKS if name in os.environ), None)
-
-
-def _launched_size() -> int:
-    return next((int(os.environ[name]) for name in _SIZES if name in os.environ), 1)
+    launched = _launched()
+    return launched and launched[0]
 
 
 def join(timeout: float) -> Communicator:
@@ -275,16 +289,17 @@ def join(timeout: float) -> Communicator:
       `Alone`, unless `horovodrun` (or mpirun) has started several processes.
 
     Raises:
-      HorovodUnusable: It did, and Horovod cannot be used.
+      HorovodUnusable: It has, and Horovod cannot be used.
       RanksLost: Some processes did not come.
     """
-    if launched_rank() is None:
+    launched = _launched()
+    if launched is None:
         return Alone()
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     ranks = Ranks(_horovod(), timeout)
-    if ranks.size == 1 < _launched_size():
-        raise HorovodUnusable(f"{_launched_size()} processes were started, but each is alone: Horovod was built "
+    if ranks.size == 1 < launched[1]:
+        raise HorovodUnusable(f"{launched[1]} processes were started, but each is alone: Horovod was built "
                               f"without MPI; start them with horovodrun --gloo")
     pin_gpu(ranks.local_rank)
     return ranks
@@ -299,9 +314,9 @@ def _horovod() -> Any:
     try:
         import horovod.tensorflow as horovod
     except (ImportError, OSError, AttributeError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0]
         raise HorovodUnusable(f"Horovod, built with TensorFlow {_built_with()}, does not work with the installed "
-                              f"TensorFlow {tf.__version__} ({reason}): rebuild it with `make horovod`") from error
+                              f"TensorFlow {tf.__version__} ({_first_line(error)}): rebuild it with `make horovod`"
+                              ) from error
     return horovod
 
 

@@ -89,11 +89,11 @@ class RollCall:
         late = [rank for rank in others if rank not in silent and now[rank][1] < place]
         reasons = []
         if silent:
-            reasons.append(f"{_named(silent)} gives no sign of life (dead, stopped, or cut off)")
+            reasons.append(f"no sign of life from {_named(silent)} (dead, stopped, or cut off)")
         if late:
-            reasons.append(f"{_named(late)} is alive and still busy (if it is only slow, raise --rank_timeout)")
+            reasons.append(f"still waiting for {_named(late)}, alive but busy (if only slow, raise --rank_timeout)")
         here = [rank for rank in range(self._size) if rank not in silent and rank not in late]
-        return Absence("; ".join(reasons) or "none of them is missing now, so the network failed", min(here))
+        return Absence("; ".join(reasons) or "all give signs of life, so the network between them failed", min(here))
 
     def close(self) -> None:
         """Ends the signs of life."""

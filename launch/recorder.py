@@ -80,7 +80,7 @@ class Recorder(Bystander):
         return state
 
     def _open(self, state: EvolutionState | None) -> EvolutionState:
-        """Returns the newer of `state` and what the folder holds; a state means taking over from a rank 0 now lost."""
+        """Returns where to go on: from the folder, unless that is far behind; a state means that rank 0 was lost."""
         took_over = state is not None
         self._folder = folder = RunFolder(self._run_dir, self._experiment, self._seed, self._resume or took_over,
                                           self._overwrite and not took_over)
@@ -88,7 +88,7 @@ class Recorder(Bystander):
         for message in [f"damaged: {message}" for message in messages] + folder.notes:
             print(message)
         folder.board.text("settings", settings_table(self._experiment))
-        if state is None or state.epoch <= saved.epoch:
+        if state is None or state.epoch <= saved.epoch + 1:  # one epoch may not have been written: it is lived again
             return saved
         folder.save_state(state)
         return state

@@ -139,7 +139,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     rank_process(process, 1).suspend()
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert "[0]<stderr>:error: waited for other ranks in vain: rank 1 gives no sign of life" in output
+    assert "[0]<stderr>:error: waited for other ranks in vain: no sign of life from rank 1" in output
 
 
 def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
