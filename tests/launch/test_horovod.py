@@ -91,6 +91,24 @@ def test_any_number_of_ranks_gives_the_same_bits(small, tmp_path, number):
     assert len(list((folder / "tensorboard").iterdir())) == 1 and len(rows(folder)) == 3
 
 
+def test_random_hopper_gives_the_same_bits_on_two_ranks(tmp_path):
+    config, flags = "--config=configs/random_hopper.py:laptop", commands.settings(**SMALL)
+    for name, under in (("one", []), ("two", ranks(2))):
+        process = commands.run("meta_train", config, f"--run_dir={tmp_path / name}", *flags, under=under)
+        assert process.returncode == 0, process.stderr
+    assert_same(tmp_path / "two", tmp_path / "one")
+
+
+def test_ranks_that_do_different_things_are_stopped(tmp_path):
+    """Each takes its own number as its seed."""
+    unlike = [*ranks(2), "bash", "-c", 'exec "$@" --seed=$HOROVOD_RANK', "unlike"]
+    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(**SMALL),
+                           under=unlike, timeout=60)
+    said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
+    assert process.returncode != 0 and len(said) == 1 and not (tmp_path / "run").exists()
+    assert "error: what the run does" in said[0] and "on rank 0" in said[0] and "on rank 1" in said[0]
+
+
 def test_bad_input_is_refused_in_one_line_by_rank_0(tmp_path):
     process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(**SMALL),
                            "--config.inner.minibatch=5", under=ranks(2), timeout=60)
