@@ -44,7 +44,7 @@ horovod: $(READY)
 	@echo "building Horovod against the TensorFlow in .venv (about two minutes)"
 	@HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 \
 	  HOROVOD_WITHOUT_MXNET=1 $(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-	  -c constraints.txt horovod==0.28.1
+	  --force-reinstall --no-cache-dir -c constraints.txt horovod==0.28.1
 	@.venv/bin/horovodrun --check-build
 
 clean:

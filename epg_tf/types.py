@@ -41,29 +41,38 @@ class LifeKey:
 
 
 @dataclasses.dataclass(frozen=True)
-class LifeResults:
-    """What L lives left behind; row i belongs to life i.
+class LifeOutcomes:
+    """What evolution needs to know about L lives; row i belongs to life i.
 
     Attributes:
       final_return: [L] mean return of the final episodes; NaN where the life failed.
       success: [L] share of the final episodes that ended at the goal; NaN in families without a goal to reach.
       failed: [L] bool, True where physics diverged or a gradient was not finite.
       env_steps: [L] int, env steps taken, final episodes included.
-      episode_return: [L, updates] return of the newest episode finished by each update, NaN before the first.
-      kl: [L, updates] mean KL divergence (nats) between the policies before and after each update; NaN if not measured.
-      policy_hash: [L] str, SHA-256 of the final policy's and memory's parameters.
     """
 
     final_return: np.ndarray
     success: np.ndarray
     failed: np.ndarray
     env_steps: np.ndarray
-    episode_return: np.ndarray
-    kl: np.ndarray
-    policy_hash: np.ndarray
 
     def __len__(self) -> int:
         return len(self.final_return)
+
+
+@dataclasses.dataclass(frozen=True)
+class LifeResults(LifeOutcomes):
+    """All that L lives left behind; row i belongs to life i.
+
+    Attributes, besides those of `LifeOutcomes`:
+      episode_return: [L, updates] return of the newest episode finished by each update, NaN before the first.
+      kl: [L, updates] mean KL divergence (nats) between the policies before and after each update; NaN if not measured.
+      policy_hash: [L] str, SHA-256 of the final policy's and memory's parameters.
+    """
+
+    episode_return: np.ndarray
+    kl: np.ndarray
+    policy_hash: np.ndarray
 
     def head(self, count: int) -> LifeResults:
         """Returns the first `count` lives."""

@@ -10,7 +10,11 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable
+from typing import NoReturn
+
+_LAST_WORD_SECONDS = 10.0  # the launcher ends all ranks when the first has failed; it takes a moment
 
 _VERBOSE = any(re.fullmatch(r"--?(v|verbosity)(=[1-9]\d*)?", word) for word in sys.argv[1:])
 
@@ -33,7 +37,8 @@ def _quieten() -> None:
 def _leave(number: int, frame) -> None:
     """Ends the process at once and in one line; whatever it writes is written atomically."""
     del frame
-    print(f"interrupted by {signal.Signals(number).name}", file=sys.stderr, flush=True)
+    if os.environ.get("HOROVOD_RANK", "0") == "0":  # the frameworks may not have been imported yet
+        print(f"interrupted by {signal.Signals(number).name}", file=sys.stderr, flush=True)
     os._exit(128 + number)
 
 
@@ -49,6 +54,7 @@ except RuntimeError as error:  # of MUJOCO_GL
 
 from absl import app, flags  # noqa: E402
 
+from epg_tf import communication  # noqa: E402
 from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
 from epg_tf.records.files import RecordError  # noqa: E402
 from epg_tf.tasks.registry import make_family  # noqa: E402
@@ -65,9 +71,11 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag; flags look like --name=value, see --help")
         try:
-            sys.exit(main(argv))
-        except (ConfigError, RecordError, UsageError) as error:
+            _exit(main(argv))
+        except (ConfigError, RecordError, UsageError, communication.HorovodUnusable) as error:
             fail(str(error))
+        except communication.CommunicationError as error:
+            fail(str(error), 1, error.speaker)
         except MemoryError as error:
             fail(f"these settings need more memory than there is ({error}); make the sizes in --config smaller")
 
@@ -110,10 +118,34 @@ def _in_one_line(error: Exception) -> str:
     return " ".join(message.split())
 
 
-def fail(message: str) -> None:
-    """Prints one line to standard error and exits with code 2."""
-    print(f"error: {message}", file=sys.stderr)
-    sys.exit(2)
+def fail(message: str, code: int = 2, speaker: int = 0) -> NoReturn:
+    """Prints one line to standard error and exits.
+
+    Of many ranks only one speaks, lest the same be said by each; the others wait for the launcher to end them, and
+    speak if it does not.
+
+    Args:
+      message: What is wrong, in one line.
+      code: The exit code.
+      speaker: The rank that speaks.
+    """
+    rank, where = communication.launched_rank(), ""
+    if rank is not None and rank != speaker:
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, _leave)
+        time.sleep(_LAST_WORD_SECONDS)
+        where = f" on rank {rank}"
+    print(f"error{where}: {message}", file=sys.stderr)
+    _exit(code)
+
+
+def _exit(code: int | None) -> NoReturn:
+    """Exits; among many ranks at once if something went wrong, for Horovod's own end would wait for lost ranks."""
+    if code and communication.launched_rank() is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def experiment_of(flag: flags.FlagHolder) -> Experiment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,13 +14,14 @@ import tensorflow as tf
 from epg_tf.adam import adam_update
 from epg_tf.algorithms import es_math
 from epg_tf.algorithms.inner_loop import Teaching
-from epg_tf.algorithms.shards import Shards
+from epg_tf.algorithms.shards import Shards, run_on_ranks
+from epg_tf.communication import Alone, Communicator
 from epg_tf.config import EvolutionConfig, Experiment
 from epg_tf.losses.contract import declared_channels
 from epg_tf.losses.temporal_conv import initial_parameters, parameter_shapes
 from epg_tf.random_keys import loss_generator, noise_vector
 from epg_tf.tasks.registry import make_family
-from epg_tf.types import LifeKey, LifeResults
+from epg_tf.types import LifeKey, LifeOutcomes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,33 +107,58 @@ def es_step(state: EvolutionState, fitness: np.ndarray, evolution: EvolutionConf
                                second_moment=second.numpy())
 
 
+def share_state(state: EvolutionState, communicator: Communicator) -> EvolutionState:
+    """Returns, on every rank, the state that rank 0 holds, to the bit."""
+    arrays = np.stack([state.phi, state.second_moment, state.best_phi])
+    numbers = np.array([state.epoch, state.env_steps, np.float64(state.best_return).view(np.int64)])
+    shared = communicator.first(np.concatenate([numbers, arrays.view(np.int32).ravel()]))
+    phi, second_moment, best_phi = shared[3:].astype(np.int32).view(np.float32).reshape(arrays.shape)
+    return EvolutionState(int(shared[0]), phi, second_moment, int(shared[1]), best_phi,
+                          float(shared[2:3].view(np.float64)[0]))
+
+
+def digest(state: EvolutionState) -> bytes:
+    """Returns the SHA-256 of what ranks could disagree about in a state."""
+    arrays = (state.phi, state.second_moment, state.best_phi, np.float64(state.best_return))
+    return hashlib.sha256(b"".join(values.tobytes() for values in arrays)).digest()
+
+
 def evolve(experiment: Experiment, seed: int, state: EvolutionState | None = None, shards: Shards | None = None,
-           done: Callable[[int], None] | None = None) -> Iterator[EpochResult]:
+           done: Callable[[int], None] | None = None, communicator: Communicator | None = None
+           ) -> Iterator[EpochResult]:
     """Evolves a loss, one result per epoch.
+
+    Every rank rebuilds all noise and takes the same step; outcomes of lives are all that is sent.
 
     Args:
       experiment: Settings.
       seed: Of all randomness, >= 0.
       state: Where to go on; None starts afresh.
       shards: Who runs the lives; None makes its own.
-      done: Called with a number of lives whenever that many have ended.
+      done: Called with a number of lives whenever that many have ended on this rank.
+      communicator: The ranks that share the work; the other arguments are the same on each. None works alone.
 
     Yields:
-      An `EpochResult` per epoch until `experiment.evolution.epochs` are done.
+      An `EpochResult` per epoch until `experiment.evolution.epochs` are done, the same on every rank but for times.
+
+    Raises:
+      Disagreement: Ranks came to different states.
     """
     state = initial_state(experiment, seed) if state is None else state
+    communicator = Alone() if communicator is None else communicator
     own = Shards(experiment) if shards is None else None
     try:
         while state.epoch < experiment.evolution.epochs:
-            yield (result := _epoch(experiment, seed, state, shards or own, done))
+            yield (result := _epoch(experiment, seed, state, shards or own, done, communicator))
             state = result.state
     finally:
         if own is not None:
             own.close()
 
 
-def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done) -> EpochResult:
+def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, communicator: Communicator) -> EpochResult:
     evolution, started = experiment.evolution, time.perf_counter()
+    waited, sent = communicator.seconds, communicator.bytes_sent
     alpha = es_math.annealed(evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, state.epoch)
     noise = functools.lru_cache(maxsize=2 * shards.threads)(
         lambda v: noise_vector(seed, state.epoch, v, state.phi.size))
@@ -140,16 +167,19 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done) -> Epo
         vector = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors)
         return state.phi + np.float32(evolution.sigma) * es_math.perturbation(noise, vector, evolution.antithetic)
 
-    lives = shards.run(life_keys(evolution, seed, state.epoch), perturbed,
-                       Teaching(alpha, experiment.inner.learning_rate), done=done)
+    lives = run_on_ranks(shards, communicator, life_keys(evolution, seed, state.epoch), perturbed,
+                         Teaching(alpha, experiment.inner.learning_rate), done)
     moved = es_step(state, es_math.mean_per_vector(lives.final_return, evolution.noise_vectors), evolution, seed)
     moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()))
-    moved, validation = _validate(experiment, seed, moved, shards)
+    moved, validation = _validate(experiment, seed, moved, shards, communicator)
+    communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     seconds = time.perf_counter() - started
     metrics = {"epoch": moved.epoch, "alpha": alpha, **_spread(lives.final_return), **validation,
                "success_rate": float(np.mean(lives.success)), "failed_lives": int(lives.failed.sum()),
                "env_steps": moved.env_steps, "seconds": round(seconds, 3),
                "env_steps_per_second": round((moved.env_steps - state.env_steps) / seconds, 1),
+               "communication_seconds": round(communicator.seconds - waited, 3),
+               "communication_bytes": communicator.bytes_sent - sent,
                "phi_norm": float(np.linalg.norm(moved.phi)),
                "update_norm": float(np.linalg.norm(moved.phi - state.phi))}
     return EpochResult(moved, metrics)
@@ -165,7 +195,8 @@ def _spread(returns: np.ndarray) -> dict[str, float]:
             "fitness_max": float(alive.max())}
 
 
-def _validate(experiment, seed, state: EvolutionState, shards: Shards) -> tuple[EvolutionState, dict[str, float]]:
+def _validate(experiment, seed, state: EvolutionState, shards: Shards, communicator: Communicator
+              ) -> tuple[EvolutionState, dict[str, float]]:
     """Tests phi itself on tasks of its own, every `validation_period` epochs; keeps the best."""
     evolution = experiment.evolution
     if not evolution.validation_period or state.epoch % evolution.validation_period:
@@ -173,7 +204,8 @@ def _validate(experiment, seed, state: EvolutionState, shards: Shards) -> tuple[
             state = dataclasses.replace(state, best_phi=state.phi)
         return state, {"validation_return_mean": float("nan")}
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
-    lives = shards.run(keys, lambda life: state.phi, Teaching(0.0, experiment.inner.learning_rate))
+    lives = run_on_ranks(shards, communicator, keys, lambda life: state.phi,
+                         Teaching(0.0, experiment.inner.learning_rate))
     mean = mean_return(lives)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))
     if mean > state.best_return:
@@ -181,6 +213,6 @@ def _validate(experiment, seed, state: EvolutionState, shards: Shards) -> tuple[
     return state, {"validation_return_mean": mean}
 
 
-def mean_return(lives: LifeResults) -> float:
+def mean_return(lives: LifeOutcomes) -> float:
     """Returns the mean final return; lives that failed count as the worst of the others, NaN if all failed."""
     return float(np.mean(es_math.raw_weights(lives.final_return))) if not lives.failed.all() else float("nan")

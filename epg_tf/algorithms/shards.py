@@ -1,6 +1,7 @@
-"""Lays lives out in shards of fixed size, one thread each, and gathers what they found.
+"""Lays lives out in shards of fixed size, one thread each, over threads and ranks, and gathers what they found.
 
-A shard is single-threaded through and through, so a life's arithmetic does not depend on how many shards run at once.
+A shard is single-threaded through and through, so a life's arithmetic does not depend on how many shards run at once,
+or on which rank.
 A last shard that is not full is filled up with repeats, whose results are dropped.
 """
 
@@ -15,14 +16,20 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.algorithms.inner_loop import PARTS, InnerLoop, Interrupted, Teaching
+from epg_tf.communication import Communicator
 from epg_tf.config import Experiment
 from epg_tf.tasks.registry import make_family
-from epg_tf.types import LifeKey, LifeResults
+from epg_tf.types import LifeKey, LifeOutcomes, LifeResults
 
 
-def thread_count(experiment: Experiment) -> int:
-    """Returns how many shards run at once: as configured, or one per CPU this process may use."""
-    return experiment.compute.threads or len(os.sched_getaffinity(0))
+def thread_count(experiment: Experiment, processes: int = 1) -> int:
+    """Returns how many shards run at once: as configured, or one per CPU this process may use.
+
+    Args:
+      experiment: Settings.
+      processes: Number of processes that share these CPUs.
+    """
+    return experiment.compute.threads or max(1, len(os.sched_getaffinity(0)) // processes)
 
 
 def configure_tensorflow(threads: int) -> None:
@@ -49,11 +56,14 @@ class Shards:
       experiment: Settings.
       measure_kl: Whether lives report the KL divergence of their updates.
       family_maker: Makes the family agents live in; the experiment's by default.
+      processes: Number of processes that share these CPUs.
     """
 
-    def __init__(self, experiment: Experiment, measure_kl: bool = False, family_maker: Callable = make_family):
+    def __init__(self, experiment: Experiment, measure_kl: bool = False, family_maker: Callable = make_family,
+                 processes: int = 1):
         self.experiment = experiment
-        self.threads = thread_count(experiment)
+        self.shard_lives = experiment.compute.shard_lives
+        self.threads = thread_count(experiment, processes)
         configure_tensorflow(self.threads)
         self._measure_kl = measure_kl
         self._family_maker = family_maker
@@ -76,7 +86,7 @@ class Shards:
         Returns:
           Results of the L lives, in the order of the keys.
         """
-        size = self.experiment.compute.shard_lives
+        size = self.shard_lives
         futures = []
         for start in range(0, len(keys), size):
             lives = [min(start + offset, len(keys) - 1) for offset in range(size)]
@@ -120,3 +130,40 @@ class Shards:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+
+def lives_of_rank(lives: int, shard_lives: int, rank: int, size: int) -> list[int]:
+    """Returns the lives of a rank, in order: all of every size-th shard, from shard `rank` on.
+
+    So no rank has more than one shard above another, and all ranks meet the same mix of noise vectors.
+    """
+    return [life for life in range(lives) if life // shard_lives % size == rank]
+
+
+def run_on_ranks(shards: Shards, communicator: Communicator, keys: Sequence[LifeKey],
+                 phi: Callable[[int], np.ndarray], teaching: Teaching, done: Callable[[int], None] | None = None
+                 ) -> LifeOutcomes:
+    """Lives one life per key, each rank its shards; arguments as in `Shards.run`, the same on every rank.
+
+    Four numbers per life are sent, whatever the size of phi.
+
+    Returns:
+      Outcomes of all lives, the same bits everywhere.
+    """
+    mine = lives_of_rank(len(keys), shards.shard_lives, communicator.rank, communicator.size)
+    packed = np.zeros((len(keys), 4), np.int64)
+    if mine:
+        packed[mine] = pack(shards.run([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, done=done))
+    return unpack(communicator.sum(packed))
+
+
+def pack(lives: LifeOutcomes) -> np.ndarray:
+    """Writes outcomes as [L, 4] int64: floats as their bits, so that adding zeros changes none, NaN and -0 included."""
+    bits = [np.asarray(values, np.float64).view(np.int64) for values in (lives.final_return, lives.success)]
+    return np.stack([*bits, lives.failed.astype(np.int64), lives.env_steps.astype(np.int64)], axis=1)
+
+
+def unpack(packed: np.ndarray) -> LifeOutcomes:
+    """Reads what `pack` wrote."""
+    final_return, success, failed, env_steps = packed.T.copy()
+    return LifeOutcomes(final_return.view(np.float64), success.view(np.float64), failed.astype(bool), env_steps)

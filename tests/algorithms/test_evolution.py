@@ -33,7 +33,7 @@ def results_of(returns, success=NAN):
 class ScriptedShards:
     """Answers with a known return for each phi, and remembers what it was asked."""
 
-    threads = 2
+    threads, shard_lives = 2, 4
 
     def __init__(self, fitness):
         self.fitness, self.asked = fitness, []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,21 +22,21 @@ def settings(**changes) -> list[str]:
     return [f"--config.{name}={value}" for name, value in merged.items()]
 
 
-def command(name: str, *flags: str) -> list[str]:
-    """Returns the words of `python -m launch.NAME FLAGS`."""
-    return [sys.executable, "-m", f"launch.{name}", *flags]
+def command(name: str, *flags: str, under: Sequence[str] = ()) -> list[str]:
+    """Returns the words of `UNDER python -m launch.NAME FLAGS`."""
+    return [*under, sys.executable, "-m", f"launch.{name}", *flags]
 
 
-def run(name: str, *flags: str, timeout: float = 300) -> subprocess.CompletedProcess:
+def run(name: str, *flags: str, timeout: float = 300, under: Sequence[str] = ()) -> subprocess.CompletedProcess:
     """Runs a launcher to its end and captures what it prints."""
-    return subprocess.run(command(name, *flags), cwd=ROOT, capture_output=True, text=True, timeout=timeout,
-                          env=environment(), check=False)
+    return subprocess.run(command(name, *flags, under=under), cwd=ROOT, capture_output=True, text=True,
+                          timeout=timeout, env=environment(), check=False)
 
 
-def start(name: str, *flags: str) -> subprocess.Popen:
+def start(name: str, *flags: str, under: Sequence[str] = ()) -> subprocess.Popen:
     """Starts a launcher, to be interrupted."""
-    return subprocess.Popen(command(name, *flags), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, env=environment())
+    return subprocess.Popen(command(name, *flags, under=under), cwd=ROOT, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, env=environment())
 
 
 def environment() -> dict[str, str]:
