@@ -2,7 +2,7 @@
 
     python -m launch.simulate_scaling --config=configs/random_hopper.py:paper
 
-Shards of several sizes P are timed on one thread. Epochs are then drawn: a core runs its shards one after the other, each
+Shards of several sizes P are timed on one thread. Epochs are then drawn: a core runs its shards in turn, each
 with the training time of its size and final episodes until the slowest of its lives is through; the epoch ends with the
 slowest core. docs/scaling.md says what is assumed and what was found.
 """
