@@ -361,7 +361,7 @@ def test_other_spaces_are_refused(fake, keywords, named):
     ("Pendulum-v9", r"is unknown \(.*`v9`.*`v1`"), ("", r"is unknown \(Malformed"),
     ("nobody/Here-v0", r"is unknown \(Namespace nobody not found"),
     ("HalfCheetah-v1", r"is unknown \(.*deprecated\. Please use `HalfCheetah-v5` instead"),
-    ("HalfCheetah-v3", r"cannot be made \(The mujoco v2 and v3 .*\); install"),
+    ("HalfCheetah-v3", r"cannot be made \(.*mujoco.*\); install"),  # what it says depends on what was imported before
     ("FrozenLake-v1", r"has observations Discrete\(16\); only Box")])
 def test_what_gymnasium_does_not_offer_is_refused_in_one_line(env_id, named):
     with warnings.catch_warnings(), pytest.raises(ConfigError) as caught:
