@@ -97,7 +97,10 @@ class EvolutionConfig:
     sigma: float = 0.01  # deviation of the noise on phi
     antithetic: bool = False  # vectors come in pairs +eps, -eps
     common_random_numbers: bool = False  # the two lives of a pair differ in phi alone; needs antithetic
-    fitness: str = "rank"  # or "raw"
+    tasks: int = 0  # different lives (task, initialisation, noise) an epoch, each met by several vectors; 0: one a pair
+    fitness: str = "rank"  # or "raw", or "rank_in_task" or "rank_in_pair" of single lives, then averaged per vector
+    fitness_from: str = "final_episodes"  # or "last_episodes": as many, the newest of the life itself; or "whole_life"
+    shortest_life: int = 0  # updates; lives of an epoch have a log-uniform number from it to inner.updates; 0: all
     learning_rate: float = 1e-2  # delta_out, of Adam with beta 0, 0.999, at epoch 0
     final_learning_rate: float = 1e-3
     learning_rate_epochs: int = 2000  # of linear annealing between the two
@@ -208,12 +211,15 @@ _MAY_BE_ZERO = {("loss", "memory_units"), ("loss", "leaky_slope"), ("surrogate",
                 ("surrogate", "gae_lambda"), ("surrogate", "kl_coefficient"), ("surrogate", "value_coefficient"),
                 ("evolution", "l2"), ("evolution", "guidance"), ("evolution", "final_guidance"),
                 ("evolution", "guidance_epochs"), ("evolution", "learning_rate_epochs"),
-                ("evolution", "validation_period"), ("compute", "threads"), ("inner", "learning_rate")}
+                ("evolution", "validation_period"), ("evolution", "tasks"), ("evolution", "shortest_life"),
+                ("compute", "threads"), ("inner", "learning_rate")}
 _AT_MOST_ONE = {("loss", "leaky_slope"), ("surrogate", "discount"), ("surrogate", "gae_lambda"),
                 ("evolution", "guidance"), ("evolution", "final_guidance")}
 _CHOICES = {("policy", "activation"): ("tanh", "relu", "elu", "selu", "swish"),
             ("loss", "pooling"): ("flatten", "mean"), ("loss", "reduction"): ("mean", "sum"),
-            ("surrogate", "kind"): ("ppo", "reinforce"), ("evolution", "fitness"): ("rank", "raw")}
+            ("surrogate", "kind"): ("ppo", "reinforce"),
+            ("evolution", "fitness"): ("rank", "raw", "rank_in_task", "rank_in_pair"),
+            ("evolution", "fitness_from"): ("final_episodes", "last_episodes", "whole_life")}
 
 
 def _check_range(field: str, key: tuple[str, str], value: Any) -> None:
@@ -261,3 +267,30 @@ def _check_evolution(experiment: Experiment) -> None:
     if evolution.noise_vectors < 2:
         raise ConfigError(f"config.evolution.noise_vectors={evolution.noise_vectors} gives nothing to compare; set 2 "
                           f"or more")
+    _check_comparisons(evolution)
+    _check_lifetimes(experiment)
+
+
+def _check_comparisons(evolution: EvolutionConfig) -> None:
+    different = evolution.lives // 2 if evolution.common_random_numbers else evolution.lives
+    if evolution.tasks and different % evolution.tasks:
+        raise ConfigError(f"config.evolution.tasks={evolution.tasks} does not divide the {different} "
+                          f"{'pairs of lives' if evolution.common_random_numbers else 'lives'} of an epoch; each task "
+                          f"needs equally many")
+    if evolution.fitness == "rank_in_pair" and not evolution.common_random_numbers:
+        raise ConfigError("config.evolution.fitness='rank_in_pair' compares lives that differ in phi alone; set "
+                          "config.evolution.common_random_numbers=True")
+    if evolution.fitness == "rank_in_task" and not 0 < evolution.tasks <= evolution.lives // 2:
+        raise ConfigError(f"config.evolution.fitness='rank_in_task' needs lives that share a task; set "
+                          f"config.evolution.tasks={evolution.tasks} to 1 to {evolution.lives // 2}")
+
+
+def _check_lifetimes(experiment: Experiment) -> None:
+    evolution, inner = experiment.evolution, experiment.inner
+    shortest = evolution.shortest_life or inner.updates
+    if shortest > inner.updates:
+        raise ConfigError(f"config.evolution.shortest_life={shortest} is above config.inner.updates={inner.updates}")
+    if evolution.fitness_from != "final_episodes" and shortest * inner.update_period < experiment.task.episode_limit:
+        raise ConfigError(f"config.evolution.fitness_from={evolution.fitness_from!r} needs an episode that ends within "
+                          f"the life; the shortest life has {shortest * inner.update_period} env steps, "
+                          f"config.task.episode_limit={experiment.task.episode_limit}")

@@ -13,7 +13,7 @@ from epg_tf.types import LifeKey
 # Order is part of the numbers: append, never reorder.
 PHASES = ("evolution", "validation", "tuning", "test", "benchmark", "environment")
 PURPOSES = ("task", "policy", "action", "reset", "minibatch", "final_action", "final_reset", "critic")
-_LIFE, _NOISE, _LOSS = 0, 1, 2
+_LIFE, _NOISE, _LOSS, _LIFETIME = 0, 1, 2, 3
 
 
 def _generator(seed: int, *path: int) -> np.random.Generator:
@@ -28,6 +28,11 @@ def life_generator(key: LifeKey, purpose: str) -> np.random.Generator:
 def noise_vector(seed: int, epoch: int, vector: int, size: int) -> np.ndarray:
     """Returns epsilon_v of `epoch`, [size] float32 ~ N(0, I) (Algorithm 1, line 2)."""
     return _generator(seed, _NOISE, epoch, vector).standard_normal(size, dtype=np.float32)
+
+
+def lifetime_generator(seed: int, epoch: int) -> np.random.Generator:
+    """Returns the stream that decides how long the lives of `epoch` are."""
+    return _generator(seed, _LIFETIME, epoch)
 
 
 def loss_generator(seed: int) -> np.random.Generator:

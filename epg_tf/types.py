@@ -45,8 +45,8 @@ class LifeOutcomes:
     """What evolution needs to know about L lives; row i belongs to life i.
 
     Attributes:
-      final_return: [L] mean return of the final episodes; NaN where the life failed.
-      success: [L] share of the final episodes that ended at the goal; NaN in families without a goal to reach.
+      final_return: [L] mean return of the final episodes, or of those that stand for them; NaN where the life failed.
+      success: [L] share of those episodes that ended at the goal; NaN in families without a goal to reach.
       failed: [L] bool, True where physics diverged or a gradient was not finite.
       env_steps: [L] int, env steps taken, final episodes included.
     """

@@ -61,7 +61,40 @@ def raw_weights(fitness: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(fitness), fitness, alive.min() if alive.size else 0.0)
 
 
-SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"rank": centred_ranks, "raw": raw_weights}
+def ranks_within(returns: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Maps each life's return to its centred rank among the lives of its group, [W].
+
+    Between tasks returns differ more than between losses; within a group (a task, a pair) only the loss differs.
+
+    Args:
+      returns: [W], NaN where a life failed.
+      groups: [W] int; each group has two members or more.
+    """
+    ranks = np.empty(len(returns))
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        ranks[members] = centred_ranks(returns[members])
+    return ranks
+
+
+def shaped(returns: np.ndarray, vectors: int, fitness: str, groups: np.ndarray | None = None) -> np.ndarray:
+    """Turns the returns of lives into the weights of noise vectors.
+
+    Args:
+      returns: [W], NaN where a life failed.
+      vectors: V.
+      fitness: "rank" ranks the V means, "raw" takes them as they are; anything else averages, over the lives of a
+        vector, their ranks within groups.
+      groups: [W] int, for ranks within groups.
+
+    Returns:
+      [V].
+    """
+    if fitness == "rank":
+        return centred_ranks(mean_per_vector(returns, vectors))
+    if fitness == "raw":
+        return raw_weights(mean_per_vector(returns, vectors))
+    return ranks_within(returns, groups).reshape(vectors, -1).mean(axis=1)
 
 
 def gradient_estimate(weights: np.ndarray, noise: Callable[[int], np.ndarray], sigma: float, antithetic: bool
@@ -81,6 +114,17 @@ def gradient_estimate(weights: np.ndarray, noise: Callable[[int], np.ndarray], s
     for vector, weight in enumerate(weights):
         total = total + float(weight) * perturbation(noise, vector, antithetic).astype(np.float64)
     return total / (len(weights) * sigma)
+
+
+def lifetime(uniform: float, shortest: int, longest: int) -> int:
+    """Returns a log-uniform number of updates between `shortest` and `longest`, both included.
+
+    Args:
+      uniform: A draw from [0, 1).
+      shortest: At least 1.
+      longest: At least `shortest`.
+    """
+    return min(int(shortest * ((longest + 1) / shortest) ** uniform), longest)
 
 
 def annealed(start: float, end: float, epochs: int, epoch: int) -> float:

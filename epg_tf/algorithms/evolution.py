@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,7 @@ from epg_tf.communication import Alone, Communicator
 from epg_tf.config import EvolutionConfig, Experiment
 from epg_tf.losses.contract import declared_channels
 from epg_tf.losses.temporal_conv import initial_parameters, parameter_shapes
-from epg_tf.random_keys import loss_generator, noise_vector
+from epg_tf.random_keys import lifetime_generator, loss_generator, noise_vector
 from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeKey, LifeOutcomes
 
@@ -73,22 +73,42 @@ def initial_state(experiment: Experiment, seed: int) -> EvolutionState:
 
 
 def life_keys(evolution: EvolutionConfig, seed: int, epoch: int) -> list[LifeKey]:
-    """Names the W lives of an epoch; with common random numbers both lives of a pair share one key."""
-    per_vector = evolution.lives // evolution.noise_vectors
-    keys = []
-    for life in range(evolution.lives):
-        vector, repeat = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors), life % per_vector
-        index = (vector // 2) * per_vector + repeat if evolution.common_random_numbers else life
-        keys.append(LifeKey(seed, "evolution", epoch, index))
-    return keys
+    """Names the W lives of an epoch.
+
+    With common random numbers both lives of a pair share one key; with `tasks` set, so many are dealt out in turn.
+    """
+    index = pairs(evolution) if evolution.common_random_numbers else np.arange(evolution.lives)
+    index = index % evolution.tasks if evolution.tasks else index
+    return [LifeKey(seed, "evolution", epoch, int(number)) for number in index]
 
 
-def es_step(state: EvolutionState, fitness: np.ndarray, evolution: EvolutionConfig, seed: int) -> EvolutionState:
+def pairs(evolution: EvolutionConfig) -> np.ndarray:
+    """Numbers the antithetic pairs of lives: entry w is the pair of life w, [W]."""
+    lives, per_vector = np.arange(evolution.lives), evolution.lives // evolution.noise_vectors
+    vectors = lives // per_vector
+    return vectors // 2 * per_vector + lives % per_vector
+
+
+def fitness_weights(evolution: EvolutionConfig, keys: Sequence[LifeKey], returns: np.ndarray) -> np.ndarray:
+    """Returns the weight of each noise vector, [V], from the returns of the W lives, NaN where one failed."""
+    groups = pairs(evolution) if evolution.fitness == "rank_in_pair" else np.array([key.index for key in keys])
+    return es_math.shaped(returns, evolution.noise_vectors, evolution.fitness, groups)
+
+
+def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
+    """Returns how many updates each life of an epoch has; all the same, lest long lives be compared with short ones."""
+    longest, shortest = experiment.inner.updates, experiment.evolution.shortest_life
+    if not shortest:
+        return longest
+    return es_math.lifetime(lifetime_generator(seed, epoch).random(), shortest, longest)
+
+
+def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConfig, seed: int) -> EvolutionState:
     """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4).
 
     Args:
       state: Before the step; its epoch names the noise.
-      fitness: [V] mean return per noise vector, NaN where all its lives failed.
+      weights: [V] of the noise vectors, from `fitness_weights`.
       evolution: Settings.
       seed: Of the run.
 
@@ -96,7 +116,6 @@ def es_step(state: EvolutionState, fitness: np.ndarray, evolution: EvolutionConf
       The state with phi and second moment moved and the epoch counted.
     """
     noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
-    weights = es_math.SHAPINGS[evolution.fitness](fitness)
     ascent = es_math.gradient_estimate(weights, noise, evolution.sigma, evolution.antithetic)
     descent = (evolution.l2 * state.phi.astype(np.float64) - ascent).astype(np.float32)
     rate = es_math.annealed(evolution.learning_rate, evolution.final_learning_rate, evolution.learning_rate_epochs,
@@ -167,14 +186,15 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, commun
         vector = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors)
         return state.phi + np.float32(evolution.sigma) * es_math.perturbation(noise, vector, evolution.antithetic)
 
-    lives = run_on_ranks(shards, communicator, life_keys(evolution, seed, state.epoch), perturbed,
-                         Teaching(alpha, experiment.inner.learning_rate), done)
-    moved = es_step(state, es_math.mean_per_vector(lives.final_return, evolution.noise_vectors), evolution, seed)
+    keys, updates = life_keys(evolution, seed, state.epoch), life_updates(experiment, seed, state.epoch)
+    teaching = Teaching(alpha, experiment.inner.learning_rate, fitness_from=evolution.fitness_from)
+    lives = run_on_ranks(shards, communicator, keys, perturbed, teaching, updates, done)
+    moved = es_step(state, fitness_weights(evolution, keys, lives.final_return), evolution, seed)
     moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()))
     moved, validation = _validate(experiment, seed, moved, shards, communicator)
     communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     seconds = time.perf_counter() - started
-    metrics = {"epoch": moved.epoch, "alpha": alpha, **_spread(lives.final_return), **validation,
+    metrics = {"epoch": moved.epoch, "alpha": alpha, "updates": updates, **_spread(lives.final_return), **validation,
                "success_rate": float(np.mean(lives.success)), "failed_lives": int(lives.failed.sum()),
                "env_steps": moved.env_steps, "seconds": round(seconds, 3),
                "env_steps_per_second": round((moved.env_steps - state.env_steps) / seconds, 1),

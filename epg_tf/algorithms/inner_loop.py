@@ -36,11 +36,39 @@ class Teaching:
       alpha: Weight of the surrogate: 0 the learned loss alone, 1 the surrogate alone.
       learning_rate: Of the agents' Adam; 0 teaches nothing.
       passes: Times an update goes over its M steps; the paper's answer is 1.
+      fitness_from: Which episodes a life is judged by: "final_episodes", with the final policy after the life;
+        "last_episodes", as many, the newest that ended within it; or "whole_life", all that did.
     """
 
     alpha: float
     learning_rate: float
     passes: int = 1
+    fitness_from: str = "final_episodes"
+
+
+class Tally:
+    """Sums up the episodes of P lives that have ended.
+
+    Args:
+      population: P.
+      newest: Number of newest episodes a life is judged by; 0: all.
+    """
+
+    def __init__(self, population: int, newest: int):
+        self._newest = newest
+        self._returns: list[list[float]] = [[] for _ in range(population)]
+        self._reached: list[list[bool]] = [[] for _ in range(population)]
+
+    def add(self, ids: np.ndarray, returns: np.ndarray, reached: np.ndarray) -> None:
+        """Counts an episode of each life in `ids`, [n], with its return and whether it ended at the goal."""
+        for life, value, success in zip(ids, returns, reached, strict=True):
+            self._returns[life].append(float(value))
+            self._reached[life].append(bool(success))
+
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns mean return and share of successes, [P]; NaN where no episode has ended."""
+        return tuple(np.array([np.mean(row[-self._newest:]) if row else np.nan for row in rows])
+                     for rows in (self._returns, self._reached))
 
 
 class InnerLoop:
@@ -98,7 +126,8 @@ class InnerLoop:
                 raise Interrupted
             life.live_one_period()
             life.learn()
-        results = life.results(*life.final_episodes(self._stop))
+        in_life = teaching.fitness_from != "final_episodes"
+        results = life.results(*(life.tally.means() if in_life else life.final_episodes(self._stop)))
         self.seconds["family"] += self._simulation.family_seconds - in_family
         self.seconds["rest"] += time.perf_counter() - started - (sum(self.seconds.values()) - booked)
         return results
@@ -125,6 +154,7 @@ class _Life:
         self.env_steps = np.zeros(population, np.int64)
         self.running_return = np.zeros(population)
         self.newest_return = np.full(population, np.nan)
+        self.tally = Tally(population, self.inner.final_episodes if teaching.fitness_from == "last_episodes" else 0)
         self.episode_returns, self.kls = [], []
 
     def _take_scaling(self) -> None:
@@ -168,6 +198,7 @@ class _Life:
         if ended.any():
             ids = np.flatnonzero(ended)
             self.newest_return[ids] = self.running_return[ids]
+            self.tally.add(ids, self.running_return[ids], result.success[ids])
             self.running_return[ids] = 0.0
             self.observation = result.observation.copy()
             self.observation[ids] = self.simulation.next_episode(ids, self.resets)

@@ -141,8 +141,8 @@ def lives_of_rank(lives: int, shard_lives: int, rank: int, size: int) -> list[in
 
 
 def run_on_ranks(shards: Shards, communicator: Communicator, keys: Sequence[LifeKey],
-                 phi: Callable[[int], np.ndarray], teaching: Teaching, done: Callable[[int], None] | None = None
-                 ) -> LifeOutcomes:
+                 phi: Callable[[int], np.ndarray], teaching: Teaching, updates: int | None = None,
+                 done: Callable[[int], None] | None = None) -> LifeOutcomes:
     """Lives one life per key, each rank its shards; arguments as in `Shards.run`, the same on every rank.
 
     Four numbers per life are sent, whatever the size of phi.
@@ -153,7 +153,7 @@ def run_on_ranks(shards: Shards, communicator: Communicator, keys: Sequence[Life
     mine = lives_of_rank(len(keys), shards.shard_lives, communicator.rank, communicator.size)
     packed = np.zeros((len(keys), 4), np.int64)
     if mine:
-        packed[mine] = pack(shards.run([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, done=done))
+        packed[mine] = pack(shards.run([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, updates, done))
     return unpack(communicator.sum(packed))
 
 

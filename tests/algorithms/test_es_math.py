@@ -120,3 +120,16 @@ def test_schedule_is_a_straight_line_and_then_flat():
     assert [es_math.annealed(1.0, 0.0, 4, epoch) for epoch in range(6)] == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
     assert es_math.annealed(1e-2, 1e-3, 2000, 1000) == pytest.approx(5.5e-3)
     assert es_math.annealed(1.0, 0.2, 0, 0) == 0.2  # no epochs of annealing: the end at once
+
+
+def test_ranks_within_groups_are_those_of_each_group():
+    returns, groups = np.array([1.0, 100.0, 3.0, 200.0, 2.0, NAN]), np.array([0, 7, 0, 7, 0, 7])
+    np.testing.assert_array_equal(es_math.ranks_within(returns, groups), [-0.5, 0.0, 0.5, 0.5, 0.0, -0.5])
+    everyone = np.zeros(6, int)
+    np.testing.assert_array_equal(es_math.ranks_within(returns, everyone), es_math.centred_ranks(returns))
+
+
+def test_lifetimes_reach_both_ends():
+    assert es_math.lifetime(0.0, 4, 64) == 4
+    assert es_math.lifetime(np.nextafter(1.0, 0.0), 4, 64) == 64
+    assert es_math.lifetime(0.5, 5, 5) == 5

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from epg_tf.algorithms import evolution
-from epg_tf.algorithms.evolution import EvolutionState, es_step, evolve, initial_state, life_keys
+from epg_tf.algorithms.evolution import (
+    EvolutionState,
+    es_step,
+    evolve,
+    fitness_weights,
+    initial_state,
+    life_keys,
+    life_updates,
+)
 from epg_tf.algorithms.meta_test import score
 from epg_tf.algorithms.shards import Shards
 from epg_tf.config import EvolutionConfig
@@ -30,19 +38,25 @@ def results_of(returns, success=NAN):
                        empty, empty, np.array([""] * len(returns)))
 
 
+def step(state, returns, config, seed):
+    """Moves a state as the returns of an epoch's lives say."""
+    return es_step(state, fitness_weights(config, life_keys(config, seed, state.epoch), returns), config, seed)
+
+
 class ScriptedShards:
     """Answers with a known return for each phi, and remembers what it was asked."""
 
     threads, shard_lives = 2, 4
 
     def __init__(self, fitness):
-        self.fitness, self.asked = fitness, []
+        self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
+        self.asked = []
 
     def run(self, keys, phi, teaching, updates=None, done=None):
         """Returns the fitness of every life's phi."""
         parameters = [phi(life).copy() for life in range(len(keys))]
         self.asked.append((keys, parameters, teaching))
-        return results_of([self.fitness(p) for p in parameters])
+        return results_of(self.answer(keys, parameters))
 
 
 class Exploding(PointGoal):
@@ -90,7 +104,7 @@ def test_es_step_equals_the_reference(fitness, antithetic):
         weights = reference.centred_ranks(returns) if fitness == "rank" else returns
         adam.rate = (0.02, 0.015, 0.01)[epoch]
         expected = expected + adam.change(0.1 * expected - reference.es_gradient(weights, epsilons, 0.05))
-        state = es_step(state, returns, config, 9)
+        state = step(state, returns, config, 9)
         np.testing.assert_allclose(state.phi, expected, atol=1e-6)
         assert state.epoch == epoch + 1 and state.phi.dtype == state.second_moment.dtype == np.float32
 
@@ -103,7 +117,7 @@ def test_es_climbs_a_quadratic_to_its_optimum(fitness, antithetic):
     for epoch in range(300):
         signs = [(v // 2, 1 - 2 * (v % 2)) if antithetic else (v, 1) for v in range(16)]
         returns = np.array([quadratic(state.phi + 0.02 * s * noise_vector(3, epoch, v, 5)) for v, s in signs])
-        state = es_step(state, returns, config, 3)
+        state = step(state, returns, config, 3)
     assert np.abs(state.phi - OPTIMUM).max() < 0.03, state.phi
 
 
@@ -117,11 +131,62 @@ def test_whole_evolution_climbs_a_quadratic_to_its_optimum(make_tiny):
     assert last.state.best_return == pytest.approx(quadratic(last.state.best_phi)) and last.state.best_return > -0.01
 
 
+def tasks_differ_more_than_losses(keys, parameters):
+    """A quadratic, on top of what the task pays whatever the loss."""
+    return [quadratic(phi) + 1000.0 * ((7 * key.index + key.epoch) % 5)
+            for key, phi in zip(keys, parameters, strict=True)]
+
+
+@pytest.mark.parametrize("changes", [
+    {"fitness": "rank_in_pair", "antithetic": True, "common_random_numbers": True},
+    {"fitness": "rank_in_task", "antithetic": True, "common_random_numbers": True, "tasks": 4},
+    {"fitness": "rank_in_task", "tasks": 8}])
+def test_ranks_within_groups_climb_where_tasks_differ_more_than_losses(make_tiny, changes):
+    """There plain ranks, with different tasks for all, are slow."""
+    base = {"epochs": 90, "lives": 32, "noise_vectors": 32, "l2": 0.0, "sigma": 0.02, "learning_rate": 0.05,
+            "final_learning_rate": 1e-3, "learning_rate_epochs": 90, "validation_period": 0}
+    reached = []
+    for settings in (base, {**base, **changes}):
+        scripted = ScriptedShards(None)
+        scripted.answer = tasks_differ_more_than_losses
+        *_, last = evolve(make_tiny(evolution=settings), 0, start_at(np.zeros(5, np.float32)), scripted)
+        reached.append(np.abs(last.state.phi - OPTIMUM).max())
+    assert 2.0 * reached[1] < reached[0], reached
+
+
+def test_tasks_are_dealt_out_in_turn():
+    """6 vectors of 2 lives in 3 pairs of vectors: 6 pairs of lives meet 3 tasks, each twice."""
+    config = EvolutionConfig(lives=12, noise_vectors=6, antithetic=True, common_random_numbers=True, tasks=3)
+    assert [key.index for key in life_keys(config, 0, 5)] == [0, 1, 0, 1, 2, 0, 2, 0, 1, 2, 1, 2]
+    alone = EvolutionConfig(lives=6, noise_vectors=6, tasks=2)
+    assert [key.index for key in life_keys(alone, 0, 5)] == [0, 1, 0, 1, 0, 1]
+
+
+def test_fitness_weights_of_pairs_are_signs():
+    """Pairs of lives here are (0, 2), (1, 3), (4, 6), (5, 7); a vector's weight is the mean over its two lives."""
+    config = EvolutionConfig(lives=8, noise_vectors=4, antithetic=True, common_random_numbers=True,
+                             fitness="rank_in_pair")
+    returns = np.array([5.0, 1.0, 4.0, 2.0, 7.0, NAN, -1.0, 0.0])
+    weights = fitness_weights(config, life_keys(config, 0, 0), returns)
+    np.testing.assert_array_equal(weights, [0.0, 0.0, 0.0, 0.0])
+    returns[1] = 3.0
+    np.testing.assert_array_equal(fitness_weights(config, life_keys(config, 0, 0), returns), [0.5, -0.5, 0.0, 0.0])
+
+
+def test_lifetimes_are_log_uniform_and_the_same_whatever_was_drawn_before(make_tiny):
+    experiment = make_tiny(inner={"updates": 64}, evolution={"shortest_life": 4})
+    drawn = np.array([life_updates(experiment, 0, epoch) for epoch in range(1000)])
+    assert drawn.min() == 4 and drawn.max() == 64
+    assert abs((drawn <= 16).mean() - np.log(17 / 4) / np.log(65 / 4)) < 0.05
+    assert life_updates(experiment, 0, 77) == drawn[77]
+    assert life_updates(make_tiny(inner={"updates": 64}), 0, 3) == 64
+
+
 def test_l2_alone_shrinks_phi():
     """All lives failed: the ranks say nothing, and what remains is the regularisation."""
     state = start_at(np.array([1.0, -2.0], np.float32))
     config = EvolutionConfig(lives=4, noise_vectors=4, l2=0.001, learning_rate=0.01)
-    moved = es_step(state, np.full(4, NAN), config, 0)
+    moved = step(state, np.full(4, NAN), config, 0)
     np.testing.assert_allclose(moved.phi, [0.99, -1.99], rtol=1e-4)
 
 

@@ -273,6 +273,28 @@ def test_episode_returns_are_of_the_newest_finished_episode(tiny):
         np.testing.assert_allclose(found, [returns[0], returns[1], returns[3]], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("source", "counted"), [("last_episodes", slice(1, 4)), ("whole_life", slice(0, 4))])
+def test_a_life_can_be_judged_by_its_own_episodes(tiny, source, counted):
+    """24 steps end 4 episodes of 6; none is played after the life, whose learning is the same."""
+    loop = make_loop(tiny, GoalRewards)
+    judged = loop.run(KEYS[:P], make_phi(tiny, P), dataclasses.replace(LEARNED, fitness_from=source))
+    plain = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    assert judged.env_steps.tolist() == [UPDATES * M] * P
+    assert judged.policy_hash.tolist() == plain.policy_hash.tolist()
+    for key, found in zip(KEYS[:P], judged.final_return, strict=True):
+        resets = life_generator(key, "reset")
+        returns = [LIMIT * loop.family.start(resets, {})[2][0] for _ in range(4)]
+        assert found == pytest.approx(np.mean(returns[counted]), rel=1e-5)
+
+
+def test_success_is_counted_over_the_episodes_that_judge_a_life(tiny):
+    loop = make_loop(tiny, LateSuccess)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), dataclasses.replace(LEARNED, fitness_from="whole_life"))
+    for key, found in zip(KEYS[:P], results.success, strict=True):
+        resets = life_generator(key, "reset")
+        assert found == np.mean([loop.family.start(resets, {})[2][0] > 0 for _ in range(4)])
+
+
 def test_before_the_first_episode_ends_its_return_is_nan(make_tiny):
     experiment = make_tiny(task={"episode_limit": 9})
     results = make_loop(experiment).run(KEYS[:P], make_phi(experiment, P), LEARNED)

@@ -61,7 +61,7 @@ def test_one_failed_life_reaches_every_rank(tiny):
     returns, lived = [3.0, 1.0, np.nan, 4.0, -0.0], []
     results = on_ranks(2, lambda rank: run_on_ranks(
         Scripted(), rank, [LifeKey(0, "evolution", 0, i) for i in range(5)], lambda life: np.array([returns[life]]),
-        Teaching(0.0, 0.001), lived.append))
+        Teaching(0.0, 0.001), done=lived.append))
     for outcomes in results:
         np.testing.assert_array_equal(outcomes.final_return, returns)
         assert outcomes.failed.tolist() == [False, False, True, False, False]
