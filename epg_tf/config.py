@@ -58,6 +58,7 @@ class LossConfig:
     reduction: str = "mean"  # of per-step losses over a minibatch; "sum" as printed in Algorithm 1
     memory_units: int = 32  # 0 switches the memory unit off
     memory_inputs: int = 64  # ones fed to the memory unit; more make it quicker to write
+    start: str = "random"  # of phi; or "centred": such that a fresh loss holds the policy's means at zero
     truncation_as_end: bool = True  # whether the termination channel marks time limits too
 
 
@@ -217,6 +218,7 @@ _AT_MOST_ONE = {("loss", "leaky_slope"), ("surrogate", "discount"), ("surrogate"
                 ("evolution", "guidance"), ("evolution", "final_guidance")}
 _CHOICES = {("policy", "activation"): ("tanh", "relu", "elu", "selu", "swish"),
             ("loss", "pooling"): ("flatten", "mean"), ("loss", "reduction"): ("mean", "sum"),
+            ("loss", "start"): ("random", "centred"),
             ("surrogate", "kind"): ("ppo", "reinforce"),
             ("evolution", "fitness"): ("rank", "raw", "rank_in_task", "rank_in_pair"),
             ("evolution", "fitness_from"): ("final_episodes", "last_episodes", "whole_life")}

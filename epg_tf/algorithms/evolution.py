@@ -17,7 +17,7 @@ from epg_tf.algorithms.inner_loop import Teaching
 from epg_tf.algorithms.shards import Shards, run_on_ranks
 from epg_tf.communication import Alone, Communicator
 from epg_tf.config import EvolutionConfig, Experiment
-from epg_tf.losses.contract import declared_channels
+from epg_tf.losses.contract import Channel, declared_channels
 from epg_tf.losses.temporal_conv import initial_parameters, parameter_shapes
 from epg_tf.random_keys import lifetime_generator, loss_generator, noise_vector
 from epg_tf.tasks.registry import make_family
@@ -53,17 +53,21 @@ class EpochResult:
     metrics: dict[str, float]
 
 
+def loss_channels(experiment: Experiment) -> tuple[Channel, ...]:
+    """Returns what the loss of an experiment declares."""
+    family = make_family(experiment.task)
+    return declared_channels(family.observation_size, family.action_size, family.discrete_actions,
+                             experiment.loss.memory_units, experiment.loss.reward)
+
+
 def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of phi's parts for an experiment."""
-    family = make_family(experiment.task)
-    channels = declared_channels(family.observation_size, family.action_size, family.discrete_actions,
-                                 experiment.loss.memory_units, experiment.loss.reward)
-    return parameter_shapes(channels, experiment.loss)
+    return parameter_shapes(loss_channels(experiment), experiment.loss)
 
 
 def initial_phi(experiment: Experiment, seed: int) -> np.ndarray:
     """Returns the parameters evolution starts from, [D] float32."""
-    return initial_parameters(loss_generator(seed), loss_shapes(experiment))
+    return initial_parameters(loss_generator(seed), loss_channels(experiment), experiment.loss)
 
 
 def initial_state(experiment: Experiment, seed: int) -> EvolutionState:

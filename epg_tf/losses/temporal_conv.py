@@ -63,13 +63,31 @@ def parameter_count(shapes: dict[str, tuple[int, ...]]) -> int:
     return sum(int(np.prod(shape)) for shape in shapes.values())
 
 
-def initial_parameters(generator: np.random.Generator, shapes: dict[str, tuple[int, ...]]) -> np.ndarray:
-    """Draws phi, [D] float32: kernels N(0, 1 / fan-in), biases 0 (the authors' choice; the paper is silent)."""
-    parts = []
-    for shape in shapes.values():
+def initial_parameters(generator: np.random.Generator, channels: Sequence[Channel], config: LossConfig) -> np.ndarray:
+    """Draws phi, [D] float32: kernels N(0, 1 / fan-in), biases 0 (the authors' choice; the paper is silent).
+
+    A random loss has no minimum in the policy's means: Adam drives them on and on, actions saturate, and no small change
+    of phi makes a difference. With `config.start` "centred" some hidden units of the head instead begin as a valley,
+    sum_j |mean_j|, which holds the means at zero; evolution then moves the valley's floor from state to state.
+    """
+    parts = {}
+    for name, shape in parameter_shapes(channels, config).items():
         fan_in = int(np.prod(shape[:-1]))
-        parts.append(generator.standard_normal(shape) / np.sqrt(fan_in) if len(shape) > 1 else np.zeros(shape))
-    return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+        parts[name] = generator.standard_normal(shape) / np.sqrt(fan_in) if len(shape) > 1 else np.zeros(shape)
+    if config.start == "centred":
+        _centre(parts["head/kernel"], parts["output/kernel"], channels)
+    return np.concatenate([part.ravel() for part in parts.values()]).astype(np.float32)
+
+
+def _centre(head: np.ndarray, output: np.ndarray, channels: Sequence[Channel]) -> None:
+    """Makes two hidden units per action, as far as there are any, feel its policy mean with either sign, and only it."""
+    starts = np.cumsum([0] + [channel.width for channel in channels])
+    rows = [row for channel, start in zip(channels, starts[:-1], strict=True) if channel.kind == "policy"
+            for row in range(start, start + channel.width)]
+    for unit in range(min(2 * len(rows), head.shape[1])):
+        head[:, unit] = 0.0
+        head[rows[unit // 2], unit] = 1.0 - 2.0 * (unit % 2)
+        output[unit] = 1.0
 
 
 class TemporalConvLoss(tf.keras.Model, Loss):

@@ -166,7 +166,7 @@ def test_mean_pooling_frees_phi_from_the_buffer_length():
 
 def test_initial_parameters_have_the_stated_deviations():
     shapes = parameter_shapes(declared_channels(11, 3, False, 32, False), LossConfig())
-    phi, start = initial_parameters(np.random.default_rng(0), shapes), 0
+    phi, start = initial_parameters(np.random.default_rng(0), channels, config), 0
     assert phi.dtype == np.float32 and phi.shape == (17285,)
     for name, shape in shapes.items():
         part = phi[start : start + np.prod(shape)]
