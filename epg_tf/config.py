@@ -111,6 +111,7 @@ class EvolutionConfig:
     guidance_epochs: int = 500  # of linear annealing between the two
     validation_period: int = 50  # epochs between tests of the unperturbed phi
     validation_lives: int = 64
+    diagnosis_period: int = 0  # epochs between those whose lives are lived twice, for `pair_correlation`; 0: never
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +214,7 @@ _MAY_BE_ZERO = {("loss", "memory_units"), ("loss", "leaky_slope"), ("surrogate",
                 ("evolution", "l2"), ("evolution", "guidance"), ("evolution", "final_guidance"),
                 ("evolution", "guidance_epochs"), ("evolution", "learning_rate_epochs"),
                 ("evolution", "validation_period"), ("evolution", "tasks"), ("evolution", "shortest_life"),
+                ("evolution", "diagnosis_period"),
                 ("compute", "threads"), ("inner", "learning_rate")}
 _AT_MOST_ONE = {("loss", "leaky_slope"), ("surrogate", "discount"), ("surrogate", "gae_lambda"),
                 ("evolution", "guidance"), ("evolution", "final_guidance")}
@@ -274,6 +276,9 @@ def _check_evolution(experiment: Experiment) -> None:
 
 
 def _check_comparisons(evolution: EvolutionConfig) -> None:
+    if evolution.diagnosis_period and not evolution.antithetic:
+        raise ConfigError(f"config.evolution.diagnosis_period={evolution.diagnosis_period} compares the two lives of "
+                          f"pairs; set config.evolution.antithetic=True, or the period to 0")
     different = evolution.lives // 2 if evolution.common_random_numbers else evolution.lives
     if evolution.tasks and different % evolution.tasks:
         raise ConfigError(f"config.evolution.tasks={evolution.tasks} does not divide the {different} "

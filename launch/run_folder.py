@@ -99,7 +99,8 @@ class RunFolder:
         if checkpoint is not None:
             facts = checkpoint.facts
             state = EvolutionState(checkpoint.epoch, checkpoint.arrays["phi"], checkpoint.arrays["second_moment"],
-                                   facts["env_steps"], checkpoint.arrays["best_phi"], facts["best_return"])
+                                   facts["env_steps"], checkpoint.arrays["best_phi"], facts["best_return"],
+                                   checkpoint.arrays["last_update"])
         if state.epoch > self.experiment.evolution.epochs:
             raise files.RecordError(f"config.evolution.epochs={self.experiment.evolution.epochs}: the run in "
                                     f"--run_dir={self.path} has done {state.epoch}; ask for at least as many")
@@ -121,7 +122,8 @@ class RunFolder:
 
     def save_state(self, state: EvolutionState) -> None:
         """Checkpoints a state."""
-        arrays = {"phi": state.phi, "second_moment": state.second_moment, "best_phi": state.best_phi}
+        arrays = {"phi": state.phi, "second_moment": state.second_moment, "best_phi": state.best_phi,
+                  "last_update": state.last_update}
         checkpoints.save(self.path / "checkpoints", state.epoch, arrays,
                          {"env_steps": state.env_steps, "best_return": state.best_return})
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.adam import adam_update
-from epg_tf.algorithms import es_math
+from epg_tf.algorithms import diagnosis, es_math
 from epg_tf.algorithms.inner_loop import Teaching
 from epg_tf.algorithms.shards import Shards, run_on_ranks
 from epg_tf.communication import Alone, Communicator
@@ -35,6 +35,7 @@ class EvolutionState:
       env_steps: Env steps spent so far, validation included.
       best_phi: [D] float32, the phi that did best in validation so far.
       best_return: Its mean return there; -inf before the first.
+      last_update: [D] float32, by which the newest epoch moved phi.
     """
 
     epoch: int
@@ -43,6 +44,7 @@ class EvolutionState:
     env_steps: int
     best_phi: np.ndarray
     best_return: float
+    last_update: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +75,7 @@ def initial_phi(experiment: Experiment, seed: int) -> np.ndarray:
 def initial_state(experiment: Experiment, seed: int) -> EvolutionState:
     """Returns the state before the first epoch."""
     phi = initial_phi(experiment, seed)
-    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf)
+    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf, np.zeros_like(phi))
 
 
 def life_keys(evolution: EvolutionConfig, seed: int, epoch: int) -> list[LifeKey]:
@@ -107,7 +109,8 @@ def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
     return es_math.lifetime(lifetime_generator(seed, epoch).random(), shortest, longest)
 
 
-def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConfig, seed: int) -> EvolutionState:
+def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConfig, seed: int
+            ) -> tuple[EvolutionState, float]:
     """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4).
 
     Args:
@@ -117,7 +120,7 @@ def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConf
       seed: Of the run.
 
     Returns:
-      The state with phi and second moment moved and the epoch counted.
+      The state with phi and second moment moved and the epoch counted, and the gradient's `signal_to_noise`.
     """
     noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
     ascent = es_math.gradient_estimate(weights, noise, evolution.sigma, evolution.antithetic)
@@ -126,18 +129,19 @@ def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConf
                             state.epoch)
     update, _, second = adam_update(tf.constant(descent), tf.zeros_like(descent), tf.constant(state.second_moment),
                                     float(state.epoch + 1), learning_rate=rate, beta_1=0.0)
-    return dataclasses.replace(state, epoch=state.epoch + 1, phi=state.phi + update.numpy(),
-                               second_moment=second.numpy())
+    moved = dataclasses.replace(state, epoch=state.epoch + 1, phi=state.phi + update.numpy(),
+                                second_moment=second.numpy(), last_update=update.numpy())
+    return moved, diagnosis.signal_to_noise(ascent, weights, evolution.sigma, evolution.antithetic)
 
 
 def share_state(state: EvolutionState, communicator: Communicator) -> EvolutionState:
     """Returns, on every rank, the state that rank 0 holds, to the bit."""
-    arrays = np.stack([state.phi, state.second_moment, state.best_phi])
+    arrays = np.stack([state.phi, state.second_moment, state.best_phi, state.last_update])
     numbers = np.array([state.epoch, state.env_steps, np.float64(state.best_return).view(np.int64)])
     shared = communicator.first(np.concatenate([numbers, arrays.view(np.int32).ravel()]))
-    phi, second_moment, best_phi = shared[3:].astype(np.int32).view(np.float32).reshape(arrays.shape)
+    phi, second_moment, best_phi, last_update = shared[3:].astype(np.int32).view(np.float32).reshape(arrays.shape)
     return EvolutionState(int(shared[0]), phi, second_moment, int(shared[1]), best_phi,
-                          float(shared[2:3].view(np.float64)[0]))
+                          float(shared[2:3].view(np.float64)[0]), last_update)
 
 
 def digest(state: EvolutionState) -> bytes:
@@ -191,10 +195,12 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, commun
         return state.phi + np.float32(evolution.sigma) * es_math.perturbation(noise, vector, evolution.antithetic)
 
     keys, updates = life_keys(evolution, seed, state.epoch), life_updates(experiment, seed, state.epoch)
-    teaching = Teaching(alpha, experiment.inner.learning_rate, fitness_from=evolution.fitness_from)
-    lives = run_on_ranks(shards, communicator, keys, perturbed, teaching, updates, done)
-    moved = es_step(state, fitness_weights(evolution, keys, lives.final_return), evolution, seed)
-    moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()))
+    live = functools.partial(run_on_ranks, shards, communicator, phi=perturbed, updates=updates, teaching=Teaching(
+        alpha, experiment.inner.learning_rate, fitness_from=evolution.fitness_from))
+    lives = live(keys, done=done)
+    env_steps, correlation = _diagnose(evolution, state.epoch, keys, lives, live)
+    moved, signal_to_noise = es_step(state, fitness_weights(evolution, keys, lives.final_return), evolution, seed)
+    moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()) + env_steps)
     moved, validation = _validate(experiment, seed, moved, shards, communicator)
     communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     seconds = time.perf_counter() - started
@@ -205,8 +211,20 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, commun
                "communication_seconds": round(communicator.seconds - waited, 3),
                "communication_bytes": communicator.bytes_sent - sent,
                "phi_norm": float(np.linalg.norm(moved.phi)),
-               "update_norm": float(np.linalg.norm(moved.phi - state.phi))}
+               "update_norm": float(np.linalg.norm(moved.phi - state.phi)),
+               "update_cosine": diagnosis.cosine(state.last_update, moved.last_update),
+               "signal_to_noise": signal_to_noise, "pair_correlation": correlation}
     return EpochResult(moved, metrics)
+
+
+def _diagnose(evolution: EvolutionConfig, epoch: int, keys: Sequence[LifeKey], lives: LifeOutcomes,
+              live: Callable[[Sequence[LifeKey]], LifeOutcomes]) -> tuple[int, float]:
+    """Lives the lives of every so many epochs again, with other random numbers; returns env steps and correlation."""
+    if not evolution.diagnosis_period or (epoch + 1) % evolution.diagnosis_period:
+        return 0, float("nan")
+    again = live([dataclasses.replace(key, phase="diagnosis") for key in keys])
+    one, other = (diagnosis.pair_differences(each.final_return, evolution.noise_vectors) for each in (lives, again))
+    return int(again.env_steps.sum()), diagnosis.correlation(one, other)
 
 
 def _spread(returns: np.ndarray) -> dict[str, float]:

@@ -63,7 +63,8 @@ def parameter_count(shapes: dict[str, tuple[int, ...]]) -> int:
     return sum(int(np.prod(shape)) for shape in shapes.values())
 
 
-def initial_parameters(generator: np.random.Generator, channels: Sequence[Channel], config: LossConfig) -> np.ndarray:
+def initial_parameters(generator: np.random.Generator, channels: Sequence[Channel], config: LossConfig
+                       ) -> np.ndarray:
     """Draws phi, [D] float32: kernels N(0, 1 / fan-in), biases 0 (the authors' choice; the paper is silent).
 
     A random loss has no minimum in the policy's means: Adam drives them on and on, actions saturate, and no small change
@@ -80,7 +81,7 @@ def initial_parameters(generator: np.random.Generator, channels: Sequence[Channe
 
 
 def _centre(head: np.ndarray, output: np.ndarray, channels: Sequence[Channel]) -> None:
-    """Makes two hidden units per action, as far as there are any, feel its policy mean with either sign, and only it."""
+    """Makes two hidden units per action, as far as there are any, feel its mean with either sign, and nothing else."""
     starts = np.cumsum([0] + [channel.width for channel in channels])
     rows = [row for channel, start in zip(channels, starts[:-1], strict=True) if channel.kind == "policy"
             for row in range(start, start + channel.width)]

@@ -40,7 +40,7 @@ def results_of(returns, success=NAN):
 
 def step(state, returns, config, seed):
     """Moves a state as the returns of an epoch's lives say."""
-    return es_step(state, fitness_weights(config, life_keys(config, seed, state.epoch), returns), config, seed)
+    return es_step(state, fitness_weights(config, life_keys(config, seed, state.epoch), returns), config, seed)[0]
 
 
 class ScriptedShards:
@@ -74,7 +74,7 @@ def quadratic(phi):
 
 def start_at(phi):
     """Returns a state before the first epoch."""
-    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf)
+    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf, np.zeros_like(phi))
 
 
 def bits(state):
@@ -180,6 +180,38 @@ def test_lifetimes_are_log_uniform_and_the_same_whatever_was_drawn_before(make_t
     assert abs((drawn <= 16).mean() - np.log(17 / 4) / np.log(65 / 4)) < 0.05
     assert life_updates(experiment, 0, 77) == drawn[77]
     assert life_updates(make_tiny(inner={"updates": 64}), 0, 3) == 64
+
+
+@pytest.mark.parametrize(("noise", "low", "high"), [(0.0, 0.99, 1.0), (1.0, 0.3, 0.7), (1e3, -0.3, 0.3)])
+def test_lives_lived_twice_tell_noise_from_signal(make_tiny, noise, low, high):
+    """The noise depends on the life's random numbers alone; at 1 its variance is that of the signal."""
+    experiment = make_tiny(evolution={"epochs": 2, "lives": 128, "noise_vectors": 128, "antithetic": True,
+                                      "diagnosis_period": 2, "validation_period": 0, "sigma": 0.5})
+    scripted, scale = ScriptedShards(None), np.linalg.norm(2 * 0.5 * OPTIMUM * 2) / np.sqrt(2)
+
+    def answer(keys, parameters):
+        luck = [np.random.default_rng([key.index, key.phase == "diagnosis"]).standard_normal() for key in keys]
+        return [quadratic(phi) + noise * scale * each for phi, each in zip(parameters, luck, strict=True)]
+
+    scripted.answer = answer
+    first, second = evolve(experiment, 0, start_at(np.zeros(5, np.float32)), scripted)
+    assert np.isnan(first.metrics["pair_correlation"]) and low <= second.metrics["pair_correlation"] <= high
+    assert second.state.env_steps == 3 * 128 and len(scripted.asked) == 3
+    assert [key.phase for key in scripted.asked[2][0]] == ["diagnosis"] * 128
+    for one, other in zip(*(scripted.asked[call][1] for call in (1, 2)), strict=True):
+        np.testing.assert_array_equal(one, other)  # the same perturbations
+
+
+def test_successive_updates_are_compared(make_tiny):
+    """On a long slope they agree; the first has none to be compared with."""
+    experiment = make_tiny(evolution={"epochs": 3, "lives": 256, "noise_vectors": 256, "antithetic": True, "l2": 0.0,
+                                      "validation_period": 0})
+    results = list(evolve(experiment, 0, start_at(np.zeros(5, np.float32)), ScriptedShards(quadratic)))
+    assert np.isnan(results[0].metrics["update_cosine"])
+    moves = [after.state.phi - before.state.phi for before, after in zip(results, results[1:], strict=False)]
+    assert results[2].metrics["update_cosine"] == pytest.approx(
+        moves[0] @ moves[1] / np.linalg.norm(moves[0]) / np.linalg.norm(moves[1]), abs=1e-5)
+    assert results[2].metrics["update_cosine"] > 0.8
 
 
 def test_l2_alone_shrinks_phi():

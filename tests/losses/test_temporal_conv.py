@@ -165,8 +165,9 @@ def test_mean_pooling_frees_phi_from_the_buffer_length():
 
 
 def test_initial_parameters_have_the_stated_deviations():
-    shapes = parameter_shapes(declared_channels(11, 3, False, 32, False), LossConfig())
-    phi, start = initial_parameters(np.random.default_rng(0), channels, config), 0
+    channels = declared_channels(11, 3, False, 32, False)
+    shapes = parameter_shapes(channels, LossConfig())
+    phi, start = initial_parameters(np.random.default_rng(0), channels, LossConfig()), 0
     assert phi.dtype == np.float32 and phi.shape == (17285,)
     for name, shape in shapes.items():
         part = phi[start : start + np.prod(shape)]
@@ -177,3 +178,23 @@ def test_initial_parameters_have_the_stated_deviations():
             assert np.std(part) == pytest.approx(1 / np.sqrt(np.prod(shape[:-1])), rel=0.1), name
 
 
+
+
+def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(make_tiny, make_agent, make_experience):
+    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else the loss sees."""
+    experiment = make_tiny(loss={"start": "centred", "head": 2 * A})
+    agent, (loss, _) = make_agent(experiment, P, O, A), make_loss(experiment)
+    phi = [initial_parameters(np.random.default_rng(life), loss.channels, experiment.loss) for life in range(P)]
+    loss.load(np.stack(phi))
+    experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
+    found = loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+    means = agent.policy(experience.observation[:, -M:]).numpy()
+    expected = [0.8 * np.abs(means[life, steps]).sum(axis=1).mean() for life, steps in enumerate(STEPS)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_centred_start_leaves_the_other_units_as_drawn():
+    channels = declared_channels(11, 3, False, 32, False)
+    plain, centred = (initial_parameters(np.random.default_rng(0), channels, LossConfig(start=start))
+                      for start in ("random", "centred"))
+    assert (plain != centred).sum() == 6 * (11 + 3 + 1 + 3 + 3 + 32 + 32 + 1)  # rows of the head, and the output
