@@ -67,8 +67,8 @@ def initial_parameters(generator: np.random.Generator, channels: Sequence[Channe
                        ) -> np.ndarray:
     """Draws phi, [D] float32: kernels N(0, 1 / fan-in), biases 0 (the authors' choice; the paper is silent).
 
-    A random loss has no minimum in the policy's means: Adam drives them on and on, actions saturate, and no small change
-    of phi makes a difference. With `config.start` "centred" some hidden units of the head instead begin as a valley,
+    A random loss has no minimum in the means: Adam drives them on and on, actions saturate, and then small changes
+    of phi make no difference. With `config.start` "centred" some hidden units of the head instead begin as a valley,
     sum_j |mean_j|, which holds the means at zero; evolution then moves the valley's floor from state to state.
     """
     parts = {}
