@@ -115,6 +115,16 @@ class EvolutionConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class DistillationConfig:
+    """The start of phi by gradient descent, before evolution (our own; algorithms/distillation.py)."""
+
+    rounds: int = 0  # of one shard of lives each; 0: phi starts as drawn
+    steps: int = 3  # gradient steps on phi per update of the agents
+    learning_rate: float = 3e-3  # of phi's Adam
+    final_alpha: float = 0.05  # the surrogate's weight in teaching the agents goes from 1 to this
+
+
+@dataclasses.dataclass(frozen=True)
 class ComputeConfig:
     """How lives are laid onto the machine."""
 
@@ -132,6 +142,7 @@ class Experiment:
     inner: InnerConfig = InnerConfig()
     surrogate: SurrogateConfig = SurrogateConfig()
     evolution: EvolutionConfig = EvolutionConfig()
+    distillation: DistillationConfig = DistillationConfig()
     compute: ComputeConfig = ComputeConfig()
 
     @property
@@ -214,10 +225,10 @@ _MAY_BE_ZERO = {("loss", "memory_units"), ("loss", "leaky_slope"), ("surrogate",
                 ("evolution", "l2"), ("evolution", "guidance"), ("evolution", "final_guidance"),
                 ("evolution", "guidance_epochs"), ("evolution", "learning_rate_epochs"),
                 ("evolution", "validation_period"), ("evolution", "tasks"), ("evolution", "shortest_life"),
-                ("evolution", "diagnosis_period"),
+                ("evolution", "diagnosis_period"), ("distillation", "rounds"), ("distillation", "final_alpha"),
                 ("compute", "threads"), ("inner", "learning_rate")}
 _AT_MOST_ONE = {("loss", "leaky_slope"), ("surrogate", "discount"), ("surrogate", "gae_lambda"),
-                ("evolution", "guidance"), ("evolution", "final_guidance")}
+                ("evolution", "guidance"), ("evolution", "final_guidance"), ("distillation", "final_alpha")}
 _CHOICES = {("policy", "activation"): ("tanh", "relu", "elu", "selu", "swish"),
             ("loss", "pooling"): ("flatten", "mean"), ("loss", "reduction"): ("mean", "sum"),
             ("loss", "start"): ("random", "centred"),

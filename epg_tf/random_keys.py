@@ -11,7 +11,8 @@ import numpy as np
 from epg_tf.types import LifeKey
 
 # Order is part of the numbers: append, never reorder.
-PHASES = ("evolution", "validation", "tuning", "test", "benchmark", "environment", "diagnosis")
+PHASES = ("evolution", "validation", "tuning", "test", "benchmark", "environment", "diagnosis",
+          "distillation")
 PURPOSES = ("task", "policy", "action", "reset", "minibatch", "final_action", "final_reset", "critic")
 _LIFE, _NOISE, _LOSS, _LIFETIME = 0, 1, 2, 3
 

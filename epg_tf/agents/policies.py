@@ -126,8 +126,12 @@ class Policy(tf.keras.Model, abc.ABC):
         return self.distribution_from(self(observation), self.state_independent)
 
     @abc.abstractmethod
+    def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
+        """Returns what a learned loss sees of answers [P, T, A], of the same shape."""
+
     def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
         """Returns what a learned loss sees of the policy at normalised observations [P, T, O]: [P, T, A]."""
+        return self.seen_from(self(observation))
 
     def initial_weights(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Draws one member's weights, in the order of `variables_in_order`."""
@@ -162,9 +166,9 @@ class GaussianPolicy(Policy):
         """Returns Gaussians of batch shape [P, T] from means [P, T, A] and log deviations [P, A]."""
         return diagonal_gaussian(answer, state_independent)
 
-    def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns means [P, T, A] at normalised observations [P, T, O]."""
-        return self(observation)
+    def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
+        """Returns the means themselves, [P, T, A]."""
+        return answer
 
     def initial_weights(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Draws one member's weights, in the order of `variables_in_order`."""
@@ -191,9 +195,9 @@ class CategoricalPolicy(Policy):
         del state_independent
         return one_hot_categorical(answer)
 
-    def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns probabilities [P, T, A] at normalised observations [P, T, O] (EPG, Figure 2)."""
-        return tf.nn.softmax(self(observation))
+    def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
+        """Returns the probabilities [P, T, A] of logits (EPG, Figure 2)."""
+        return tf.nn.softmax(answer)
 
 
 def initial_policy(generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig) -> list[np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,6 +14,7 @@ import tensorflow as tf
 
 from epg_tf.adam import adam_update
 from epg_tf.algorithms import diagnosis, es_math
+from epg_tf.algorithms.distillation import distil
 from epg_tf.algorithms.inner_loop import Teaching
 from epg_tf.algorithms.shards import Shards, run_on_ranks
 from epg_tf.communication import Alone, Communicator
@@ -175,12 +177,21 @@ def evolve(experiment: Experiment, seed: int, state: EvolutionState | None = Non
     communicator = Alone() if communicator is None else communicator
     own = Shards(experiment) if shards is None else None
     try:
+        if state.epoch == 0:
+            state = _distilled(experiment, seed, state, (shards or own).stopped)
         while state.epoch < experiment.evolution.epochs:
             yield (result := _epoch(experiment, seed, state, shards or own, done, communicator))
             state = result.state
     finally:
         if own is not None:
             own.close()
+
+
+def _distilled(experiment: Experiment, seed: int, state: EvolutionState, stop: threading.Event) -> EvolutionState:
+    """Fits phi to the surrogate, the same on every rank; returns the state with what that gave and cost."""
+    for result in distil(experiment, seed, state.phi, stop):
+        state = dataclasses.replace(state, phi=result.phi, best_phi=result.phi, env_steps=result.env_steps)
+    return state
 
 
 def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, communicator: Communicator) -> EpochResult:

@@ -79,21 +79,23 @@ class InnerLoop:
       family: Where the agents live.
       measure_kl: Whether to measure the KL divergence of each update.
       stop: When set, lives end early with `Interrupted`.
+      learner_kind: Who teaches.
 
     Attributes:
+      learner: Its instance.
       seconds: Time spent so far (s), by `PARTS`: "physics" is the engine alone, "family" what the family adds to it.
     """
 
     def __init__(self, experiment: Experiment, family: TaskFamily, measure_kl: bool = False,
-                 stop: threading.Event | None = None):
+                 stop: threading.Event | None = None, learner_kind: type[Learner] = Learner):
         inner, population = experiment.inner, experiment.compute.shard_lives
         self.experiment = experiment
         self.family = family
         self.population = population
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, population)
-        self._learner = Learner(population, family.observation_size, family.action_size, family.discrete_actions,
-                                experiment, measure_kl)
+        self.learner = learner_kind(population, family.observation_size, family.action_size, family.discrete_actions,
+                                    experiment, measure_kl)
         self._buffer = Buffer(population, experiment.loss.buffer_steps, inner.update_period, family.observation_size,
                               family.action_size)
         self.seconds = dict.fromkeys(PARTS, 0.0)
@@ -118,7 +120,7 @@ class InnerLoop:
         started = time.perf_counter()
         booked, in_family = sum(self.seconds.values()), self._simulation.family_seconds
         life = _Life(self, keys, teaching, watch or (lambda simulation, result: None))
-        self._learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
+        self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
         life.take_weights()
         updates = self.experiment.inner.updates if updates is None else updates
         for _ in range(updates):
@@ -141,7 +143,7 @@ class _Life:
         self.family, self.population = family, population
         self.inner, self.passes, self.watch = loop.experiment.inner, teaching.passes, watch
         self.simulation, self.learner, self.buffer, self.seconds = (
-            loop._simulation, loop._learner, loop._buffer, loop.seconds)
+            loop._simulation, loop.learner, loop._buffer, loop.seconds)
         self.actions, self.resets, self.orders, self.final_actions, self.final_resets = (
             [life_generator(key, purpose) for key in keys]
             for purpose in ("action", "reset", "minibatch", "final_action", "final_reset"))

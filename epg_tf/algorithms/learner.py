@@ -54,11 +54,11 @@ class Learner:
         channels = declared_channels(observation_size, action_size, discrete_actions, experiment.loss.memory_units,
                                      experiment.loss.reward)
         self.loss = TemporalConvLoss(population, channels, experiment.loss, experiment.inner.update_period)
-        surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
-        self._guided = GuidedLoss(self.loss, surrogate)
+        self.surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
+        self._guided = GuidedLoss(self.loss, self.surrogate)
         self._teachers = {"learned": (self.loss, self.agent.moved_by(True, False)),
                           "guided": (self._guided, self.agent.moved_by(True, True)),
-                          "surrogate": (surrogate, self.agent.moved_by(False, True))}
+                          "surrogate": (self.surrogate, self.agent.moved_by(False, True))}
         self._moments = {variable.ref(): (tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable)))
                          for variable in self._teachers["guided"][1]}
         self._step = tf.Variable(0.0)
@@ -102,10 +102,15 @@ class Learner:
         kind = (self._kind, order.shape[0])
         if kind not in self._updates:
             self._updates[kind] = tf.function(lambda raw, order: self._update(*self._teachers[kind[0]], raw, order))
+        finite, kl = self._updates[kind](self.raw_experience(buffer, shift, scale), tf.convert_to_tensor(order))
+        return finite.numpy(), kl.numpy()
+
+    @staticmethod
+    def raw_experience(buffer: Buffer, shift: np.ndarray, scale: np.ndarray) -> RawExperience:
+        """Returns, as tensors, what an update starts from."""
         raw = RawExperience(buffer.observation, buffer.action, buffer.reward, buffer.terminated, buffer.truncated,
                             buffer.next_observation, buffer.lived, shift, scale)
-        finite, kl = self._updates[kind](RawExperience(*map(tf.convert_to_tensor, raw)), tf.convert_to_tensor(order))
-        return finite.numpy(), kl.numpy()
+        return RawExperience(*map(tf.convert_to_tensor, raw))
 
     def weights(self) -> list[np.ndarray]:
         """Returns a copy of the policies' weights, in the order of `Policy.variables_in_order`."""

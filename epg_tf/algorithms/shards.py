@@ -57,6 +57,9 @@ class Shards:
       measure_kl: Whether lives report the KL divergence of their updates.
       family_maker: Makes the family agents live in; the experiment's by default.
       processes: Number of processes that share these CPUs.
+
+    Attributes:
+      stopped: Set once lives are to end early.
     """
 
     def __init__(self, experiment: Experiment, measure_kl: bool = False, family_maker: Callable = make_family,
@@ -67,7 +70,7 @@ class Shards:
         configure_tensorflow(self.threads)
         self._measure_kl = measure_kl
         self._family_maker = family_maker
-        self._stop = threading.Event()
+        self.stopped = threading.Event()
         self._local = threading.local()
         self._loops: list[InnerLoop] = []
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shard")
@@ -103,11 +106,11 @@ class Shards:
         return LifeResults.join(parts).head(len(keys))
 
     def _run_shard(self, keys, lives, phi, teaching, updates) -> LifeResults:
-        if self._stop.is_set():
+        if self.stopped.is_set():
             raise Interrupted
         if not hasattr(self._local, "loop"):
             self._local.loop = InnerLoop(self.experiment, self._family_maker(self.experiment.task), self._measure_kl,
-                                         self._stop)
+                                         self.stopped)
             self._loops.append(self._local.loop)
         parameters = np.stack([phi(life) for life in lives])
         return self._local.loop.run([keys[life] for life in lives], parameters, teaching, updates)
@@ -118,7 +121,7 @@ class Shards:
 
     def stop(self) -> None:
         """Makes running lives end with `Interrupted` after the update they are in, and all later ones: for good."""
-        self._stop.set()
+        self.stopped.set()
 
     def close(self) -> None:
         """Stops lives and threads."""

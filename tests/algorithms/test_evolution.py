@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def step(state, returns, config, seed):
 class ScriptedShards:
     """Answers with a known return for each phi, and remembers what it was asked."""
 
-    threads, shard_lives = 2, 4
+    threads, shard_lives, stopped = 2, 4, threading.Event()
 
     def __init__(self, fitness):
         self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]

@@ -204,13 +204,13 @@ def test_diverging_physics_fails_its_life_alone(loop, phi, lives, monkeypatch, t
 
 @pytest.mark.parametrize("passes", [1, 3])
 def test_an_update_uses_each_newest_step_once_per_pass(loop, phi, monkeypatch, passes):
-    orders, update = [], loop._learner.update
+    orders, update = [], loop.learner.update
 
     def watched(buffer, shift, scale, order):
         orders.append(order.copy())
         return update(buffer, shift, scale, order)
 
-    monkeypatch.setattr(loop._learner, "update", watched)
+    monkeypatch.setattr(loop.learner, "update", watched)
     loop.run(KEYS[:P], phi[:P], Teaching(1.0, 1e-3, passes))
     assert len(orders) == UPDATES and orders[0].shape == (passes * M // 4, P, 4)
     sequences = set()
@@ -328,7 +328,7 @@ def test_the_surrogate_alone_needs_no_phi(loop, phi):
 @pytest.mark.parametrize("memory", [3, 0])
 def test_lives_with_discrete_actions_do_not_depend_on_their_neighbours(make_tiny, teaching, memory):
     loop, others = make_loop(make_tiny(loss={"memory_units": memory}), Choices), [6, 2, 5, 1]
-    size = parameter_count(loop._learner.loss.shapes)
+    size = parameter_count(loop.learner.loss.shapes)
     phi = 0.3 * np.random.default_rng(0).standard_normal((8, size)).astype(np.float32)
     alone = loop.run(KEYS[:P], phi[:P], teaching)
     moved = loop.run([KEYS[i] for i in others], phi[others], teaching)
