@@ -11,7 +11,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
     packages=find_packages(include=["epg_tf", "epg_tf.*"]),
-    package_data={"epg_tf.tasks": ["assets/*.xml"]},
+    package_data={"epg_tf.tasks": ["assets/*.xml"], "epg_tf": ["pretrained/*/*"]},
     install_requires=[
         "absl-py",
         "gymnasium>=1.3",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.records import loss_files
 from epg_tf.records.files import PathLike, RecordError
 from epg_tf.tasks.registry import make_family
+
+SHIPPED = Path(__file__).parent / "pretrained"
 
 _PACKAGES = ("tensorflow", "tensorflow-probability", "tf-agents", "mujoco", "gymnasium", "numpy")
 
@@ -60,12 +63,22 @@ def save_loss(folder: PathLike, phi: np.ndarray, experiment: Experiment, facts: 
     loss_files.save_loss(folder, phi, description)
 
 
+def shipped_losses() -> list[str]:
+    """Returns the names of the losses that come with the package."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/loss.json"))
+
+
 def load_loss(folder: PathLike) -> LearnedLoss:
     """Reads a loss that `save_loss` wrote; executes nothing that the files bring.
+
+    Args:
+      folder: Where it is, or one of `shipped_losses` where there is no such folder.
 
     Raises:
       RecordError: There is no usable loss in `folder`; one line that says why and what to do.
     """
+    if str(folder) in shipped_losses() and not Path(folder).exists():
+        folder = SHIPPED / folder
     phi, description = loss_files.load_loss(folder)
     try:
         if description.get("kind") != "temporal_conv_loss":

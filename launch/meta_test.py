@@ -85,12 +85,14 @@ def _curve(method: str, lives: LifeResults, experiment: Experiment, updates: int
 
 def _print_table(scores: dict[str, Score], learned: LearnedLoss) -> None:
     declared = "declared" if learned.experiment.loss.reward else "not among the loss's inputs"
-    print(f"\nreturn of the final policy (sum of rewards in an episode); reward {declared}")
-    print(f"{'':22}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'lives':>6}  {'failed':>6}  {'success':>7}")
+    print(f"\nreturn of the final policy (sum of rewards in an episode), and its mean over the learning curve (area); "
+          f"reward {declared}")
+    print(f"{'':22}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'area':>9}  {'lives':>6}  {'failed':>6}  "
+          f"{'success':>7}")
     for method, row in sorted(scores.items(), key=lambda item: -item[1].final_return_mean):
         interval = f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"
         print(f"{_LABELS[method]:22}{row.final_return_mean:9.2f}  {interval:>20}  {row.final_return_iqm:9.2f}  "
-              f"{row.lives:6d}  {row.failed_lives:6d}  {_share(row.success_rate):>7}")
+              f"{row.area_mean:9.2f}  {row.lives:6d}  {row.failed_lives:6d}  {_share(row.success_rate):>7}")
     best = max((row for method, row in scores.items() if method != "epg"), key=lambda row: row.ci95[1])
     gap = scores["epg"].final_return_mean - best.final_return_mean
     apart = scores["epg"].ci95[0] > best.ci95[1]

@@ -26,6 +26,9 @@ class Score:
       final_return_mean: Mean over lives; a failed life counts as the worst of the others.
       final_return_iqm: Interquartile mean.
       ci95: 95 % confidence interval of the mean.
+      area_mean: Area under the learning curve: return of the newest episode, averaged over a life's updates, then over
+        lives; a failed life counts as the worst of the others.
+      area_ci95: 95 % confidence interval of that.
       success_rate: Mean share of final episodes that ended at the goal; NaN in families without one.
       lives: Number of lives, one unseen task each.
       failed_lives: How many of them failed.
@@ -35,6 +38,8 @@ class Score:
     final_return_mean: float
     final_return_iqm: float
     ci95: tuple[float, float]
+    area_mean: float
+    area_ci95: tuple[float, float]
     success_rate: float
     lives: int
     failed_lives: int
@@ -84,8 +89,16 @@ def score(lives: LifeResults, env_steps: int) -> Score:
     """Sums up the lives of one method; all numbers are NaN if every life failed."""
     if lives.failed.all():
         nan = float("nan")
-        return Score(nan, nan, (nan, nan), nan, len(lives), len(lives), env_steps)
-    returns = es_math.raw_weights(lives.final_return)
+        return Score(nan, nan, (nan, nan), nan, (nan, nan), nan, len(lives), len(lives), env_steps)
+    returns, areas = es_math.raw_weights(lives.final_return), _areas(lives)
+    areas = es_math.raw_weights(areas) if np.isfinite(areas).any() else areas
     return Score(float(np.mean(returns)), statistics.interquartile_mean(returns),
-                 statistics.confidence_interval(returns), float(np.mean(lives.success)), len(lives),
-                 int(lives.failed.sum()), env_steps)
+                 statistics.confidence_interval(returns), float(np.mean(areas)), statistics.confidence_interval(areas),
+                 float(np.mean(lives.success)), len(lives), int(lives.failed.sum()), env_steps)
+
+
+def _areas(lives: LifeResults) -> np.ndarray:
+    """Averages each life's learning curve from its first finished episode on; NaN where it failed or none finished."""
+    known = np.isfinite(lives.episode_return)
+    total = np.where(known, lives.episode_return, 0.0).sum(axis=1)
+    return np.where(lives.failed | ~known.any(axis=1), np.nan, total / np.maximum(known.sum(axis=1), 1))
