@@ -91,7 +91,8 @@ def measure(layout: Layout, settings: dict[str, dict]) -> dict:
     """
     with tempfile.TemporaryDirectory() as home:
         config, folder = Path(home, "config.py"), Path(home, "run")
-        config.write_text(f"from ml_collections import ConfigDict\n\n\ndef get_config():\n    return ConfigDict({settings!r})\n")
+        config.write_text(f"from ml_collections import ConfigDict\n\n\n"
+                          f"def get_config():\n    return ConfigDict({settings!r})\n")
         command = [*layout.launcher(), sys.executable, "-m", "launch.meta_train", f"--config={config}",
                    f"--run_dir={folder}", f"--seed={_SEED.value}"]
         try:

@@ -20,9 +20,9 @@ from tests.launch import commands
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 SSHD = shutil.which("sshd", path=_PATH)
-_MISSING = [what for what, there in (
-    ("Horovod (`make horovod` builds it)", importlib.util.find_spec("horovod")), ("sshd (package openssh-server)", SSHD),
-    ("ssh", shutil.which("ssh")), ("ssh-keygen", shutil.which("ssh-keygen"))) if not there]
+_NEEDED = {"Horovod (`make horovod` builds it)": importlib.util.find_spec("horovod"),
+           "sshd (package openssh-server)": SSHD, "ssh": shutil.which("ssh"), "ssh-keygen": shutil.which("ssh-keygen")}
+_MISSING = [what for what, there in _NEEDED.items() if not there]
 pytestmark = pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -75,7 +75,8 @@ def test_two_hosts_give_the_bits_of_one_process(ssh, tmp_path):
     """Two ranks on each host; a hosts file as in docs/cluster.md."""
     flags, log = ssh
     (tmp_path / "hosts").write_text("".join(f"{host} slots=2\n" for host in HOSTS))
-    under = [HOROVODRUN, "--gloo", "-np", "4", "-hostfile", str(tmp_path / "hosts"), "--network-interfaces", "lo", *flags]
+    under = [HOROVODRUN, "--gloo", "-np", "4", "-hostfile", str(tmp_path / "hosts"), "--network-interfaces", "lo",
+             *flags]
     alone = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'alone'}", *SMALL)
     assert alone.returncode == 0, alone.stderr
     spread = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'spread'}", *SMALL, under=under)
