@@ -160,6 +160,7 @@ def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_p
             rank_process(process, 1).kill()
         output, _ = process.communicate(timeout=900)
         assert (process.returncode == 0) == (name != "resumed"), output
+        assert (output.count("evolving a loss") == 2) == (name == "elastic"), output  # it went on from a loss
     resumed = commands.run("meta_train", *flags, f"--run_dir={tmp_path / 'resumed'}", "--resume", under=ranks(2),
                            timeout=900)
     assert resumed.returncode == 0 and "from epoch 1 on" in resumed.stdout, resumed.stderr

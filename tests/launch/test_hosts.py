@@ -43,8 +43,10 @@ def ssh(tmp_path, monkeypatch):
                               f'-o IdentitiesOnly=yes -o LogLevel=ERROR "$@"\n')
     (home / "ssh").chmod(0o700)
     monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
-    Path("/run/sshd").mkdir(exist_ok=True) if os.geteuid() == 0 else None
     with contextlib.ExitStack() as stack:
+        if os.geteuid() == 0 and not (empty := Path("/run/sshd")).exists():  # where sshd confines itself
+            empty.mkdir()
+            stack.callback(empty.rmdir)
         for host in HOSTS:
             server = subprocess.Popen([
                 SSHD, "-D", "-f", "/dev/null", "-h", home / "host", "-E", home / "log", "-o", f"ListenAddress={host}",
