@@ -10,7 +10,7 @@ THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker
   $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
   $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
 
-.PHONY: venv demo test test-slow throughput lint horovod clean
+.PHONY: venv demo test test-slow throughput lint build-tools horovod clean
 
 venv: $(READY)
 
@@ -38,9 +38,11 @@ throughput: $(READY)
 lint: $(READY)
 	@$(PY) -m ruff check .
 
-horovod: $(READY)
+build-tools:
 	@for tool in g++ cmake; do command -v $$tool >/dev/null 2>&1 \
-	  || { echo "building Horovod needs g++ and cmake: install the packages 'g++' and 'cmake'" >&2; exit 1; }; done
+	  || { echo "building Horovod needs $$tool: install the packages 'g++' and 'cmake'" >&2; exit 1; }; done
+
+horovod: build-tools $(READY)
 	@echo "building Horovod against the TensorFlow in .venv (about two minutes)"
 	@HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 \
 	  HOROVOD_WITHOUT_MXNET=1 $(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation \

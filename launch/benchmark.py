@@ -7,12 +7,10 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from launch import command_line  # first: it quietens the frameworks
 
@@ -44,8 +42,7 @@ def main(argv: list[str]) -> int:
     """Measures and reports; returns the exit code."""
     del argv
     experiment = command_line.experiment_of(_CONFIG)
-    if _JSON.value:
-        _check_json(Path(_JSON.value))
+    command_line.check_json(_JSON)
     keys = [LifeKey(_SEED.value, "benchmark", 0, index) for index in range(_LIVES.value)]
     phi = initial_phi(experiment, _SEED.value)
     with Shards(experiment) as shards:
@@ -62,14 +59,6 @@ def main(argv: list[str]) -> int:
         files.write_json(_JSON.value, numbers)
         print(f"numbers are in {_JSON.value}")
     return 0
-
-
-def _check_json(path: Path) -> None:
-    """Refuses, before anything is measured, what cannot be written or is not ours to replace."""
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise command_line.UsageError(f"--json={path}: {path.parent} is no folder that can be written to; create it")
-    if path.suffix != ".json" or (path.exists() and not path.is_file()):
-        raise command_line.UsageError(f"--json={path} must name a file that ends in .json")
 
 
 def _teaching(experiment: Experiment) -> Teaching:

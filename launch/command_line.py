@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 _LAST_WORD_SECONDS = 10.0  # the launcher ends all ranks when the first has failed; it takes a moment
@@ -183,6 +184,21 @@ def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:
             raise UsageError(f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
                              f"{getattr(here, name)}; use it in a family that has the same")
     return dataclasses.replace(home, task=other.task, policy=other.policy, surrogate=other.surrogate)
+
+
+def check_json(flag: flags.FlagHolder) -> None:
+    """Refuses, before anything is measured, a file that cannot be written or is not ours to replace.
+
+    Raises:
+      UsageError: The flag names such a file.
+    """
+    if flag.value is None:
+        return
+    path = Path(flag.value)
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--{flag.name}={path}: {path.parent} is no folder that can be written to; create it")
+    if path.suffix != ".json" or (path.exists() and not path.is_file()):
+        raise UsageError(f"--{flag.name}={path} must name a file that ends in .json")
 
 
 def count(number: float) -> str:

@@ -34,7 +34,8 @@ _SIZES = flags.DEFINE_list("shard_lives", ["1", "4", "16", "64"], "Shard sizes P
 _CORES = flags.DEFINE_list("cores", ["1", "2", "4", "16", "64", "256", "1440"], "Numbers of cores to predict.")
 _UPDATES = flags.DEFINE_integer("updates", 8, "Updates timed per size.", lower_bound=2, upper_bound=10**5)
 _EPOCHS = flags.DEFINE_integer("epochs", 200, "Epochs drawn per prediction.", lower_bound=1, upper_bound=10**6)
-_NETWORK = flags.DEFINE_float("network_milliseconds", 5.0, "Time of one allreduce of the fitness.", lower_bound=0.0)
+_NETWORK = flags.DEFINE_float("network_milliseconds", 5.0, "Time of one allreduce of the fitness.", lower_bound=0.0,
+                              upper_bound=1e6)
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
@@ -74,6 +75,7 @@ def main(argv: list[str]) -> int:
     """Times shards, predicts epochs, and prints a table; returns the exit code."""
     del argv
     experiment = command_line.experiment_of(_CONFIG)
+    command_line.check_json(_JSON)
     sizes, cores = _numbers("shard_lives", _SIZES.value), _numbers("cores", _CORES.value)
     configure_tensorflow(1)
     times, lengths = {}, []

@@ -148,6 +148,26 @@ def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
     assert_same(folder, slow)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["point_goal.py", "random_hopper.py:laptop"])
+def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_path, config):
+    """Killed in epoch 2: with elastic ranks, and without them but resumed on two."""
+    flags = [f"--config=configs/{config}", "--config.evolution.epochs=3", "--config.compute.threads=1"]
+    for name, under in (("alone", []), ("elastic", ELASTIC), ("resumed", ranks(2))):
+        process = commands.start("meta_train", *flags, f"--run_dir={tmp_path / name}", under=under)
+        if under:
+            wait_for(tmp_path / name / "checkpoints" / "epoch_00000001.npz", process)
+            rank_process(process, 1).kill()
+        output, _ = process.communicate(timeout=900)
+        assert (process.returncode == 0) == (name != "resumed"), output
+        assert (output.count("evolving a loss") == 2) == (name == "elastic"), output  # it went on from a loss
+    resumed = commands.run("meta_train", *flags, f"--run_dir={tmp_path / 'resumed'}", "--resume", under=ranks(2),
+                           timeout=900)
+    assert resumed.returncode == 0 and "from epoch 1 on" in resumed.stdout, resumed.stderr
+    assert_same(tmp_path / "elastic", tmp_path / "alone")
+    assert_same(tmp_path / "resumed", tmp_path / "alone")
+
+
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
     process = commands.start("meta_train", CONFIG, f"--run_dir={folder}",
