@@ -90,14 +90,13 @@ def test_killed_and_started_again_gives_the_same_bits(finished, tmp_path):
         assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
-def test_missing_tests_are_made_good(finished, tmp_path):
-    """The last one from the checkpoint, earlier ones by evolving once more; a finished study stays what it is."""
+def test_what_is_lost_is_made_good(finished, tmp_path):
+    """Old tests by evolving once more; the last epoch, whose checkpoint is torn, with its test."""
     folder = tmp_path / "study"
     shutil.copytree(finished[0], folder)
     (folder / "study.csv").unlink()
     (folder / "paper-1" / "tests.csv").unlink()
-    whole = (folder / "config-1" / "tests.csv").read_text()
-    (folder / "config-1" / "tests.csv").write_text("\n".join(whole.splitlines()[:-1]) + "\ntorn")
+    (folder / "config-1" / "checkpoints" / "epoch_00000006.npz").write_bytes(b"torn")
     process = study(folder)
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("evolution is repeated") == 1 and process.stdout.count("so far") == 4 + 1
@@ -129,10 +128,15 @@ def test_other_settings_are_refused_in_one_line(finished):
 
 
 def test_a_run_that_cannot_go_on_is_named(finished, tmp_path):
+    """The one before it is through already: its last test, that a kill had torn, was made good from its checkpoint."""
     folder = tmp_path / "study"
     shutil.copytree(finished[0], folder)
+    tests = folder / "paper-1" / "tests.csv"
+    tests.write_bytes(tests.read_bytes()[:-10])
     for checkpoint in (folder / "config-1" / "checkpoints").iterdir():
         checkpoint.write_bytes(b"torn")
     process = study(folder)
     assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
     assert "the run config-1 cannot go on" in process.stderr and "--overwrite" not in process.stderr
+    assert tests.read_bytes() == (finished[0] / "paper-1" / "tests.csv").read_bytes()
+    assert process.stdout.count("so far") == 1 and "repeated" not in process.stdout
