@@ -151,7 +151,7 @@ class _Run:
             raise files.RecordError(f"--output_dir={self._path.parent}: the run {self._path.name} cannot go on "
                                     f"({str(error).split(';')[0]}); restore that folder, or remove it") from error
         for message in [f"damaged: {message}" for message in messages] + folder.notes:
-            print(message)
+            print(f"{self._path.name}: {message}")
         return folder, state, sorted(epoch for epoch in self._points if epoch <= state.epoch and epoch not in rows)
 
     def _relived(self, last: int) -> Iterator[EvolutionState]:
