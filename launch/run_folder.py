@@ -7,7 +7,9 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,13 +42,13 @@ class RunFolder:
         self.path = Path(path)
         self.experiment = experiment
         self.seed = seed
-        self._lock = _lock(self.path) if self.path.is_dir() else None
+        self._lock = lock(self.path, "--run_dir") if self.path.is_dir() else None
         now = {"seed": seed, "commit": _commit(), "versions": versions()}
         before = self._earlier_run() if resume else None
         if overwrite:
             self._check_replaceable()
         files.prepare_folder(path, "--run_dir", resume, overwrite, OWN)
-        self._lock = self._lock or _lock(self.path)
+        self._lock = self._lock or lock(self.path, "--run_dir")
         self._facts = now if before is None else {name: before.get(name) for name in now}
         self.notes = [f"this run began with {name} {self._facts[name]}; now it is {now[name]}, so numbers may differ"
                       for name in ("commit", "versions") if self._facts[name] != now[name]]
@@ -77,16 +79,13 @@ class RunFolder:
 
     def _check_same_settings(self, before: dict) -> None:
         try:
-            then = from_mapping(before.get("config")).to_mapping()
+            then = from_mapping(before.get("config"))
         except ConfigError as error:
             raise files.RecordError(f"--run_dir={self.path}: config.json is damaged ({error}); restore it, or pass "
                                     f"--overwrite to start anew") from error
-        for group, fields in self.experiment.to_mapping().items():
-            for name, value in fields.items():
-                old = then[group][name]
-                if old != value and (group, name) not in _MAY_CHANGE:
-                    raise files.RecordError(f"config.{group}.{name}={value!r}: the run in --run_dir={self.path} has "
-                                            f"{old!r}; resume with that, pass --overwrite, or choose another folder")
+        for field, old, value in changes(then, self.experiment, _MAY_CHANGE):
+            raise files.RecordError(f"{field}={value!r}: the run in --run_dir={self.path} has {old!r}; resume with "
+                                    f"that, pass --overwrite, or choose another folder")
 
     def restore(self) -> tuple[EvolutionState, list[str]]:
         """Returns the state to go on from (the initial one if none is saved) and a line per damaged checkpoint."""
@@ -162,8 +161,21 @@ class RunFolder:
         return summary
 
 
-def _lock(folder: Path) -> int:
+def changes(before: Experiment, now: Experiment, free: Set[tuple[str, str]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields name, old and new value of settings that differ, but for those in `free`, (group, name)."""
+    old = before.to_mapping()
+    for group, fields in now.to_mapping().items():
+        for name, value in fields.items():
+            if old[group][name] != value and (group, name) not in free:
+                yield f"config.{group}.{name}", old[group][name], value
+
+
+def lock(folder: Path, flag: str) -> int:
     """Keeps other processes from writing to the same folder until this one ends, however it ends.
+
+    Args:
+      folder: The folder.
+      flag: Flag that named it, for the error message.
 
     Returns:
       The descriptor that holds the lock.
@@ -176,7 +188,7 @@ def _lock(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise files.RecordError(f"--run_dir={folder}: another process is writing to this folder; wait for it, or use "
+        raise files.RecordError(f"{flag}={folder}: another process is writing to this folder; wait for it, or use "
                                 f"another folder") from error
     return descriptor
 

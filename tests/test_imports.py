@@ -16,7 +16,7 @@ MAXIMUM_LINES = 400
 GROUND = ("types", "random_keys", "adam", "distributions", "parallel_layers", "config", "communication", "roll_call")
 # Floor of each wing. A wing is a folder, but for the ground (single modules) and the front, what users import.
 FLOORS = {"ground": 1, "losses": 2, "agents": 2, "tasks": 2, "algorithms": 3, "baselines": 3, "records": 3, "front": 4,
-          "launch": 5, "configs": 5}
+          "configs": 5, "launch": 6}  # a launcher may read configs (configs/estimators.py), no config a launcher
 FRONT = ("epg_tf", "epg_tf.learned_loss")
 
 # (library, wings or modules that may import it)

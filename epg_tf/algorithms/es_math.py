@@ -127,6 +127,12 @@ def lifetime(uniform: float, shortest: int, longest: int) -> int:
     return min(int(shortest * ((longest + 1) / shortest) ** uniform), longest)
 
 
+def mean_lifetime(shortest: int, longest: int) -> float:
+    """Returns the mean of `lifetime` over its draws: k updates have probability log((k + 1) / k), normalised."""
+    updates = np.arange(shortest, longest + 1)
+    return float(updates @ np.log((updates + 1) / updates) / np.log((longest + 1) / shortest))
+
+
 def annealed(start: float, end: float, epochs: int, epoch: int) -> float:
     """Returns the value at `epoch` of a straight line from `start` (epoch 0) to `end` (from `epochs` on)."""
     if epoch >= epochs:

@@ -1,4 +1,4 @@
-"""Draws what a run leaves: the progress of meta-training, and the lives of fresh agents under several losses.
+"""Draws what a run leaves: the progress of meta-training, lives of fresh agents under several losses, a study's tests.
 
 Figures are drawn off screen and without pyplot, so they can be drawn anywhere, from any thread.
 """
@@ -141,14 +141,90 @@ def curves_csv(curves: Mapping[str, Curve], path: files.PathLike) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["method", "life", "update", "env_steps", "episode_return", "kl"])
+    lines = [["method", "life", "update", "env_steps", "episode_return", "kl"]]
     for method, curve in curves.items():
         steps = np.asarray(curve.env_steps).tolist()
         for life, (returns, kls) in enumerate(zip(curve.returns, curve.kl, strict=True)):
             triples = zip(steps, np.asarray(returns).tolist(), np.asarray(kls).tolist(), strict=True)
-            writer.writerows([method, life, update, *triple] for update, triple in enumerate(triples, start=1))
+            lines.extend([method, life, update, *triple] for update, triple in enumerate(triples, start=1))
+    _write_csv(lines, path)
+
+
+@dataclasses.dataclass(frozen=True)
+class TestedRun:
+    """One run of a study, tested T times.
+
+    Attributes:
+      estimator: Name of its estimator of evolution.
+      seed: Of the run.
+      rows: [T] tests in their order, each with `epoch`, `env_steps` (meta-training so far), and of the return `mean`,
+        `low` and `high`, the ends of its 95 % interval.
+    """
+
+    __test__ = False  # for pytest
+
+    estimator: str
+    seed: int
+    rows: Sequence[Mapping[str, float]]
+
+
+def study_curves(runs: Sequence[TestedRun], ppo: tuple[float, float, float], path: files.PathLike, title: str) -> None:
+    """Draws test returns against the env steps of meta-training, one colour per estimator.
+
+    Each run is a thin line; a bold one is the mean over the runs of an estimator, test by test.
+
+    Args:
+      runs: Runs; those of one estimator have been tested equally often.
+      ppo: PPO's mean return and the ends of its interval: a horizontal line and band; NaN draws none.
+      path: PNG to write, 900 x 540 pixels.
+      title: Line above the panel.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
+    estimators = list(dict.fromkeys(run.estimator for run in runs))
+    entries = len(estimators) + 1
+    axes = figure.add_axes((0.095, 0.115, 0.875, 0.75 - 0.04 * _legend_rows(range(entries))))
+    handles = []
+    for number, estimator in enumerate(estimators):
+        colour = _COLOURS[number % len(_COLOURS)]
+        mine = [run.rows for run in runs if run.estimator == estimator]
+        steps = np.array([_column(rows, "env_steps") for rows in mine])
+        means = np.array([_column(rows, "mean") for rows in mine])
+        for one_steps, one_means in zip(steps, means, strict=True):
+            axes.plot(one_steps, one_means, color=colour, linewidth=0.8, alpha=0.6, zorder=2)
+        axes.plot(steps.mean(axis=0), means.mean(axis=0), color=colour, linewidth=2.4, zorder=3)
+        handles.append(Line2D([], [], color=colour, linewidth=3, label=estimator))
+    if np.isfinite(ppo).all():
+        mean, low, high = ppo
+        axes.axhspan(low, high, color=_FAINT, alpha=0.22, linewidth=0, zorder=1)
+        axes.axhline(mean, color=_FAINT, linewidth=1.6, linestyle=(0, (5, 2)), zorder=1)
+        handles.append(Line2D([], [], color=_FAINT, linewidth=1.6, linestyle=(0, (5, 2)), label="PPO, tuned"))
+    _dress(axes, "environment steps of meta-training", "test return")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    _head(figure, title, handles, 0.937)
+    legend = "thin: a run     bold: mean over runs     band: 95 % interval of PPO's mean"
+    figure.text(0.097, 0.895 - 0.04 * _legend_rows(range(entries)), legend, fontsize=9, color=_FAINT, va="center")
+    write_png(figure, path)
+
+
+def study_csv(runs: Sequence[TestedRun], path: files.PathLike) -> None:
+    """Writes the numbers behind `study_curves`: one row per test, NaN as `nan`.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    lines = [["estimator", "seed", "epoch", "env_steps", "mean", "low", "high"]]
+    for run in runs:
+        lines.extend([run.estimator, run.seed, int(row["epoch"]), int(row["env_steps"]),
+                      *(float(row[name]) for name in lines[0][4:])] for row in run.rows)
+    _write_csv(lines, path)
+
+
+def _write_csv(lines: Sequence[Sequence[float | str]], path: files.PathLike) -> None:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
     files.write_atomically(path, lambda stream: stream.write(buffer.getvalue().encode()))
 
 

@@ -133,3 +133,10 @@ def test_lifetimes_reach_both_ends():
     assert es_math.lifetime(0.0, 4, 64) == 4
     assert es_math.lifetime(np.nextafter(1.0, 0.0), 4, 64) == 64
     assert es_math.lifetime(0.5, 5, 5) == 5
+
+
+@pytest.mark.parametrize("shortest, longest", [(1, 2), (4, 64), (5, 5)])
+def test_the_mean_lifetime_is_that_of_the_draws(shortest, longest):
+    draws = [es_math.lifetime(uniform, shortest, longest) for uniform in (np.arange(10**5) + 0.5) / 10**5]
+    assert es_math.mean_lifetime(shortest, longest) == pytest.approx(np.mean(draws), rel=1e-4)
+    assert es_math.mean_lifetime(1, 2) == pytest.approx(1.3690702)  # 1 with probability log 2 / log 3

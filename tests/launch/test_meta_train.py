@@ -185,7 +185,7 @@ def test_missing_and_foreign_configs_are_refused_in_one_line(flags, named):
     assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
 
 
-@pytest.mark.parametrize("name", ["meta_train", "meta_test", "benchmark", "tune_baseline"])
+@pytest.mark.parametrize("name", ["meta_train", "meta_test", "benchmark", "tune_baseline", "evolution_study"])
 def test_help_is_no_error(name):
     process = commands.run(name, "--help")
     assert process.returncode == 0 and f"python -m launch.{name}" in process.stdout

@@ -161,3 +161,45 @@ def test_csv_holds_every_number(tmp_path):
     assert float(row["episode_return"]) == curves["epg, blind"].returns[1, 2]
     assert float(row["kl"]) == curves["epg, blind"].kl[1, 2]
     assert table[0]["episode_return"] == "nan"
+
+
+def a_run(estimator, seed, returns):
+    return plots.TestedRun(estimator, seed, [
+        {"epoch": 2.0 * number, "env_steps": 100.0 * number + seed, "mean": value, "low": value - 1, "high": value + 1}
+        for number, value in enumerate(returns)])
+
+
+def test_a_study_shows_every_run_their_means_and_ppo(tmp_path, drawn):
+    runs = [a_run("paper", 0, [-9, -8]), a_run("paper", 10, [-7, -4]), a_run("config", 0, [-9, NAN])]
+    plots.study_curves(runs, (-5.0, -6.0, -4.5), tmp_path / "a.png", "A study")
+    assert_png(tmp_path / "a.png", 900, 540)
+    (axes,) = drawn[0].axes
+    one, other, paper, alone, config, ppo = axes.lines
+    assert (one.get_ydata().tolist(), other.get_xdata().tolist()) == ([-9, -8], [10, 110])
+    assert (paper.get_xdata().tolist(), paper.get_ydata().tolist()) == ([5, 105], [-8, -6])
+    assert paper.get_linewidth() > 2 * one.get_linewidth() and paper.get_color() == other.get_color()
+    assert alone.get_color() == config.get_color() != paper.get_color()
+    assert ppo.get_ydata() == [-5, -5] and axes.get_xlabel() == "environment steps of meta-training"
+    (band,) = axes.patches
+    low, high = band.get_extents().get_points()[:, 1]
+    np.testing.assert_allclose(axes.transData.inverted().transform([(0, low), (0, high)])[:, 1], [-6, -4.5])
+    assert [text.get_text() for text in drawn[0].legends[0].texts] == ["paper", "config", "PPO, tuned"]
+
+
+def test_a_study_of_seven_leaves_room_for_its_head(tmp_path, drawn):
+    runs = [a_run(f"some_estimator_{number}", 0, [-9, -8]) for number in range(7)]
+    plots.study_curves(runs, (-5.0, -6.0, -4.5), tmp_path / "a.png", "A study")
+    legend, axes = drawn[0].legends[0].get_window_extent(), drawn[0].axes[0].get_window_extent()
+    assert legend.y0 > drawn[0].texts[1].get_window_extent().y1 > axes.y1 and legend.x1 <= 900
+
+
+def test_a_study_without_ppos_numbers_draws_none(tmp_path, drawn):
+    plots.study_curves([a_run("paper", 0, [-9, -8])], (NAN, NAN, NAN), tmp_path / "a.png", "A study")
+    assert len(drawn[0].axes[0].lines) == 2 and not drawn[0].axes[0].patches
+
+
+def test_the_csv_of_a_study(tmp_path):
+    plots.study_csv([a_run("paper", 0, [-9.5]), a_run("config", 1, [NAN, -0.1])], tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == (
+        "estimator,seed,epoch,env_steps,mean,low,high\npaper,0,0,0,-9.5,-10.5,-8.5\nconfig,1,0,1,nan,nan,nan\n"
+        "config,1,2,101,-0.1,-1.1,0.9\n")

@@ -1,0 +1,68 @@
+"""Estimators of evolution for launch.evolution_study: what each changes in the settings of any config.
+
+They differ in `evolution` and in `loss.start` alone, so that lives and their cost stay the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epg_tf.algorithms.study import epoch_env_steps
+from epg_tf.config import ConfigError, Experiment, from_mapping
+
+# Table 1 and section 4 of EPG; the schedules are stretched to the epochs a budget allows.
+_TABLE_1 = {"epochs": 5000, "learning_rate": 1e-2, "final_learning_rate": 1e-3, "learning_rate_epochs": 2000,
+            "l2": 1e-3, "guidance": 1.0, "final_guidance": 0.0, "guidance_epochs": 500}
+# Algorithm 1 and section 3.2 of EPG: independent noise vectors, a task a life, ranks of means over a vector's lives.
+_ALGORITHM_1 = {"antithetic": False, "common_random_numbers": False, "tasks": 0, "fitness": "rank",
+                "fitness_from": "final_episodes", "shortest_life": 0}
+
+OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
+    # The config as it is.
+    "config": {},
+    # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in configs/scales.py.
+    "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, "loss": {"start": "random"}},
+    # The same with the sigma of our laptop configs, a fairer one for a small loss.
+    "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, "loss": {"start": "random"}},
+    # Antithetic pairs (Salimans et al. 2017) with common random numbers, and nothing besides.
+    "pairs": {"evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank"},
+              "loss": {"start": "random"}},
+    # The config's, one thing taken away. Without common numbers, ranks within pairs or tasks mean nothing.
+    "no_common_numbers": {"evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}},
+    "random_start": {"loss": {"start": "random"}},
+    "rank": {"evolution": {"fitness": "rank"}},
+}
+# R of EPG, W / V = 256 / 64; the estimators not named here keep the config's noise vectors.
+LIVES_PER_VECTOR = {"paper": 4, "paper_sigma": 4}
+
+
+def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
+    """Returns an experiment with the estimator `name`, as long as a budget allows.
+
+    Its epochs are such that their lives take about `env_steps`; in families whose episodes may end early they take
+    less, as `epoch_env_steps` counts final episodes at their limit. The annealing of learning rate and guidance keeps
+    its share of all epochs. Nothing is validated or diagnosed, which would cost env steps.
+
+    Args:
+      experiment: Settings of a config.
+      name: Of `OVERRIDES`.
+      env_steps: Budget of meta-training.
+
+    Raises:
+      ConfigError: The estimator does not fit the config, or the budget is less than an epoch.
+    """
+    mapping = experiment.to_mapping()
+    for group, values in OVERRIDES[name].items():
+        mapping[group].update(values)
+    evolution = mapping["evolution"]
+    if name in LIVES_PER_VECTOR:
+        evolution["noise_vectors"] = evolution["lives"] // LIVES_PER_VECTOR[name]
+    evolution.update(validation_period=0, diagnosis_period=0)
+    cost, before = epoch_env_steps(from_mapping(mapping)), evolution["epochs"]
+    if env_steps < cost:
+        raise ConfigError(f"--env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator {name!r} "
+                          f"takes; allow more")
+    evolution["epochs"] = epochs = round(env_steps / cost)
+    for schedule in ("learning_rate_epochs", "guidance_epochs"):
+        evolution[schedule] = round(evolution[schedule] * epochs / before)
+    return from_mapping(mapping)
