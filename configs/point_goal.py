@@ -21,7 +21,7 @@ def get_config() -> ConfigDict:
     """Returns the experiment's settings."""
     experiment = Experiment(
         task=TaskConfig(family="point_goal", frame_skip=4, episode_limit=25),
-        loss=LossConfig(buffer_steps=128, filters=(4, 4), context=8, pooling="mean", memory_units=4),
+        loss=LossConfig(buffer_steps=128, filters=(4, 4), context=8, pooling="mean", memory_units=4, start="centred"),
         inner=InnerConfig(updates=32, update_period=32, minibatch=32, learning_rate=1e-2),
         surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_passes=16),
         evolution=EvolutionConfig(
