@@ -72,7 +72,8 @@ def _write(folder: Path, experiment: Experiment, learned: LearnedLoss, results: 
     plots.curves_csv(curves, folder / "curves.csv")
     plots.test_curves(curves, folder / "curves.png", f"{experiment.task.family}: fresh agents on unseen tasks")
     about = {"loss": str(_LOSS.value), "task": dataclasses.asdict(experiment.task), "seed": _SEED.value,
-             "updates": updates, "reward_declared": experiment.loss.reward, "loss_facts": learned.facts}
+             "updates": updates, "reward_declared": experiment.loss.reward, "loss_facts": learned.facts,
+             "baseline": dataclasses.asdict(experiment.surrogate)}
     files.write_json(folder / "summary.json",
                      {**{method: vars(result) for method, result in scores.items()}, "about": about})
     return folder / "curves.png"

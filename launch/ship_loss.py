@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -44,7 +45,9 @@ def main(argv: list[str]) -> int:
                                       f"launch.meta_test --loss={run}/best")
     folder = Path(_OUTPUT_DIR.value) / _NAME.value
     files.prepare_folder(folder, "--name", None, _OVERWRITE.value, _OWN)
-    learned_loss.save_loss(folder, loss.phi, loss.experiment, loss.facts)
+    baseline = dataclasses.replace(loss.experiment.surrogate, **scores["about"]["baseline"])
+    experiment = dataclasses.replace(loss.experiment, surrogate=baseline)  # as tested; the loss has no use for it
+    learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
     text = card(_NAME.value, loss, summary, scores)
     files.write_atomically(folder / "card.md", lambda stream: stream.write(text.encode()))
     print(f"{_NAME.value} is in {folder}; use it with --loss={_NAME.value} or epg_tf.load_loss({_NAME.value!r})")

@@ -1,5 +1,6 @@
 """launch.ship_loss, and the losses that come with the package."""
 
+import dataclasses
 import json
 import re
 
@@ -18,7 +19,8 @@ def made(tmp_path_factory):
     """A tiny run, and a tiny test of it."""
     folder = tmp_path_factory.mktemp("ship")
     for words in (("meta_train", CONFIG, *commands.settings(), f"--run_dir={folder / 'run'}"),
-                  ("meta_test", f"--loss={folder / 'run' / 'best'}", f"--output_dir={folder / 'test'}", "--lives=4")):
+                  ("meta_test", f"--loss={folder / 'run' / 'best'}", f"--output_dir={folder / 'test'}", "--lives=4",
+                   CONFIG, "--config.surrogate.baseline_passes=2", "--config.task.episode_limit=6")):
         process = commands.run(*words)
         assert process.returncode == 0, process.stderr
     return folder
@@ -33,7 +35,8 @@ def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     assert process.returncode == 0, process.stderr
     shipped, best = (epg_tf.load_loss(folder) for folder in (tmp_path / "tiny", made / "run" / "best"))
     np.testing.assert_array_equal(shipped.phi, best.phi)
-    assert shipped.experiment == best.experiment and shipped.facts == best.facts
+    assert shipped.facts == best.facts and shipped.experiment.surrogate.baseline_passes == 2  # as tested
+    assert dataclasses.replace(shipped.experiment, surrogate=best.experiment.surrogate) == best.experiment
     card = (tmp_path / "tiny" / "card.md").read_text()
     scores = json.loads((made / "test" / "summary.json").read_text())
     for method in ("epg", "ppo", "untrained"):
