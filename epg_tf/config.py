@@ -102,6 +102,7 @@ class EvolutionConfig:
     fitness: str = "rank"  # or "raw", or "rank_in_task" or "rank_in_pair" of single lives, then averaged per vector
     fitness_from: str = "final_episodes"  # or "last_episodes": as many, the newest of the life itself; or "whole_life"
     shortest_life: int = 0  # updates; lives of an epoch have a log-uniform number from it to inner.updates; 0: all
+    segments: int = 1  # of a life, after each of which phi takes a step (noise-reuse ES); 1: after the life
     learning_rate: float = 1e-2  # delta_out, of Adam with beta 0, 0.999, at epoch 0
     final_learning_rate: float = 1e-3
     learning_rate_epochs: int = 2000  # of linear annealing between the two
@@ -312,3 +313,13 @@ def _check_lifetimes(experiment: Experiment) -> None:
         raise ConfigError(f"config.evolution.fitness_from={evolution.fitness_from!r} needs an episode that ends within "
                           f"the life; the shortest life has {shortest * inner.update_period} env steps, "
                           f"config.task.episode_limit={experiment.task.episode_limit}")
+    if evolution.segments > 1 and evolution.fitness_from != "whole_life":
+        raise ConfigError(f"config.evolution.segments={evolution.segments} judges segments by their own episodes; set "
+                          f"config.evolution.fitness_from='whole_life'")
+    if evolution.segments > 1 and evolution.diagnosis_period:
+        raise ConfigError(f"config.evolution.segments={evolution.segments} cannot be diagnosed: phi moves in mid-life; "
+                          f"set config.evolution.diagnosis_period=0")
+    if shortest // evolution.segments * inner.update_period < experiment.task.episode_limit and evolution.segments > 1:
+        raise ConfigError(f"config.evolution.segments={evolution.segments} leaves {shortest // evolution.segments} "
+                          f"updates a segment, too few for an episode of config.task.episode_limit="
+                          f"{experiment.task.episode_limit} env steps to end in it; set fewer")

@@ -123,6 +123,11 @@ REFUSED: list[Any] = [
     ({"evolution": {"fitness_from": "steps"}}, ("config.evolution.fitness_from='steps'", "'last_episodes'")),
     ({"evolution": {"fitness_from": "whole_life", "shortest_life": 1}, "task": {"episode_limit": 65}},
      ("fitness_from='whole_life'", "64 env steps", "config.task.episode_limit=65")),
+    ({"evolution": {"segments": 2}}, ("config.evolution.segments=2", "fitness_from='whole_life'")),
+    ({"evolution": {"segments": 64, "fitness_from": "whole_life"}, "task": {"episode_limit": 129}},
+     ("config.evolution.segments=64", "2 updates", "episode_limit=129")),
+    ({"evolution": {"segments": 2, "fitness_from": "whole_life", "antithetic": True, "diagnosis_period": 5}},
+     ("config.evolution.segments=2", "diagnosis_period=0")),
     ({"evolution": {"fitness": "two\nlines"}}, ("config.evolution.fitness=", "'rank'")),
     # What must fit together.
     ({"inner": {"minibatch": 48}}, ("config.inner.minibatch=48", "config.inner.update_period=64", "divisor")),

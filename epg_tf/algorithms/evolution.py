@@ -16,7 +16,7 @@ from epg_tf.adam import adam_update
 from epg_tf.algorithms import diagnosis, es_math
 from epg_tf.algorithms.distillation import distil
 from epg_tf.algorithms.inner_loop import Teaching
-from epg_tf.algorithms.shards import Shards, run_on_ranks
+from epg_tf.algorithms.shards import Shards, run_on_ranks, segments_on_ranks
 from epg_tf.communication import Alone, Communicator
 from epg_tf.config import EvolutionConfig, Experiment
 from epg_tf.losses.contract import Channel, declared_channels
@@ -37,7 +37,7 @@ class EvolutionState:
       env_steps: Env steps spent so far, validation included.
       best_phi: [D] float32, the phi that did best in validation so far.
       best_return: Its mean return there; -inf before the first.
-      last_update: [D] float32, by which the newest epoch moved phi.
+      last_update: [D] float32, by which the newest step moved phi.
     """
 
     epoch: int
@@ -111,7 +111,7 @@ def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
     return es_math.lifetime(lifetime_generator(seed, epoch).random(), shortest, longest)
 
 
-def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConfig, seed: int
+def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConfig, seed: int, segment: int = 0
             ) -> tuple[EvolutionState, float]:
     """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4).
 
@@ -120,19 +120,21 @@ def es_step(state: EvolutionState, weights: np.ndarray, evolution: EvolutionConf
       weights: [V] of the noise vectors, from `fitness_weights`.
       evolution: Settings.
       seed: Of the run.
+      segment: Number of the segment within the epoch.
 
     Returns:
-      The state with phi and second moment moved and the epoch counted, and the gradient's `signal_to_noise`.
+      The state with phi, second moment and last update moved, of the same epoch, and the gradient's `signal_to_noise`.
     """
     noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
     ascent = es_math.gradient_estimate(weights, noise, evolution.sigma, evolution.antithetic)
     descent = (evolution.l2 * state.phi.astype(np.float64) - ascent).astype(np.float32)
     rate = es_math.annealed(evolution.learning_rate, evolution.final_learning_rate, evolution.learning_rate_epochs,
                             state.epoch)
+    number = float(state.epoch * evolution.segments + segment + 1)
     update, _, second = adam_update(tf.constant(descent), tf.zeros_like(descent), tf.constant(state.second_moment),
-                                    float(state.epoch + 1), learning_rate=rate, beta_1=0.0)
-    moved = dataclasses.replace(state, epoch=state.epoch + 1, phi=state.phi + update.numpy(),
-                                second_moment=second.numpy(), last_update=update.numpy())
+                                    number, learning_rate=rate, beta_1=0.0)
+    moved = dataclasses.replace(state, phi=state.phi + update.numpy(), second_moment=second.numpy(),
+                                last_update=update.numpy())
     return moved, diagnosis.signal_to_noise(ascent, weights, evolution.sigma, evolution.antithetic)
 
 
@@ -198,20 +200,21 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, commun
     evolution, started = experiment.evolution, time.perf_counter()
     waited, sent = communicator.seconds, communicator.bytes_sent
     alpha = es_math.annealed(evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, state.epoch)
-    noise = functools.lru_cache(maxsize=2 * shards.threads)(
-        lambda v: noise_vector(seed, state.epoch, v, state.phi.size))
-
-    def perturbed(life: int) -> np.ndarray:
-        vector = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors)
-        return state.phi + np.float32(evolution.sigma) * es_math.perturbation(noise, vector, evolution.antithetic)
-
     keys, updates = life_keys(evolution, seed, state.epoch), life_updates(experiment, seed, state.epoch)
-    live = functools.partial(run_on_ranks, shards, communicator, phi=perturbed, updates=updates, teaching=Teaching(
-        alpha, experiment.inner.learning_rate, fitness_from=evolution.fitness_from))
-    lives = live(keys, done=done)
-    env_steps, correlation = _diagnose(evolution, state.epoch, keys, lives, live)
-    moved, signal_to_noise = es_step(state, fitness_weights(evolution, keys, lives.final_return), evolution, seed)
-    moved = dataclasses.replace(moved, env_steps=state.env_steps + int(lives.env_steps.sum()) + env_steps)
+    perturbed = _Perturbed(evolution, seed, state, 2 * shards.threads)
+    teaching = Teaching(alpha, experiment.inner.learning_rate, fitness_from=evolution.fitness_from)
+    if evolution.segments > 1:
+        moved, lives, signal_to_noise = _live_in_segments(
+            evolution, seed, state, perturbed, keys, _parts(updates, evolution.segments),
+            functools.partial(segments_on_ranks, shards, communicator, teaching=teaching, done=done))
+        env_steps, correlation = 0, float("nan")
+    else:
+        live = functools.partial(run_on_ranks, shards, communicator, phi=perturbed, teaching=teaching, updates=updates)
+        lives = live(keys, done=done)
+        env_steps, correlation = _diagnose(evolution, state.epoch, keys, lives, live)
+        moved, signal_to_noise = es_step(state, fitness_weights(evolution, keys, lives.final_return), evolution, seed)
+    moved = dataclasses.replace(moved, epoch=state.epoch + 1,
+                                env_steps=state.env_steps + int(lives.env_steps.sum()) + env_steps)
     moved, validation = _validate(experiment, seed, moved, shards, communicator)
     communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     seconds = time.perf_counter() - started
@@ -226,6 +229,47 @@ def _epoch(experiment, seed, state: EvolutionState, shards: Shards, done, commun
                "update_cosine": diagnosis.cosine(state.last_update, moved.last_update),
                "signal_to_noise": signal_to_noise, "pair_correlation": correlation}
     return EpochResult(moved, metrics)
+
+
+class _Perturbed:
+    """Maps a life to its loss: `phi`, which may move in mid-epoch, and the epoch's noise."""
+
+    def __init__(self, evolution: EvolutionConfig, seed: int, state: EvolutionState, cached: int):
+        self.phi, self._evolution = state.phi, evolution
+        self._noise = functools.lru_cache(maxsize=cached)(
+            lambda vector: noise_vector(seed, state.epoch, vector, state.phi.size))
+
+    def __call__(self, life: int) -> np.ndarray:
+        evolution = self._evolution
+        vector = es_math.vector_of_life(life, evolution.lives, evolution.noise_vectors)
+        return self.phi + np.float32(evolution.sigma) * es_math.perturbation(self._noise, vector, evolution.antithetic)
+
+
+def _parts(updates: int, segments: int) -> list[int]:
+    """Cuts a life into segments whose lengths differ by one update at most."""
+    return [len(part) for part in np.array_split(np.arange(updates), segments)]
+
+
+def _live_in_segments(evolution: EvolutionConfig, seed: int, state: EvolutionState, perturbed: _Perturbed,
+                      keys: Sequence[LifeKey], updates: Sequence[int],
+                      live: Callable[..., Iterator[LifeOutcomes]]) -> tuple[EvolutionState, LifeOutcomes, float]:
+    """Moves phi after each segment, under whose noise the lives then go on (noise-reuse ES, Li et al. 2023).
+
+    A life keeps one noise vector, so that the estimate needs no memory of earlier ones; the objective is the sum over
+    segments. All lives are at the same point of their life, and a checkpoint never has to hold one.
+
+    Returns:
+      The state after all steps; outcomes, averaged over segments; the last `signal_to_noise`.
+    """
+    parts: list[LifeOutcomes] = []
+    for segment, part in enumerate(live(keys=keys, phi=perturbed, updates=updates)):
+        weights = fitness_weights(evolution, keys, part.final_return)
+        state, signal_to_noise = es_step(state, weights, evolution, seed, segment)
+        perturbed.phi = state.phi
+        parts.append(part)
+    means = [np.mean([getattr(part, name) for part in parts], axis=0) for name in ("final_return", "success")]
+    lives = LifeOutcomes(*means, parts[-1].failed, np.sum([part.env_steps for part in parts], axis=0))
+    return state, lives, signal_to_noise
 
 
 def _diagnose(evolution: EvolutionConfig, epoch: int, keys: Sequence[LifeKey], lives: LifeOutcomes,

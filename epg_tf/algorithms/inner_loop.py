@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -117,22 +118,55 @@ class InnerLoop:
         Raises:
           Interrupted: `stop` was set.
         """
+        self.begin(keys, phi, teaching, watch)
+        self._advance(self.experiment.inner.updates if updates is None else updates)
+        if teaching.fitness_from != "final_episodes":
+            return self._life.results(*self._life.tally.means())
+        with self._timed():
+            return self._life.results(*self._life.final_episodes(self._stop))
+
+    def begin(self, keys: Sequence[LifeKey], phi: np.ndarray, teaching: Teaching, watch: Watch | None = None) -> None:
+        """Lets P lives be born; arguments as in `run`."""
+        with self._timed():
+            self._life = _Life(self, keys, teaching, watch or (lambda simulation, result: None))
+            self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
+            self._life.take_weights()
+
+    def segment(self, phi: np.ndarray, updates: int) -> LifeResults:
+        """Lets the P lives that have begun live on, taught by other losses.
+
+        Args:
+          phi: [P, D] float32.
+          updates: Number of updates.
+
+        Returns:
+          Results of this stretch alone; a life that has failed stays so. Returns and successes are of all episodes that
+          ended within it, NaN where none did.
+
+        Raises:
+          Interrupted: `stop` was set.
+        """
+        self.learner.loss.load(phi)
+        self._life.forget()
+        self._advance(updates)
+        return self._life.results(*self._life.tally.means())
+
+    def _advance(self, updates: int) -> None:
+        with self._timed():
+            for _ in range(updates):
+                if self._stop.is_set():
+                    raise Interrupted
+                self._life.live_one_period()
+                self._life.learn()
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Books what the simulation calls family time, and what nobody books as rest."""
         started = time.perf_counter()
         booked, in_family = sum(self.seconds.values()), self._simulation.family_seconds
-        life = _Life(self, keys, teaching, watch or (lambda simulation, result: None))
-        self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
-        life.take_weights()
-        updates = self.experiment.inner.updates if updates is None else updates
-        for _ in range(updates):
-            if self._stop.is_set():
-                raise Interrupted
-            life.live_one_period()
-            life.learn()
-        in_life = teaching.fitness_from != "final_episodes"
-        results = life.results(*(life.tally.means() if in_life else life.final_episodes(self._stop)))
+        yield
         self.seconds["family"] += self._simulation.family_seconds - in_family
         self.seconds["rest"] += time.perf_counter() - started - (sum(self.seconds.values()) - booked)
-        return results
 
 
 class _Life:
@@ -149,14 +183,19 @@ class _Life:
             for purpose in ("action", "reset", "minibatch", "final_action", "final_reset"))
         self.simulation.set_tasks([family.sample_task(life_generator(key, "task")) for key in keys])
         self.buffer.clear()
+        self._judged_by = self.inner.final_episodes if teaching.fitness_from == "last_episodes" else 0
         self.moments = normalizer.empty_moments(population, family.observation_size + family.action_size + 1)
         self._take_scaling()
         self.observation = self.simulation.reset(np.arange(population), self.resets)
         self.failed = np.zeros(population, bool)
-        self.env_steps = np.zeros(population, np.int64)
         self.running_return = np.zeros(population)
         self.newest_return = np.full(population, np.nan)
-        self.tally = Tally(population, self.inner.final_episodes if teaching.fitness_from == "last_episodes" else 0)
+        self.forget()
+
+    def forget(self) -> None:
+        """Starts counting anew what `results` sums up; failures are not forgotten."""
+        self.env_steps = np.zeros(self.population, np.int64)
+        self.tally = Tally(self.population, self._judged_by)
         self.episode_returns, self.kls = [], []
 
     def _take_scaling(self) -> None:

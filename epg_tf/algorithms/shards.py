@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -73,6 +73,7 @@ class Shards:
         self.stopped = threading.Event()
         self._local = threading.local()
         self._loops: list[InnerLoop] = []
+        self._segment_loops: list[InnerLoop] = []
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shard")
 
     def run(self, keys: Sequence[LifeKey], phi: Callable[[int], np.ndarray], teaching: Teaching,
@@ -89,31 +90,68 @@ class Shards:
         Returns:
           Results of the L lives, in the order of the keys.
         """
-        size = self.shard_lives
-        futures = []
-        for start in range(0, len(keys), size):
-            lives = [min(start + offset, len(keys) - 1) for offset in range(size)]
-            futures.append(self._pool.submit(self._run_shard, keys, lives, phi, teaching, updates))
+        def live(number: int, lives: list[int]) -> LifeResults:
+            del number
+            if not hasattr(self._local, "loop"):
+                self._local.loop = self._new_loop()
+            return self._local.loop.run([keys[life] for life in lives], _stacked(phi, lives), teaching, updates)
+
+        return self._over_shards(len(keys), live, done)
+
+    def segments(self, keys: Sequence[LifeKey], phi: Callable[[int], np.ndarray], teaching: Teaching,
+                 updates: Sequence[int], done: Callable[[int], None] | None = None) -> Iterator[LifeResults]:
+        """Lives lives in segments, between which phi may change; each shard keeps an inner loop of its own meanwhile.
+
+        Args:
+          keys: L keys.
+          phi: As in `run`; asked again before every segment.
+          teaching: How agents are taught.
+          updates: Updates of each segment.
+          done: Called with the number of lives of each shard that ends a life.
+
+        Yields:
+          Results of the L lives in each segment, see `InnerLoop.segment`.
+        """
+        while len(self._segment_loops) < -(-len(keys) // self.shard_lives):
+            self._segment_loops.append(self._new_loop())
+        for segment, length in enumerate(updates):
+
+            def live(number: int, lives: list[int], segment=segment, length=length) -> LifeResults:
+                loop, parameters = self._segment_loops[number], _stacked(phi, lives)
+                if segment == 0:
+                    loop.begin([keys[life] for life in lives], parameters, teaching)
+                return loop.segment(parameters, length)
+
+            yield self._over_shards(len(keys), live, done if segment == len(updates) - 1 else None)
+
+    def _over_shards(self, count: int, live: Callable[[int, list[int]], LifeResults],
+                     done: Callable[[int], None] | None) -> LifeResults:
+        """Calls live(number of the shard, its lives) for all shards, as many at a time as there are threads."""
+        size, futures = self.shard_lives, []
+        for start in range(0, count, size):
+            lives = [min(start + offset, count - 1) for offset in range(size)]
+            futures.append(self._pool.submit(self._unless_stopped, live, start // size, lives))
         try:
             parts = []
             for number, future in enumerate(futures):
                 parts.append(future.result())
                 if done is not None:
-                    done(min(size, len(keys) - number * size))
+                    done(min(size, count - number * size))
         except BaseException:
             self.stop()
             raise
-        return LifeResults.join(parts).head(len(keys))
+        return LifeResults.join(parts).head(count)
 
-    def _run_shard(self, keys, lives, phi, teaching, updates) -> LifeResults:
+    def _unless_stopped(self, live: Callable[[int, list[int]], LifeResults], number: int, lives: list[int]
+                        ) -> LifeResults:
         if self.stopped.is_set():
             raise Interrupted
-        if not hasattr(self._local, "loop"):
-            self._local.loop = InnerLoop(self.experiment, self._family_maker(self.experiment.task), self._measure_kl,
-                                         self.stopped)
-            self._loops.append(self._local.loop)
-        parameters = np.stack([phi(life) for life in lives])
-        return self._local.loop.run([keys[life] for life in lives], parameters, teaching, updates)
+        return live(number, lives)
+
+    def _new_loop(self) -> InnerLoop:
+        loop = InnerLoop(self.experiment, self._family_maker(self.experiment.task), self._measure_kl, self.stopped)
+        self._loops.append(loop)
+        return loop
 
     def seconds(self) -> dict[str, float]:
         """Returns thread seconds spent so far in each of `inner_loop.PARTS`, over all threads."""
@@ -154,10 +192,33 @@ def run_on_ranks(shards: Shards, communicator: Communicator, keys: Sequence[Life
       Outcomes of all lives, the same bits everywhere.
     """
     mine = lives_of_rank(len(keys), shards.shard_lives, communicator.rank, communicator.size)
-    packed = np.zeros((len(keys), 4), np.int64)
+    lives = shards.run([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, updates, done) if mine else None
+    return _shared(communicator, len(keys), mine, lives)
+
+
+def segments_on_ranks(shards: Shards, communicator: Communicator, keys: Sequence[LifeKey],
+                      phi: Callable[[int], np.ndarray], teaching: Teaching, updates: Sequence[int],
+                      done: Callable[[int], None] | None = None) -> Iterator[LifeOutcomes]:
+    """Lives one life per key in segments, each rank its shards; arguments as in `Shards.segments`.
+
+    Yields:
+      Outcomes of all lives in each segment, the same bits everywhere.
+    """
+    mine = lives_of_rank(len(keys), shards.shard_lives, communicator.rank, communicator.size)
+    segments = shards.segments([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, updates, done)
+    for _ in updates:
+        yield _shared(communicator, len(keys), mine, next(segments) if mine else None)
+
+
+def _shared(communicator: Communicator, count: int, mine: list[int], lives: LifeOutcomes | None) -> LifeOutcomes:
+    packed = np.zeros((count, 4), np.int64)
     if mine:
-        packed[mine] = pack(shards.run([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, updates, done))
+        packed[mine] = pack(lives)
     return unpack(communicator.sum(packed))
+
+
+def _stacked(phi: Callable[[int], np.ndarray], lives: Sequence[int]) -> np.ndarray:
+    return np.stack([phi(life) for life in lives])
 
 
 def pack(lives: LifeOutcomes) -> np.ndarray:

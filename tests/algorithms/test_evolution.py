@@ -41,7 +41,8 @@ def results_of(returns, success=NAN):
 
 def step(state, returns, config, seed):
     """Moves a state as the returns of an epoch's lives say."""
-    return es_step(state, fitness_weights(config, life_keys(config, seed, state.epoch), returns), config, seed)[0]
+    weights = fitness_weights(config, life_keys(config, seed, state.epoch), returns)
+    return dataclasses.replace(es_step(state, weights, config, seed)[0], epoch=state.epoch + 1)
 
 
 class ScriptedShards:
@@ -52,6 +53,11 @@ class ScriptedShards:
     def __init__(self, fitness):
         self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
         self.asked = []
+
+    def segments(self, keys, phi, teaching, updates, done=None):
+        """Yields the fitness of every life's phi of the time, once per segment."""
+        for length in updates:
+            yield self.run(keys, phi, teaching, length)
 
     def run(self, keys, phi, teaching, updates=None, done=None):
         """Returns the fitness of every life's phi."""
@@ -201,6 +207,40 @@ def test_lives_lived_twice_tell_noise_from_signal(make_tiny, noise, low, high):
     assert [key.phase for key in scripted.asked[2][0]] == ["diagnosis"] * 128
     for one, other in zip(*(scripted.asked[call][1] for call in (1, 2)), strict=True):
         np.testing.assert_array_equal(one, other)  # the same perturbations
+
+
+def test_phi_moves_after_every_segment_under_the_same_noise(make_tiny):
+    """7 updates in segments of 3, 2 and 2; Adam counts the steps, and noise belongs to the epoch."""
+    experiment = make_tiny(inner={"updates": 7}, evolution={
+        "epochs": 2, "segments": 3, "fitness_from": "whole_life", "validation_period": 0, "l2": 0.0, "sigma": 0.02,
+        "learning_rate": 0.05, "final_learning_rate": 0.05})
+    scripted, lengths = ScriptedShards(quadratic), []
+    run = scripted.run
+    scripted.run = lambda keys, phi, teaching, updates: lengths.append(updates) or run(keys, phi, teaching)
+    first, second = evolve(experiment, 0, start_at(np.zeros(5, np.float32)), scripted)
+    assert lengths == [3, 2, 2] * 2
+    phi = {}
+    for number, (keys, parameters, _) in enumerate(scripted.asked):
+        epoch, vectors = number // 3, [life // 2 for life in range(8)]
+        noise = [np.float32(0.02) * noise_vector(0, epoch, vector, 5) for vector in vectors]
+        phi[number] = np.mean(np.array(parameters) - noise, axis=0)
+        np.testing.assert_allclose(parameters, phi[number] + np.array(noise), atol=1e-6)
+        assert keys == life_keys(experiment.evolution, 0, epoch)
+    moves = [np.abs(phi[number + 1] - phi[number]).max() for number in range(5)]
+    assert moves[0] == pytest.approx(0.05, rel=1e-3) and min(moves) > 0.0  # Adam's first step is the learning rate
+    np.testing.assert_allclose(first.state.phi, phi[3], atol=1e-6)
+    assert second.state.epoch == 2
+
+
+def test_evolution_in_segments_climbs_a_quadratic_three_times_an_epoch(make_tiny):
+    base = {"lives": 32, "noise_vectors": 32, "antithetic": True, "l2": 0.0, "sigma": 0.02, "learning_rate": 0.05,
+            "final_learning_rate": 1e-4, "validation_period": 0}
+    reached = []
+    for changes in ({"segments": 3, "fitness_from": "whole_life"}, {}):
+        experiment = make_tiny(evolution={**base, "epochs": 30, "learning_rate_epochs": 30, **changes})
+        *_, last = evolve(experiment, 0, start_at(np.zeros(5, np.float32)), ScriptedShards(quadratic))
+        reached.append(np.abs(last.state.phi - OPTIMUM).max())
+    assert reached[0] < 0.1 and reached[1] > 1.0, reached
 
 
 def test_successive_updates_are_compared(make_tiny):

@@ -295,6 +295,27 @@ def test_success_is_counted_over_the_episodes_that_judge_a_life(tiny):
         assert found == np.mean([loop.family.start(resets, {})[2][0] > 0 for _ in range(4)])
 
 
+def test_segments_with_the_same_losses_are_one_life(tiny, loop, phi):
+    """Stretches of 1 and 2 updates against 3 in one go: the same policies, and each judged by its own episodes."""
+    judged = dataclasses.replace(LEARNED, fitness_from="whole_life")
+    whole = loop.run(KEYS[:P], phi[:P], judged)
+    loop.begin(KEYS[:P], phi[:P], judged)
+    first, second = loop.segment(phi[:P], 1), loop.segment(phi[:P], 2)
+    assert second.policy_hash.tolist() == whole.policy_hash.tolist() != first.policy_hash.tolist()
+    assert first.env_steps.tolist() == [M] * P and second.env_steps.tolist() == [2 * M] * P
+    assert first.episode_return.shape == (P, 1) and second.episode_return.shape == (P, 2)
+    np.testing.assert_allclose((first.final_return + 3 * second.final_return) / 4, whole.final_return)  # 1 and 3 of 4
+
+
+def test_another_loss_from_a_segment_on_teaches_from_there(loop, phi):
+    judged = dataclasses.replace(LEARNED, fitness_from="whole_life")
+    hashes = []
+    for second in (phi[:P], phi[P:]):
+        loop.begin(KEYS[:P], phi[:P], judged)
+        hashes.append([loop.segment(phi[:P], 1).policy_hash.tolist(), loop.segment(second, 2).policy_hash.tolist()])
+    assert hashes[0][0] == hashes[1][0] and not set(hashes[0][1]) & set(hashes[1][1])
+
+
 def test_before_the_first_episode_ends_its_return_is_nan(make_tiny):
     experiment = make_tiny(task={"episode_limit": 9})
     results = make_loop(experiment).run(KEYS[:P], make_phi(experiment, P), LEARNED)

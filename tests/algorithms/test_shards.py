@@ -94,6 +94,18 @@ def test_ranks_evolve_as_one_process_does(tiny, crews, alone, size):
             np.testing.assert_equal([here.metrics[n] for n in timeless], [there.metrics[n] for n in timeless])
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_ranks_evolve_in_segments_as_one_process_does(make_tiny, crews, size):
+    """phi moves three times an epoch, while lives go on; 3 updates a life."""
+    experiment = make_tiny(evolution={"segments": 3, "fitness_from": "whole_life", "epochs": 2})
+    one = list(evolve(experiment, 5, shards=crews[0]))
+    for result in on_ranks(size, lambda rank: list(evolve(experiment, 5, shards=crews[rank.rank], communicator=rank))):
+        for here, there in zip(one, result, strict=True):
+            assert here.state.phi.tobytes() == there.state.phi.tobytes()
+            assert here.state.env_steps == there.state.env_steps
+    assert one[0].state.env_steps == 8 * 3 * 8 and one[1].metrics["failed_lives"] == 0
+
+
 def test_bytes_do_not_grow_with_phi(tiny):
     """Per epoch 4 numbers a life and a digest per rank, whatever the size of the loss."""
     for size in (5, 5000):
@@ -127,8 +139,8 @@ def test_rank_0_shares_its_state(tiny):
             start = initial_state(tiny, rank)
             if rank:
                 return start
-            numbers = draw((3, size)).astype(np.float32)
-            return type(start)(epoch, numbers[0], numbers[1], 2**40 + epoch, numbers[2], best)
+            numbers = draw((4, size)).astype(np.float32)
+            return type(start)(epoch, numbers[0], numbers[1], 2**40 + epoch, numbers[2], best, numbers[3])
 
         given = []
 
