@@ -127,8 +127,8 @@ def test_rank_0_shares_its_state(tiny):
             start = initial_state(tiny, rank)
             if rank:
                 return start
-            numbers = draw((3, size)).astype(np.float32)
-            return type(start)(epoch, numbers[0], numbers[1], 2**40 + epoch, numbers[2], best)
+            numbers = draw((4, size)).astype(np.float32)
+            return type(start)(epoch, numbers[0], numbers[1], 2**40 + epoch, numbers[2], best, numbers[3])
 
         given = []
 
