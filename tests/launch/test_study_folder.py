@@ -85,7 +85,7 @@ def test_ppos_test_is_kept_to_the_bit(study, tmp_path):
     folder.save_ppo(Score(-1 / 3, 0.0, (-0.1 - 0.2, 1e-17), 0.5, (0.25, 0.75), math.nan, 4, 1, 24))
     assert folder.ppo() == {"mean": -1 / 3, "low": -0.1 - 0.2, "high": 1e-17}
     assert json.loads((tmp_path / "study" / "ppo.json").read_text())["failed_lives"] == 1
-    folder.save_ppo(Score(math.nan, math.nan, (math.nan, math.nan), math.nan, 4, 4, 24))
+    folder.save_ppo(Score(math.nan, math.nan, (math.nan, math.nan), math.nan, (math.nan, math.nan), math.nan, 4, 4, 24))
     assert all(math.isnan(number) for number in folder.ppo().values())
     (tmp_path / "study" / "ppo.json").write_text('{"mean": "fast", "low": 1, "high": 2}')
     with pytest.raises(RecordError, match="remove the file"):
