@@ -15,7 +15,7 @@ _TABLE_1 = {"epochs": 5000, "learning_rate": 1e-2, "final_learning_rate": 1e-3, 
             "l2": 1e-3, "guidance": 1.0, "final_guidance": 0.0, "guidance_epochs": 500}
 # Algorithm 1 and section 3.2 of EPG: independent noise vectors, a task a life, ranks of means over a vector's lives.
 _ALGORITHM_1 = {"antithetic": False, "common_random_numbers": False, "tasks": 0, "fitness": "rank",
-                "fitness_from": "final_episodes", "shortest_life": 0}
+                "fitness_from": "final_episodes", "shortest_life": 0, "segments": 1}
 
 OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.

@@ -19,7 +19,7 @@ from epg_tf.adam import adam_update
 from epg_tf.agents.policies import Policy
 from epg_tf.algorithms import es_math
 from epg_tf.algorithms.inner_loop import InnerLoop, Teaching
-from epg_tf.algorithms.learner import Learner
+from epg_tf.algorithms.learner import Learner, finite_rows, zero_rows
 from epg_tf.config import Experiment
 from epg_tf.losses.contract import Experience
 from epg_tf.tasks.registry import make_family
@@ -36,13 +36,11 @@ class Round:
       phi: [D] float32, after it.
       env_steps: Env steps spent so far.
       agreement: Mean cosine between the two gradients during the round.
-      final_return_mean: Of the lives of the round, which were taught by a mixture; failed ones left out.
     """
 
     phi: np.ndarray
     env_steps: int
     agreement: float
-    final_return_mean: float
 
 
 class Nudged:
@@ -118,16 +116,17 @@ class Distiller(Learner):
             found = self._gradients(self.loss, experience)
             error = tf.add_n([tf.reduce_mean(tf.square(one - other)) for one, other in zip(found, wanted, strict=True)
                               if one.shape[-1]])
+        gradients = tape.gradient(error, parts, unconnected_gradients="zero")
+        fine = finite_rows(gradients)  # a life that failed has no say in the phi of the others
         step = self._phi_step.assign_add(1.0)
-        for part, gradient, (first, second) in zip(
-                parts, tape.gradient(error, parts, unconnected_gradients="zero"), self._phi_moments, strict=True):
-            change, new_first, new_second = adam_update(tf.reduce_sum(gradient, axis=0), first, second, step,
-                                                        learning_rate=self.rate)
+        for part, gradient, (first, second) in zip(parts, gradients, self._phi_moments, strict=True):
+            change, new_first, new_second = adam_update(tf.reduce_sum(zero_rows(gradient, fine), axis=0), first, second,
+                                                        step, learning_rate=self.rate)
             first.assign(new_first)
             second.assign(new_second)
             part.assign_add(tf.broadcast_to(change[None], part.shape))
-        answers = found[0] / (_length(found[0]) + _TINY)
-        return tf.reduce_mean(answers * wanted[0])
+        cosines = tf.reduce_mean(found[0] / (_length(found[0]) + _TINY) * wanted[0], axis=[1, 2])
+        return tf.reduce_mean(tf.boolean_mask(cosines, fine))
 
     def _gradients(self, loss, experience: Experience) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns a loss's gradients with respect to the answers at the newest M steps [P, M, A], as if each step were
@@ -174,6 +173,4 @@ def distil(experiment: Experiment, seed: int, phi: np.ndarray, stop: threading.E
         teaching = Teaching(alpha, experiment.inner.learning_rate)
         lives = loop.run(keys, np.repeat(phi[None], population, axis=0), teaching)
         phi, env_steps = loop.learner.phi(), env_steps + int(lives.env_steps.sum())
-        alive = lives.final_return[~lives.failed]
-        yield Round(phi, env_steps, float(np.mean(loop.learner.agreements[before:])),
-                    float(alive.mean()) if alive.size else float("nan"))
+        yield Round(phi, env_steps, float(np.nanmean(loop.learner.agreements[before:])))

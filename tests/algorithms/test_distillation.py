@@ -85,6 +85,20 @@ def test_fitting_again_and_again_brings_the_gradients_together(make_distiller, m
         np.testing.assert_array_equal(part, np.repeat(part[:1], P, axis=0))
 
 
+def test_a_life_that_failed_does_not_spoil_phi(make_distiller, make_experience):
+    """One life's observations and rewards are not numbers: phi moves, as the other three want, and stays finite."""
+    distiller, experience = make_distiller(), make_experience(P, N, M, O, A)
+    poison = tf.constant([np.nan, 1.0, 1.0, 1.0])[:, None]
+    spoilt = experience._replace(observation=experience.observation * poison[:, None],
+                                 raw_reward=experience.raw_reward * poison)
+    distiller._normalised = lambda raw: spoilt
+    before = distiller.phi()
+    agreement = float(distiller._fit(None))
+    assert np.isfinite(agreement) and np.isfinite(distiller.phi()).all() and (distiller.phi() != before).any()
+    for part in distiller.loss.parts.values():
+        np.testing.assert_array_equal(part, np.repeat(part[:1], P, axis=0))
+
+
 def test_distillation_starts_evolution(make_tiny):
     """It costs env steps, gives the same bits again, and leaves validation and evolution what they are."""
     experiment = make_tiny(distillation={"rounds": 2}, evolution={"epochs": 1})
