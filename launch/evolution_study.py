@@ -8,6 +8,7 @@ Stopped in whatever way, the same command goes on where it was, to the same bits
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -62,8 +63,9 @@ def main(argv: list[str]) -> int:
     _announce(plan, seeds)
     try:
         ppo = _ppo(folder, experiment)
-        with Shards(experiment) as shards:
-            runs = [_Run(folder, plan[name], name, seed, shards).tested() for seed in seeds for name in names]
+        with contextlib.ExitStack() as stack:
+            shards = {name: stack.enter_context(Shards(plan[name])) for name in names}
+            runs = [_Run(folder, plan[name], name, seed, shards[name]).tested() for seed in seeds for name in names]
         runs.sort(key=lambda run: names.index(run.estimator))
         title = f"{experiment.task.family}: what evolving a loss costs"
         summary = folder.finish(runs, ppo, title)
@@ -193,9 +195,11 @@ def _print_table(summary: dict) -> None:
         print(f"{row['estimator']:18}{row['seed']:9d}  {_cells(row)}  {count(row['env_steps']):>9}  "
               f"{'never' if first is None else count(first):>14}")
     print(f"{'PPO, tuned':18}{'':9}  {_cells(summary['ppo'])}\n")
-    for name, ratio in summary["env_steps_relative_to_config"].items():
-        value = "" if ratio["value"] is None else f" {ratio['value']:.2g}"
-        print(f"median env steps until above PPO, {name} / config: {ratio['meaning']}{value}")
+    cheapest = summary["cheapest"]
+    for name, ratio in summary["env_steps_relative_to_cheapest"].items():
+        value = "" if ratio["value"] is None else f" {ratio['value']:.2g} times"
+        meaning = "" if ratio["meaning"] == "exact" else f" {ratio['meaning']}"
+        print(f"median env steps until above PPO: {name}{meaning}{value} those of {cheapest}")
 
 
 def _cells(row: Mapping[str, float]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from epg_tf.algorithms.meta_test import Score
-from epg_tf.algorithms.study import Cost, cost_ratio, first_above, median_cost
+from epg_tf.algorithms.study import cost_ratio, first_above, median_cost
 from epg_tf.config import ConfigError, Experiment, from_mapping
 from epg_tf.records import files, plots
 from epg_tf.records.plots import TestedRun
@@ -109,7 +109,8 @@ def summarise(runs: Sequence[TestedRun], ppo: Mapping[str, float]) -> dict:
 
     Returns:
       `ppo`; `runs` by folder name, each with its last test and the env steps of the first test above PPO, None if none
-      was; `median_env_steps_above_ppo` by estimator; `env_steps_relative_to_config` of the others, if there is that.
+      was; `median_env_steps_above_ppo` by estimator; `cheapest`, the estimator where that is least, None where no run
+      was ever above; `env_steps_relative_to_cheapest` of the others.
     """
     about, costs = {}, {}
     for run in runs:
@@ -120,16 +121,13 @@ def summarise(runs: Sequence[TestedRun], ppo: Mapping[str, float]) -> dict:
     for estimator in dict.fromkeys(run.estimator for run in runs):
         mine = [row for row in about.values() if row["estimator"] == estimator]
         costs[estimator] = median_cost([row["env_steps_above_ppo"] for row in mine], [row["env_steps"] for row in mine])
+    ahead = [name for name, cost in costs.items() if not cost.least]
+    cheapest = min(ahead, key=lambda name: costs[name].env_steps, default=None)
+    relative = {name: dataclasses.asdict(cost_ratio(cost, costs[cheapest])) for name, cost in costs.items()
+                if name != cheapest} if cheapest else {}
     return {"ppo": dict(ppo), "runs": about,
             "median_env_steps_above_ppo": {name: dataclasses.asdict(cost) for name, cost in costs.items()},
-            "env_steps_relative_to_config": _relative(costs)}
-
-
-def _relative(costs: Mapping[str, Cost]) -> dict[str, dict]:
-    if "config" not in costs:
-        return {}
-    return {name: dataclasses.asdict(cost_ratio(cost, costs["config"])) for name, cost in costs.items()
-            if name != "config"}
+            "cheapest": cheapest, "env_steps_relative_to_cheapest": relative}
 
 
 def _shown(value: Flag | None) -> str:

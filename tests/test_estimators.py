@@ -21,9 +21,11 @@ def test_an_estimator_fits_a_config(config, name):
     cost = epoch_env_steps(made)
     assert abs(made.evolution.epochs * cost - 1e9) <= cost / 2
     assert (made.evolution.validation_period, made.evolution.diagnosis_period) == (0, 0)
-    assert made.evolution.lives == before.evolution.lives
-    assert before == dataclasses.replace(made, evolution=before.evolution, loss=dataclasses.replace(
-        made.loss, start=before.loss.start))
+    fewer = 4 if name == "few_lives" else 1
+    assert made.evolution.lives * fewer == before.evolution.lives
+    assert made.compute.shard_lives * fewer == before.compute.shard_lives
+    assert before == dataclasses.replace(made, evolution=before.evolution, compute=before.compute,
+                                         loss=dataclasses.replace(made.loss, start=before.loss.start))
 
 
 @pytest.mark.parametrize("name, sigma", [("paper", 0.01), ("paper_sigma", 0.1)])
@@ -60,10 +62,19 @@ def test_what_is_taken_away():
     assert told == {"config": (True, 8, "rank_in_pair", 8, "centred"), "paper": (False, 0, "rank", 0, "random"),
                     "paper_sigma": (False, 0, "rank", 0, "random"), "pairs": (True, 8, "rank", 8, "random"),
                     "no_common_numbers": (False, 0, "rank", 8, "centred"),
-                    "random_start": (True, 8, "rank_in_pair", 8, "random"), "rank": (True, 8, "rank", 8, "centred")}
+                    "random_start": (True, 8, "rank_in_pair", 8, "random"), "rank": (True, 8, "rank", 8, "centred"),
+                    "few_lives": (True, 8, "rank_in_pair", 8, "centred")}
     mean = sum(k * p for k, p in enumerate_lifetimes(8, 32)) * 32 + 75
     assert made["config"].evolution.epochs == round(BUDGET / (128 * mean)) > 200
     assert made["config"].evolution.learning_rate_epochs == round(made["config"].evolution.epochs / 2)
+
+
+def test_a_quarter_of_the_lives_gives_four_times_the_epochs():
+    """32 lives of 1024 + 75 env steps; all epochs anneal, as in the config."""
+    made = estimators.applied(experiment("point_goal:"), "few_lives", BUDGET)
+    evolution = made.evolution
+    assert (evolution.lives, evolution.noise_vectors, made.compute.shard_lives) == (32, 32, 16)
+    assert evolution.epochs == evolution.learning_rate_epochs == round(BUDGET / (32 * 1099))
 
 
 def enumerate_lifetimes(shortest, longest):
@@ -86,3 +97,5 @@ def test_what_does_not_fit_is_a_config_error():
     odd = refined(lives=6, noise_vectors=6)
     with pytest.raises(ConfigError, match="noise_vectors=1"):
         estimators.applied(odd, "paper", BUDGET)
+    with pytest.raises(ConfigError, match="evolution.lives=6 is no multiple of 4.*few_lives"):
+        estimators.applied(odd, "few_lives", BUDGET)

@@ -115,5 +115,15 @@ def test_the_summary_by_hand():
                                           "env_steps": 300, "mean": -4.0, "low": -5.0, "high": -3.0}
     assert summary["median_env_steps_above_ppo"] == {"paper": {"env_steps": 300.0, "least": True},
                                                      "config": {"env_steps": 100.0, "least": False}}
-    assert summary["env_steps_relative_to_config"] == {"paper": {"value": 3.0, "meaning": "at least"}}
-    assert summarise(runs[:3], summary["ppo"])["env_steps_relative_to_config"] == {}
+    assert summary["cheapest"] == "config"
+    assert summary["env_steps_relative_to_cheapest"] == {"paper": {"value": 3.0, "meaning": "at least"}}
+    without = summarise(runs[:3], summary["ppo"])
+    assert (without["cheapest"], without["env_steps_relative_to_cheapest"]) == (None, {})
+
+
+def test_the_cheapest_is_cheap_not_first():
+    """Both get above PPO for certain, at 200 and 100."""
+    runs = [run("rank", 0, [-9, -8, -4]), run("few_lives", 0, [-9, -4])]
+    summary = summarise(runs, {"mean": -6.0, "low": -7.0, "high": -5.0})
+    assert summary["cheapest"] == "few_lives"
+    assert summary["env_steps_relative_to_cheapest"] == {"rank": {"value": 2.0, "meaning": "exact"}}
