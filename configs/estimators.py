@@ -1,6 +1,6 @@
 """Estimators of evolution for launch.evolution_study: what each changes in the settings of any config.
 
-They differ in `evolution`, in `loss.start` and in the lives a shard has, so that lives and their cost stay the same.
+They differ in `evolution`, in `loss.start` and in the lives of a shard, so that a life and its cost stay the same.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "no_common_numbers": {"evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}},
     "random_start": {"loss": {"start": "random"}},
     "rank": {"evolution": {"fitness": "rank"}},
-    # A quarter of the lives an epoch, so four times the epochs, and larger steps.
-    "few_lives": {"evolution": {"learning_rate": 5e-2}},
+    # Four times the lives an epoch, so a quarter of the epochs, and smaller steps.
+    "many_lives": {"evolution": {"learning_rate": 2e-2}},
 }
-# R of EPG, W / V = 256 / 64; the estimators not named here keep the config's noise vectors.
-LIVES_PER_VECTOR = {"paper": 4, "paper_sigma": 4}
-FEWER = {"few_lives": 4}  # divides lives, noise vectors and the lives of a shard
+LIVES_PER_VECTOR = {"paper": 4, "paper_sigma": 4}  # R of EPG, W / V = 256 / 64, with the config's noise vectors
+MORE_VECTORS = {"many_lives": 4}  # times the config's noise vectors, with the config's R
 
 
 def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
@@ -58,14 +57,11 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     for group, values in OVERRIDES[name].items():
         mapping[group].update(values)
     evolution = mapping["evolution"]
-    if name in LIVES_PER_VECTOR:
-        evolution["noise_vectors"] = evolution["lives"] // LIVES_PER_VECTOR[name]
-    fewer = FEWER.get(name, 1)
-    for group, field in (("evolution", "lives"), ("evolution", "noise_vectors"), ("compute", "shard_lives")):
-        if mapping[group][field] % fewer:
-            raise ConfigError(f"config.{group}.{field}={mapping[group][field]} is no multiple of {fewer}, by which the "
-                              f"estimator {name!r} divides it; choose one")
-        mapping[group][field] //= fewer
+    lives, vectors = evolution["lives"], evolution["noise_vectors"]
+    evolution["noise_vectors"] = vectors * MORE_VECTORS.get(name, 1)
+    evolution["lives"] = LIVES_PER_VECTOR.get(name, lives // vectors) * evolution["noise_vectors"]
+    compute = mapping["compute"]  # an epoch keeps its number of shards
+    compute["shard_lives"] = max(1, compute["shard_lives"] * evolution["lives"] // lives)
     evolution.update(validation_period=0, diagnosis_period=0)
     cost, before = epoch_env_steps(from_mapping(mapping)), evolution["epochs"]
     if env_steps < cost:

@@ -37,18 +37,19 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
     """Returns an experiment for 2 cores: short lives, a small loss, antithetic pairs with common numbers, no guidance.
 
     The loss has about a tenth of the paper's parameters, for evolution strategies find directions in phi by chance, and
-    starts centred, lest agents' actions saturate. docs/evolution.md says what each of these is worth.
+    starts centred, lest agents' actions saturate. Epochs are small and steps large, see `many_lives` in
+    configs/estimators.py. docs/evolution.md says what each of these is worth.
     """
     return Experiment(
         task=task, surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_passes=4),
         loss=LossConfig(buffer_steps=128, reward=reward, filters=(4, 4), context=8, pooling="mean", memory_units=4,
                         start="centred"),
         inner=InnerConfig(updates=updates, update_period=32, minibatch=32, learning_rate=3e-3),
-        evolution=EvolutionConfig(epochs=100, lives=128, noise_vectors=128, sigma=0.1, antithetic=True,
-                                  common_random_numbers=True, learning_rate=2e-2, final_learning_rate=5e-3,
-                                  learning_rate_epochs=100, l2=0.0, guidance=0.0, guidance_epochs=0,
-                                  validation_period=10),
-        compute=ComputeConfig(shard_lives=64))
+        evolution=EvolutionConfig(epochs=200, lives=32, noise_vectors=32, sigma=0.1, antithetic=True,
+                                  common_random_numbers=True, learning_rate=5e-2, final_learning_rate=5e-3,
+                                  learning_rate_epochs=200, l2=0.0, guidance=0.0, guidance_epochs=0,
+                                  validation_period=20),
+        compute=ComputeConfig(shard_lives=16))  # two shards an epoch, one per core
 
 
 def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> ConfigDict:

@@ -14,8 +14,8 @@ from epg_tf.config import from_mapping
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
-FLAGS = [CONFIG, *commands.settings(), "--estimators=paper,config", "--seeds=1", "--env_steps=2000", "--test_points=3",
-         "--test_lives=4"]
+FLAGS = [CONFIG, *commands.settings(), "--config.evolution.noise_vectors=2", "--estimators=paper,config",
+         "--seeds=1", "--env_steps=2000", "--test_points=3", "--test_lives=4"]
 
 
 def study(folder, *flags):
