@@ -33,7 +33,7 @@ test-slow: $(READY)
 	@$(PY) -m pytest -m slow tests
 
 throughput: $(READY)
-	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --lives=128 --markdown; done
+	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --config.compute.shard_lives=64 --lives=128 --markdown; done
 
 lint: $(READY)
 	@$(PY) -m ruff check .
