@@ -1,6 +1,6 @@
 """Estimators of evolution for launch.evolution_study: what each changes in the settings of any config.
 
-They differ in `evolution`, in `loss.start` and in the lives of a shard, so that a life and its cost stay the same.
+They differ in `evolution`, in how phi starts and in the lives of a shard, so that a life and its cost stay the same.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ _TABLE_1 = {"epochs": 5000, "learning_rate": 1e-2, "final_learning_rate": 1e-3, 
 # Algorithm 1 and section 3.2 of EPG: independent noise vectors, a task a life, ranks of means over a vector's lives.
 _ALGORITHM_1 = {"antithetic": False, "common_random_numbers": False, "tasks": 0, "fitness": "rank",
                 "fitness_from": "final_episodes", "shortest_life": 0, "segments": 1}
+_AS_DRAWN = {"loss": {"start": "random"}, "distillation": {"rounds": 0}}
 
 OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.
     "config": {},
     # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in configs/scales.py.
-    "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, "loss": {"start": "random"}},
+    "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, **_AS_DRAWN},
     # The same with the sigma of our laptop configs, a fairer one for a small loss.
-    "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, "loss": {"start": "random"}},
-    # Antithetic pairs (Salimans et al. 2017) with common random numbers, and nothing besides.
+    "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, **_AS_DRAWN},
+    # Algorithm 1 alone: start, sigma and learning rates are the config's, for Table 1's are meant for 5000 epochs.
+    "algorithm_1": {"evolution": {**_ALGORITHM_1, "guidance": 0.0, "guidance_epochs": 0}},
+    # The config's, but started at random, ranked over all lives, with antithetic pairs (Salimans et al. 2017).
     "pairs": {"evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank"},
               "loss": {"start": "random"}},
     # The config's, one thing taken away. Without common numbers, ranks within pairs or tasks mean nothing.
@@ -34,7 +37,8 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # Four times the lives an epoch, so a quarter of the epochs, and smaller steps.
     "many_lives": {"evolution": {"learning_rate": 2e-2}},
 }
-LIVES_PER_VECTOR = {"paper": 4, "paper_sigma": 4}  # R of EPG, W / V = 256 / 64, with the config's noise vectors
+# R of EPG, W / V = 256 / 64, with the config's noise vectors.
+LIVES_PER_VECTOR = {"paper": 4, "paper_sigma": 4, "algorithm_1": 4}
 MORE_VECTORS = {"many_lives": 4}  # times the config's noise vectors, with the config's R
 
 

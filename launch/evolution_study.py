@@ -198,8 +198,7 @@ def _print_table(summary: dict) -> None:
     cheapest = summary["cheapest"]
     for name, ratio in summary["env_steps_relative_to_cheapest"].items():
         value = "" if ratio["value"] is None else f" {ratio['value']:.2g} times"
-        meaning = "" if ratio["meaning"] == "exact" else f" {ratio['meaning']}"
-        print(f"median env steps until above PPO: {name}{meaning}{value} those of {cheapest}")
+        print(f"median env steps until above PPO: {name} {ratio['meaning']}{value} those of {cheapest}")
 
 
 def _cells(row: Mapping[str, float]) -> str:

@@ -22,7 +22,8 @@ def test_an_estimator_fits_a_config(config, name):
     assert abs(made.evolution.epochs * cost - 1e9) <= cost / 2
     assert (made.evolution.validation_period, made.evolution.diagnosis_period) == (0, 0)
     per_vector = before.evolution.lives // before.evolution.noise_vectors
-    more = {"paper": 4 // per_vector, "paper_sigma": 4 // per_vector, "many_lives": 4}.get(name, 1)
+    more = {"paper": 4 // per_vector, "paper_sigma": 4 // per_vector, "algorithm_1": 4 // per_vector,
+            "many_lives": 4}.get(name, 1)
     assert made.evolution.lives == more * before.evolution.lives
     assert made.compute.shard_lives == more * before.compute.shard_lives
     assert before == dataclasses.replace(made, evolution=before.evolution, compute=before.compute,
@@ -64,10 +65,25 @@ def test_what_is_taken_away():
                     "paper_sigma": (False, 0, "rank", 0, "random"), "pairs": (True, 8, "rank", 8, "random"),
                     "no_common_numbers": (False, 0, "rank", 8, "centred"),
                     "random_start": (True, 8, "rank_in_pair", 8, "random"), "rank": (True, 8, "rank", 8, "centred"),
-                    "many_lives": (True, 8, "rank_in_pair", 8, "centred")}
+                    "many_lives": (True, 8, "rank_in_pair", 8, "centred"),
+                    "algorithm_1": (False, 0, "rank", 0, "centred")}
     mean = sum(k * p for k, p in enumerate_lifetimes(8, 32)) * 32 + 75
     assert made["config"].evolution.epochs == round(BUDGET / (32 * mean)) > 800
     assert made["config"].evolution.learning_rate_epochs == round(made["config"].evolution.epochs / 2)
+
+
+def test_algorithm_1_alone_keeps_the_configs_rates():
+    before = experiment("point_goal:").evolution
+    made = estimators.applied(experiment("point_goal:"), "algorithm_1", BUDGET).evolution
+    assert (made.antithetic, made.lives, made.noise_vectors, made.guidance) == (False, 128, 32, 0.0)
+    assert (made.sigma, made.learning_rate, made.final_learning_rate, made.l2) == (
+        before.sigma, before.learning_rate, before.final_learning_rate, before.l2)
+
+
+def test_the_papers_estimator_distils_nothing():
+    made = experiment("point_goal:")
+    made = dataclasses.replace(made, distillation=dataclasses.replace(made.distillation, rounds=3))
+    assert [estimators.applied(made, name, BUDGET).distillation.rounds for name in ("paper", "config")] == [0, 3]
 
 
 def test_four_times_the_lives_leave_a_quarter_of_the_epochs():

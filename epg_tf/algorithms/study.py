@@ -30,8 +30,8 @@ class Ratio:
 
     Attributes:
       value: The ratio; None where nothing is known.
-      meaning: "exact", "at least" (the first one's cost is a lower bound), "at most" (the other's is), or "unknown"
-        (both are, or the other was ahead before any env step).
+      meaning: "about" (costs are known to one distance between tests), "at least" (the first one's cost is a lower
+        bound), "at most" (the other's is), or "unknown" (both are, or the other was ahead before any env step).
     """
 
     value: float | None
@@ -84,5 +84,5 @@ def cost_ratio(cost: Cost, other: Cost) -> Ratio:
     """Returns how many times as much `cost` is as `other`, and whether that is a bound."""
     if other.env_steps == 0 or (cost.least and other.least):
         return Ratio(None, "unknown")
-    meaning = "at least" if cost.least else "at most" if other.least else "exact"
+    meaning = "at least" if cost.least else "at most" if other.least else "about"
     return Ratio(cost.env_steps / other.env_steps, meaning)

@@ -42,8 +42,8 @@ def test_the_median_counts_runs_that_were_never_ahead_as_above_all(first, spent,
 
 
 @pytest.mark.parametrize("cost, other, ratio", [
-    (Cost(6, False), Cost(4, False), Ratio(1.5, "exact")), (Cost(6, True), Cost(4, False), Ratio(1.5, "at least")),
+    (Cost(6, False), Cost(4, False), Ratio(1.5, "about")), (Cost(6, True), Cost(4, False), Ratio(1.5, "at least")),
     (Cost(6, False), Cost(4, True), Ratio(1.5, "at most")), (Cost(6, True), Cost(4, True), Ratio(None, "unknown")),
-    (Cost(0, False), Cost(4, False), Ratio(0, "exact")), (Cost(6, False), Cost(0, False), Ratio(None, "unknown"))])
+    (Cost(0, False), Cost(4, False), Ratio(0, "about")), (Cost(6, False), Cost(0, False), Ratio(None, "unknown"))])
 def test_a_ratio_says_whether_it_is_a_bound(cost, other, ratio):
     assert study.cost_ratio(cost, other) == ratio
