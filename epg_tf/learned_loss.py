@@ -58,7 +58,7 @@ def save_loss(folder: PathLike, phi: np.ndarray, experiment: Experiment, facts: 
         "action_size": family.action_size, "discrete_actions": family.discrete_actions,
         "channels": [dataclasses.asdict(channel) for channel in channels],
         "parameter_shapes": {name: list(shape) for name, shape in loss_shapes(experiment).items()},
-        "facts": {**facts, "versions": versions()}, "config": experiment.to_mapping(),
+        "facts": {"versions": versions(), **facts}, "config": experiment.to_mapping(),
     }
     loss_files.save_loss(folder, phi, description)
 

@@ -40,15 +40,21 @@ def main(argv: list[str]) -> int:
     loss = learned_loss.load_loss(run / "best")
     summary = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     scores = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
-    if scores["about"]["loss_facts"] != loss.facts:
+    try:
+        same, baseline = scores["about"]["loss_facts"] == loss.facts, scores["about"]["baseline"]
+        text = card(_NAME.value, loss, summary, scores)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise command_line.UsageError(f"--run_dir={run} or --test_dir={test} holds a summary.json of something else "
+                                      f"({type(error).__name__}: {error}); name a finished run of launch.meta_train and "
+                                      f"the --output_dir of launch.meta_test") from error
+    if not same:
         raise command_line.UsageError(f"--test_dir={test} tested another loss than --run_dir={run}/best; run "
                                       f"launch.meta_test --loss={run}/best")
     folder = Path(_OUTPUT_DIR.value) / _NAME.value
     files.prepare_folder(folder, "--name", None, _OVERWRITE.value, _OWN)
-    baseline = dataclasses.replace(loss.experiment.surrogate, **scores["about"]["baseline"])
-    experiment = dataclasses.replace(loss.experiment, surrogate=baseline)  # as tested; the loss has no use for it
+    surrogate = dataclasses.replace(loss.experiment.surrogate, **baseline)
+    experiment = dataclasses.replace(loss.experiment, surrogate=surrogate)  # as tested; the loss has no use for it
     learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
-    text = card(_NAME.value, loss, summary, scores)
     files.write_atomically(folder / "card.md", lambda stream: stream.write(text.encode()))
     print(f"{_NAME.value} is in {folder}; use it with --loss={_NAME.value} or epg_tf.load_loss({_NAME.value!r})")
     return 0
@@ -71,7 +77,7 @@ def card(name: str, loss: learned_loss.LearnedLoss, summary: dict, scores: dict)
         "a life": f"{inner.updates} updates of {inner.update_period} env steps, Adam at {inner.learning_rate:g}",
         "an env step, an episode": f"{task.frame_skip} physics steps, at most {task.episode_limit} env steps",
         "evolved in": f"{count(summary['env_steps'])} env steps, {summary['epochs']} epochs, "
-                      f"{command_line.duration(summary['seconds'])} on 2 cores or fewer",
+                      f"{command_line.duration(summary['seconds'])}",
         "seed, commit": f"{summary['seed']}, {summary['commit']}",
         "packages": ", ".join(f"{package} {version}" for package, version in summary["versions"].items()),
         "settings": "`config` in loss.json",

@@ -142,7 +142,8 @@ class Distiller(Learner):
                                            memory_output=agent.memory_output)
             total = tf.reduce_sum(loss.per_step(nudged, prepared, steps))
         answers, shared = tape.gradient(total, [answer, shared], unconnected_gradients="zero")
-        return float(period) * answers, shared
+        steps_counted = float(period) if self.experiment.loss.reduction == "mean" else 1.0
+        return steps_counted * answers, steps_counted / period * shared
 
 
 def _length(gradient: tf.Tensor) -> tf.Tensor:

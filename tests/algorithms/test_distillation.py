@@ -72,6 +72,15 @@ def test_what_the_learned_loss_wants_is_its_gradient(make_distiller, make_experi
     np.testing.assert_allclose(means[:, 3, 1], M * (losses[0] - losses[1]) / (2 * size), rtol=0.05, atol=2e-3)
 
 
+def test_what_is_wanted_does_not_depend_on_the_reduction(make_distiller, make_experience):
+    """A sum over M steps is M times their mean, but a step by itself is the same step."""
+    experience = make_experience(P, N, M, O, A)
+    mean, total = (make_distiller(loss={"reduction": reduction}) for reduction in ("mean", "sum"))
+    for one, other in zip(mean._gradients(mean.loss, experience), total._gradients(total.loss, experience), strict=True):
+        assert np.abs(one).max() > 1e-3
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("discrete", [False, True])
 def test_fitting_again_and_again_brings_the_gradients_together(make_distiller, make_experience, discrete):
     """Four lives of eight steps can be learned by heart, reward declared; all rows of phi stay the same."""

@@ -48,9 +48,10 @@ def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
 
 @pytest.mark.parametrize(("flags", "part"), [
     (["--name=../evil"], "--name='../evil'"), (["--name="], "--name is missing"),
-    (["--name=x", "--test_dir=nowhere"], "nowhere"), (["--name=x", "--run_dir=nowhere"], "nowhere")])
+    (["--name=x", "--test_dir=nowhere"], "nowhere"), (["--name=x", "--run_dir=nowhere"], "nowhere"),
+    (["--name=x", "--test_dir=RUN"], "of something else")])
 def test_what_cannot_be_shipped_is_refused_in_one_line(made, tmp_path, flags, part):
-    process = ship(made, f"--output_dir={tmp_path}", *flags)
+    process = ship(made, f"--output_dir={tmp_path}", *(flag.replace("RUN", str(made / "run")) for flag in flags))
     assert process.returncode == 2 and process.stderr.count("\n") == 1 and part in process.stderr
     assert not list(tmp_path.iterdir())
 
