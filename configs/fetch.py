@@ -2,7 +2,7 @@
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps
 
-Not in the paper: frame_skip 20, limit 50 (Gymnasium-Robotics'). PPO's settings are those tuned for RandomHopper. An env
+Not in the paper: frame_skip 20, limit 50 (Gymnasium-Robotics'). PPO is not tuned here yet. An env
 step of the arm is 20 physics steps with contacts, so the laptop's lives are short.
 """
 

@@ -5,8 +5,8 @@ Either also with `_right_half`, `_forward_backward` or `_no_reset` behind it.
     Table 1:  update period M 32, updates 512, life U 16384 env steps
 
 `laptop` and `paper` draw goals all round. `_right_half` draws them ahead; --config.task.range=out_of_distribution then
-means those behind (Figure 18). Not in the paper: frame_skip and episode limit (Gymnasium's), distances. PPO's
-settings are those tuned for RandomHopper.
+means those behind (Figure 18). Not in the paper: frame_skip and episode limit (Gymnasium's), distances. PPO is
+not tuned here yet.
 """
 
 from ml_collections import ConfigDict

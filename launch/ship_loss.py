@@ -45,8 +45,8 @@ def main(argv: list[str]) -> int:
         text = card(_NAME.value, loss, summary, scores)
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(f"--run_dir={run} or --test_dir={test} holds a summary.json of something else "
-                                      f"({type(error).__name__}: {error}); name a finished run of launch.meta_train and "
-                                      f"the --output_dir of launch.meta_test") from error
+                                      f"({type(error).__name__}: {error}); name a finished run of launch.meta_train "
+                                      f"and the --output_dir of launch.meta_test") from error
     if not same:
         raise command_line.UsageError(f"--test_dir={test} tested another loss than --run_dir={run}/best; run "
                                       f"launch.meta_test --loss={run}/best")
