@@ -1,5 +1,7 @@
 """The README tells the truth where a machine can check it."""
 
+import csv
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +10,8 @@ from ml_collections import ConfigDict
 
 from configs import point_goal
 from epg_tf.algorithms.meta_test import METHODS
+from epg_tf.records.plots import TestedRun
+from launch.study_folder import summarise
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,6 +44,33 @@ def test_named_targets_exist(target):
 def test_named_commands_exist():
     for name in set(re.findall(r"python -m launch\.(\w+)", README)):
         assert (ROOT / "launch" / f"{name}.py").is_file(), name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_demos_numbers_are_those_kept(seed):
+    kept = json.loads((ROOT / "docs" / "results" / f"demo_seed{seed}.json").read_text())["epg"]
+    assert "**{:.2f}** [{:.2f}, {:.2f}]".format(kept["final_return_mean"], *kept["ci95"]) in README
+
+
+def test_the_demos_length_is_the_configs():
+    (epochs,) = re.findall(r"Evolution took (\d+) epochs", README)
+    assert int(epochs) == point_goal.get_config().evolution.epochs
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "docs" / "results").glob("study_*")), ids=lambda path: path.name)
+def test_a_study_that_is_kept_adds_up(folder):
+    """Its summary, and what docs/evolution.md says of it, follow from its tests."""
+    with open(folder / "study.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    runs = [TestedRun(name, int(seed), [{key: float(row[key]) for key in ("epoch", "env_steps", "mean", "low", "high")}
+                                        for row in rows if (row["estimator"], row["seed"]) == (name, seed)])
+            for name, seed in dict.fromkeys((row["estimator"], row["seed"]) for row in rows)]
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summarise(runs, summary["ppo"]) == summary
+    page = (ROOT / "docs" / "evolution.md").read_text(encoding="utf-8")
+    for row in summary["runs"].values():
+        first = row["env_steps_above_ppo"]
+        assert first is None or f"{first / 1e6:.2f} M" in page
 
 
 @pytest.mark.parametrize("number", range(2))
