@@ -115,6 +115,7 @@ def test_distillation_starts_evolution(make_tiny):
     start = initial_phi(experiment, 0)
     rounds = list(distil(experiment, 0, start))
     assert [r.env_steps for r in rounds] == [P * (3 * M + 3 * 6), 2 * P * (3 * M + 3 * 6)]
+    assert all(0 < abs(r.agreement) <= 1 for r in rounds) and rounds[0].agreement != rounds[1].agreement
     assert (rounds[0].phi != start).any() and (rounds[1].phi != rounds[0].phi).any()
     np.testing.assert_array_equal(list(distil(experiment, 0, start))[1].phi, rounds[1].phi)
     (result,), (plain,) = (list(evolve(each, 0)) for each in (experiment, make_tiny(evolution={"epochs": 1})))
