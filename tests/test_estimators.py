@@ -51,7 +51,7 @@ def test_on_the_papers_configs_it_changes_nothing_but_the_length(config):
 def refined(**evolution):
     """A config with much that estimators take away."""
     made = experiment("point_goal:")
-    values = {"tasks": 8, "fitness": "rank_in_pair", "shortest_life": 8, "learning_rate_epochs": 120, **evolution}
+    values = {"tasks": 8, "fitness": "rank_in_pair", "shortest_life": 8, "learning_rate_epochs": 100, **evolution}
     return dataclasses.replace(made, loss=dataclasses.replace(made.loss, start="centred"),
                                evolution=dataclasses.replace(made.evolution, **values))
 
@@ -90,7 +90,7 @@ def test_four_times_the_lives_leave_a_quarter_of_the_epochs():
     """128 lives of 1024 + 75 env steps; all epochs anneal, as in the config."""
     made = estimators.applied(experiment("point_goal:"), "many_lives", BUDGET)
     evolution = made.evolution
-    assert (evolution.lives, evolution.noise_vectors, made.compute.shard_lives) == (128, 128, 64)
+    assert (evolution.lives, evolution.noise_vectors, made.compute.shard_lives) == (128, 128, 128)
     assert (evolution.learning_rate, evolution.final_learning_rate) == (2e-2, 5e-3)
     assert evolution.epochs == evolution.learning_rate_epochs == round(BUDGET / (128 * 1099))
 
