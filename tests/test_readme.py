@@ -73,6 +73,11 @@ def test_a_study_that_is_kept_adds_up(folder):
         assert first is None or f"{first / 1e6:.2f} M" in page
 
 
+@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "results").rglob("*.json")), ids=lambda path: path.name)
+def test_results_name_no_path_of_a_machine(file):
+    assert not re.search(r'"/\w+/', file.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_examples_of_the_page_about_tasks_run_as_printed(number, capsys):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL)
