@@ -58,7 +58,8 @@ class LossConfig:
     reduction: str = "mean"  # of per-step losses over a minibatch; "sum" as printed in Algorithm 1
     memory_units: int = 32  # 0 switches the memory unit off
     memory_inputs: int = 64  # ones fed to the memory unit; more make it quicker to write
-    start: str = "random"  # of phi; or "centred": such that a fresh loss holds the policy's means at zero
+    start: str = "random"  # of phi; or "centred": a fresh loss holds the policy's means at zero; or "correlating": and
+    #                        its context begins as correlations of the declared reward with features of the observation
     truncation_as_end: bool = True  # whether the termination channel marks time limits too
 
 
@@ -232,7 +233,7 @@ _AT_MOST_ONE = {("loss", "leaky_slope"), ("surrogate", "discount"), ("surrogate"
                 ("evolution", "guidance"), ("evolution", "final_guidance"), ("distillation", "final_alpha")}
 _CHOICES = {("policy", "activation"): ("tanh", "relu", "elu", "selu", "swish"),
             ("loss", "pooling"): ("flatten", "mean"), ("loss", "reduction"): ("mean", "sum"),
-            ("loss", "start"): ("random", "centred"),
+            ("loss", "start"): ("random", "centred", "correlating"),
             ("surrogate", "kind"): ("ppo", "reinforce"),
             ("evolution", "fitness"): ("rank", "raw", "rank_in_task", "rank_in_pair"),
             ("evolution", "fitness_from"): ("final_episodes", "last_episodes", "whole_life")}
@@ -267,6 +268,12 @@ def _check_loss(loss: LossConfig) -> None:
     if steps < 1:
         raise ConfigError(f"config.loss.buffer_steps={loss.buffer_steps} is too short for convolutions of widths "
                           f"{loss.widths} and strides {loss.strides}; lengthen the buffer or shorten the widths")
+    if loss.start == "correlating" and not loss.reward:
+        raise ConfigError("config.loss.start='correlating' compares the reward with observations; set "
+                          "config.loss.reward=True, or config.loss.start='centred'")
+    if loss.start == "correlating" and (loss.filters[0] < 4 or min(loss.filters[1], loss.context) < 2):
+        raise ConfigError(f"config.loss.start='correlating' takes 4 and 2 filters and 2 units of the context; "
+                          f"config.loss.filters={loss.filters} and config.loss.context={loss.context} are too few")
 
 
 def _check_evolution(experiment: Experiment) -> None:

@@ -135,6 +135,8 @@ REFUSED: list[Any] = [
     ({"loss": {"buffer_steps": 63}}, ("config.loss.buffer_steps=63", "config.inner.update_period=64", "N >= M")),
     ({"loss": {"buffer_steps": 64, "widths": (64, 2)}}, ("config.loss.buffer_steps=64", "(64, 2)", "lengthen")),
     ({"loss": {"buffer_steps": 64, "widths": (65, 1)}}, ("config.loss.buffer_steps=64", "(65, 1)", "lengthen")),
+    ({"loss": {"start": "correlating"}}, ("config.loss.start='correlating'", "config.loss.reward=True")),
+    ({"loss": {"start": "correlating", "reward": True, "filters": (3, 2)}}, ("config.loss.filters=(3, 2)", "too few")),
     ({"loss": {"strides": (512, 1)}}, ("config.loss.buffer_steps=512", "(512, 1)", "lengthen")),
     ({"evolution": {"noise_vectors": 48}},
      ("config.evolution.noise_vectors=48", "config.evolution.lives=256", "equally many")),

@@ -20,7 +20,8 @@ from epg_tf.algorithms.shards import Shards, run_on_ranks, segments_on_ranks
 from epg_tf.communication import Alone, Communicator
 from epg_tf.config import EvolutionConfig, Experiment
 from epg_tf.losses.contract import Channel, declared_channels
-from epg_tf.losses.temporal_conv import initial_parameters, parameter_shapes
+from epg_tf.losses.initial_phi import initial_parameters
+from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.random_keys import lifetime_generator, loss_generator, noise_vector
 from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeKey, LifeOutcomes
