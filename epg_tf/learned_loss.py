@@ -50,22 +50,29 @@ def save_loss(folder: PathLike, phi: np.ndarray, experiment: Experiment, facts: 
       ValueError: phi is not a finite float32 vector.
       OSError: A file cannot be written.
     """
+    loss_files.save_loss(folder, phi, {**interface(experiment), "facts": {"versions": versions(), **facts},
+                                       "config": experiment.to_mapping()})
+
+
+def interface(experiment: Experiment) -> dict[str, Any]:
+    """Returns what an experiment makes of a loss: its family's sizes, inputs and the shapes of phi's parts, for JSON."""
     family = make_family(experiment.task)
     channels = declared_channels(family.observation_size, family.action_size, family.discrete_actions,
                                  experiment.loss.memory_units, experiment.loss.reward)
-    description = {
-        "kind": "temporal_conv_loss", "family": family.name, "observation_size": family.observation_size,
-        "action_size": family.action_size, "discrete_actions": family.discrete_actions,
-        "channels": [dataclasses.asdict(channel) for channel in channels],
-        "parameter_shapes": {name: list(shape) for name, shape in loss_shapes(experiment).items()},
-        "facts": {"versions": versions(), **facts}, "config": experiment.to_mapping(),
-    }
-    loss_files.save_loss(folder, phi, description)
+    return {"kind": "temporal_conv_loss", "family": family.name, "observation_size": family.observation_size,
+            "action_size": family.action_size, "discrete_actions": family.discrete_actions,
+            "channels": [dataclasses.asdict(channel) for channel in channels],
+            "parameter_shapes": {name: list(shape) for name, shape in loss_shapes(experiment).items()}}
 
 
 def shipped_losses() -> list[str]:
     """Returns the names of the losses that come with the package."""
     return sorted(path.parent.name for path in SHIPPED.glob("*/loss.json"))
+
+
+def loss_folder(name: PathLike) -> Path:
+    """Returns where a loss is kept: the folder of that name, or that of a shipped loss where there is none."""
+    return SHIPPED / name if str(name) in shipped_losses() and not Path(name).exists() else Path(name)
 
 
 def load_loss(folder: PathLike) -> LearnedLoss:
@@ -77,13 +84,14 @@ def load_loss(folder: PathLike) -> LearnedLoss:
     Raises:
       RecordError: There is no usable loss in `folder`; one line that says why and what to do.
     """
-    if str(folder) in shipped_losses() and not Path(folder).exists():
-        folder = SHIPPED / folder
+    folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)
     try:
-        if description.get("kind") != "temporal_conv_loss":
-            raise ConfigError(f"kind={description.get('kind')!r} is not a loss of this package")
         experiment = from_mapping(description.get("config", {}))
+        for name, implied in interface(experiment).items():
+            stated = description.get(name, implied if name == "discrete_actions" else None)  # which came later
+            if stated != implied:
+                raise ConfigError(f"it says {name}={_short(stated)}, its config means {_short(implied)}")
         needed = parameter_count(loss_shapes(experiment))
     except (ConfigError, AttributeError) as error:
         raise RecordError(f"--loss={folder}: loss.json does not describe a usable loss ({error}); restore it from the "
@@ -93,3 +101,8 @@ def load_loss(folder: PathLike) -> LearnedLoss:
                           f"files from the run that wrote them")
     facts = description.get("facts", {})
     return LearnedLoss(phi, experiment, facts if isinstance(facts, dict) else {})
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else f"{text[:100]}..."

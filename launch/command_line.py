@@ -53,7 +53,7 @@ except RuntimeError as error:  # of MUJOCO_GL
     print(f"error: {error}; unset it, or set it to egl or osmesa", file=sys.stderr)
     sys.exit(2)
 
-from absl import app, flags  # noqa: E402
+from absl import app, flags, logging  # noqa: E402
 
 from epg_tf import communication  # noqa: E402
 from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
@@ -69,6 +69,8 @@ def run(main: Callable[[list[str]], int | None]) -> None:
     """Parses flags and runs `main`; exits with its code, or with 2 and one line if the user's input is at fault."""
 
     def guarded(argv: list[str]) -> None:
+        if not _VERBOSE:
+            logging.set_verbosity(logging.ERROR)  # app.run has raised it
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag; flags look like --name=value, see --help")
         try:

@@ -15,10 +15,12 @@ import numpy as np  # isort: skip
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.algorithms.meta_test import Score, meta_test, score
+from epg_tf import learned_loss, saved_policy
+from epg_tf.algorithms.meta_test import Score, meta_test, score, trained_agent
 from epg_tf.config import Experiment
 from epg_tf.learned_loss import LearnedLoss, load_loss
 from epg_tf.records import files, plots
+from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeResults
 
 _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
@@ -33,6 +35,7 @@ _UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolut
 _COMPARE = flags.DEFINE_enum("compare", "ppo", ["ppo", "none"], "Which baseline learns on the same tasks.")
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace results in --output_dir; foreign files in it stay.")
+_SAVE_POLICY = flags.DEFINE_string("save_policy", None, "Folder for the first agent as a TF-Agents policy.")
 
 _OWN = ("curves.csv", "curves.png", "summary.json")
 _LABELS = {"epg": "evolved loss (EPG)", "ppo": "PPO", "untrained": "untrained agent", "random_loss": "unevolved loss"}
@@ -50,6 +53,8 @@ def main(argv: list[str]) -> int:
         if (Path(_OUTPUT_DIR.value) / name).exists():
             raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
                                           f"run of evolution; choose another folder")
+    if _SAVE_POLICY.value is not None:
+        _prepare_policy_folder()
     files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
     experiment = command_line.elsewhere(learned.experiment, _CONFIG)
     methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
@@ -63,7 +68,28 @@ def main(argv: list[str]) -> int:
     picture = _write(Path(_OUTPUT_DIR.value), experiment, learned, results, scores, updates)
     _print_table(scores, learned)
     print(f"results are in {_OUTPUT_DIR.value}; the learning curves:\n{picture}")
+    if _SAVE_POLICY.value is not None:
+        _save_policy(experiment, learned.phi, updates)
     return 0
+
+
+def _prepare_policy_folder() -> None:
+    policy, output = (Path(folder).resolve() for folder in (_SAVE_POLICY.value, _OUTPUT_DIR.value))
+    if policy == output:
+        raise command_line.UsageError(f"--save_policy={_SAVE_POLICY.value} is --output_dir; name a folder of its own")
+    files.prepare_folder(_SAVE_POLICY.value, "--save_policy", None, _OVERWRITE.value, saved_policy.SAVED)
+
+
+def _save_policy(experiment: Experiment, phi: np.ndarray, updates: int) -> None:
+    agent = trained_agent(experiment, phi, _SEED.value, _LIVES.value, updates)
+    policy = saved_policy.TrainedPolicy(make_family(experiment.task), agent.weights, experiment.policy.activation,
+                                        agent.shift, agent.scale)
+    facts = {"loss": str(_LOSS.value), "task": dataclasses.asdict(experiment.task), "seed": _SEED.value, "life": 0,
+             "quantities": agent.task,
+             "env_steps": updates * experiment.inner.update_period, "final_return": agent.final_return,
+             "policy_sha256": agent.policy_hash, "versions": learned_loss.versions()}
+    saved_policy.save_policy(policy, _SAVE_POLICY.value, facts)
+    print(f"the policy of the first agent (return {agent.final_return:.2f}) is in {_SAVE_POLICY.value}")
 
 
 def _write(folder: Path, experiment: Experiment, learned: LearnedLoss, results: dict[str, LifeResults],

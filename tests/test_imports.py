@@ -17,7 +17,7 @@ GROUND = ("types", "random_keys", "adam", "distributions", "parallel_layers", "c
 # Floor of each wing. A wing is a folder, but for the ground (single modules) and the front, what users import.
 FLOORS = {"ground": 1, "losses": 2, "agents": 2, "tasks": 2, "algorithms": 3, "baselines": 3, "records": 3, "front": 4,
           "configs": 5, "launch": 6}  # a launcher may read configs (configs/estimators.py), no config a launcher
-FRONT = ("epg_tf", "epg_tf.learned_loss")
+FRONT = ("epg_tf", "epg_tf.learned_loss", "epg_tf.export", "epg_tf.saved_policy")
 
 # (library, wings or modules that may import it)
 RESERVED = [
@@ -26,7 +26,7 @@ RESERVED = [
     ("gymnasium_robotics", ("tasks", "baselines")),
     ("gym", ("tasks", "baselines")),
     ("tf_agents.utils.value_ops", ("losses", "baselines")),
-    ("tf_agents", ("tasks", "baselines")),
+    ("tf_agents", ("tasks", "baselines", "epg_tf.saved_policy")),
     ("horovod", ("epg_tf.communication",)),
     ("absl", ("launch",)),
 ]

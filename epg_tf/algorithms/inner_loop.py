@@ -151,6 +151,11 @@ class InnerLoop:
         self._advance(updates)
         return self._life.results(*self._life.tally.means())
 
+    @property
+    def observation_scaling(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the newest lives make of observations: shift and scale, [P, O], for (x - shift) * scale."""
+        return self._life.observation_shift, self._life.observation_scale
+
     def _advance(self, updates: int) -> None:
         with self._timed():
             for _ in range(updates):

@@ -9,9 +9,12 @@ import numpy as np
 
 from epg_tf.algorithms import es_math, statistics
 from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.inner_loop import Teaching
+from epg_tf.algorithms.inner_loop import InnerLoop, Teaching
 from epg_tf.algorithms.shards import Shards
 from epg_tf.config import Experiment
+from epg_tf.random_keys import life_generator
+from epg_tf.tasks.quantities import Task
+from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeKey, LifeResults
 
 METHODS = ("epg", "ppo", "untrained", "random_loss")
@@ -44,6 +47,27 @@ class Score:
     lives: int
     failed_lives: int
     env_steps: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedAgent:
+    """An agent at the end of its life.
+
+    Attributes:
+      weights: Of its policy, in the order of `Policy.variables_in_order`, without the population axis.
+      shift: [O], of the normalisation of observations, (x - shift) * scale.
+      scale: [O].
+      task: What it lived in, name -> values.
+      final_return: Mean return of its final episodes; NaN where it failed.
+      policy_hash: SHA-256 of its policy and memory.
+    """
+
+    weights: list[np.ndarray]
+    shift: np.ndarray
+    scale: np.ndarray
+    task: Task
+    final_return: float
+    policy_hash: str
 
 
 def meta_test(experiment: Experiment, phi: np.ndarray, seed: int, lives: int = 64, updates: int | None = None,
@@ -83,6 +107,23 @@ def meta_test(experiment: Experiment, phi: np.ndarray, seed: int, lives: int = 6
             if done is not None:
                 done(method)
     return results
+
+
+def trained_agent(experiment: Experiment, phi: np.ndarray, seed: int, lives: int, updates: int | None = None
+                  ) -> TrainedAgent:
+    """Trains the first agent of a test once more, bit for bit, to keep it; arguments as in `meta_test`.
+
+    Its neighbours in the shard are trained, too, for the size of a shard is part of the numbers.
+    """
+    family = make_family(experiment.task)
+    keys = [LifeKey(seed, "test", 0, min(index, lives - 1)) for index in range(experiment.compute.shard_lives)]
+    loop = InnerLoop(experiment, family, measure_kl=True)
+    results = loop.run(keys, np.repeat(phi[None], len(keys), axis=0), Teaching(0.0, experiment.inner.learning_rate),
+                       updates)
+    shift, scale = (part[0] for part in loop.observation_scaling)
+    return TrainedAgent([weight[0] for weight in loop.learner.weights()], shift, scale,
+                        family.sample_task(life_generator(keys[0], "task")), float(results.final_return[0]),
+                        str(results.policy_hash[0]))
 
 
 def score(lives: LifeResults, env_steps: int) -> Score:

@@ -72,18 +72,18 @@ def write_json(path: PathLike, mapping: Mapping[str, Any]) -> None:
       TypeError: A value is neither JSON nor a NumPy number or array.
       OSError: The file cannot be written.
     """
-    text = json.dumps(_plain(mapping), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(plain(mapping), indent=2, allow_nan=False) + "\n"
     write_atomically(path, lambda stream: stream.write(text.encode()))
 
 
-def _plain(value: Any) -> Any:
-    """Returns `value` in terms of JSON's own types."""
+def plain(value: Any) -> Any:
+    """Returns `value` in terms of JSON's own types; NaN and infinities become None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -38,7 +38,7 @@ def save_loss(folder: files.PathLike, phi: np.ndarray, description: Mapping[str,
         raise ValueError(f"phi {problem}; a loss is a finite float32 vector")
     if phi.nbytes > _PHI_LIMIT:
         raise ValueError(f"phi takes {phi.nbytes} bytes, above the limit of {_PHI_LIMIT}; use fewer parameters")
-    facts = {"format_version": FORMAT_VERSION, "parameters": phi.size, "phi_sha256": _checksum(phi)}
+    facts = {"format_version": FORMAT_VERSION, "parameters": phi.size, "phi_sha256": checksum(phi)}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     arrays_io.write_arrays(folder / _PHI_FILE, {"phi": phi})
@@ -92,7 +92,7 @@ def _read_phi(path: Path, description: Mapping[str, Any]) -> np.ndarray:
         raise files.RecordError(
             f"phi has {phi.size} numbers, {_DESCRIPTION_FILE} says parameters={description.get('parameters')!r}"
         )
-    if description.get("phi_sha256") != _checksum(phi):
+    if description.get("phi_sha256") != checksum(phi):
         raise files.RecordError(f"phi does not match phi_sha256 in {_DESCRIPTION_FILE}: they are from different saves")
     return phi
 
@@ -110,7 +110,8 @@ def _problem(phi: np.ndarray) -> str:
     return ""
 
 
-def _checksum(phi: np.ndarray) -> str:
+def checksum(phi: np.ndarray) -> str:
+    """Returns the SHA-256 of a phi, whatever the byte order of the machine."""
     return hashlib.sha256(phi.astype("<f4").tobytes()).hexdigest()
 
 

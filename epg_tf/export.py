@@ -1,0 +1,133 @@
+"""Turns a learned loss into a SavedModel that needs nothing but TensorFlow, and says how to feed it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.agents.normalizer import DEVIATION_FLOOR
+from epg_tf.learned_loss import LearnedLoss, interface, save_loss
+from epg_tf.losses.contract import Channel
+from epg_tf.losses.exported import MINIBATCH, ExportedLoss, input_specs
+from epg_tf.records import files, loss_files, saved_models
+
+FORMAT_VERSION = 1
+EXPORTED = (*saved_models.FILES, "loss.npz", "loss.json", "card.md")
+
+_MEANINGS = {
+    "observation": "what the agent saw before acting, normalised",
+    "action": "what it did, as sampled (one-hot where actions are discrete), normalised",
+    "reward": "what it received, normalised",
+    "termination": "1 where an episode ended{}, else 0",
+    "policy_mean": "the policy's mean at each observation, as it is now",
+    "policy_probability": "the policy's probability of each action at each observation, as it is now",
+    "policy_log_deviation": "the policy's log standard deviation, which no state changes",
+    "memory": "the agent's memory, see `memory`",
+    MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
+}
+
+
+def describe(learned: LearnedLoss) -> dict[str, Any]:
+    """Returns all that a user of an exported loss has to know, for JSON: sizes, inputs, rules, origin."""
+    experiment = learned.experiment
+    loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
+    known = interface(experiment)
+    end = ", be it at a time limit" if loss.truncation_as_end else " for good, not at a time limit"
+    inputs = {name: {"shape": _letters(name, spec.shape), "type": spec.dtype.name,
+                     "meaning": _MEANINGS[name].format(end)}
+              for name, spec in input_specs(_channels(known), loss).items()}
+    return {
+        "format_version": FORMAT_VERSION, **known, "kind": "exported_temporal_conv_loss",
+        "task": dataclasses.asdict(experiment.task), "buffer_steps": loss.buffer_steps, "update_period": inner.update_period,
+        "minibatch": inner.minibatch, "inputs": inputs, "reduction": loss.reduction,
+        "normalisation": {
+            "channels": [c["name"] for c in known["channels"] if c["name"] in ("observation", "action", "reward")],
+            "rule": "(x - mean) / max(standard deviation, floor), over all steps of the life so far, the newest M "
+                    "included; the policy's input is normalised so, too. Steps before birth are zero where recorded; "
+                    "the policy is asked at them like at others",
+            "floor": DEVIATION_FLOOR},
+        "memory": {"inputs": loss.memory_inputs, "units": loss.memory_units,
+                   "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at birth, learned with the "
+                           "policy"} if loss.memory_units else None,
+        "agent": {"hidden": list(policy.hidden), "activation": policy.activation, "log_deviation": policy.log_deviation,
+                  "last_kernel_norm": policy.output_scale, "optimizer": "Adam, beta 0.9 and 0.999",
+                  "learning_rate": inner.learning_rate, "updates": inner.updates,
+                  "rule": "after every M env steps: one gradient step on each of M / minibatch minibatches, which "
+                          "together hold each of the newest M steps once"},
+        "parameters": learned.phi.size, "phi_sha256": loss_files.checksum(learned.phi), "facts": learned.facts,
+    }
+
+
+def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> None:
+    """Writes a loss as a SavedModel, with phi, its description and a card beside it.
+
+    Args:
+      learned: The loss.
+      folder: Exists; what it holds under the names `EXPORTED` is replaced.
+      card: Text of card.md.
+
+    Raises:
+      OSError: A file cannot be written.
+    """
+    def write(temporary: str) -> None:
+        module = _module(learned)
+        options = tf.saved_model.SaveOptions(save_debug_info=False)
+        tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
+        save_loss(temporary, learned.phi, learned.experiment, learned.facts)
+        (Path(temporary) / "card.md").write_text(card, encoding="utf-8")
+
+    saved_models.write_saved_model(folder, write)
+
+
+def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int = 3) -> float:
+    """Opens an exported loss and compares it with what it was made from, on random inputs.
+
+    Returns:
+      The largest difference of losses, of the tape's gradients and of the signature's, relative to the largest of each.
+
+    Raises:
+      RecordError: What is in `folder` cannot be opened.
+    """
+    exported, own = saved_models.open_saved_model(folder), _module(learned)
+    generator, inner = np.random.default_rng(0), learned.experiment.inner
+    specs = input_specs(_channels(interface(learned.experiment)), learned.experiment.loss)
+    inputs = {name: tf.constant(generator.standard_normal([agents, *spec.shape[1:]]), tf.float32)
+              for name, spec in specs.items() if name != MINIBATCH}
+    order = generator.integers(inner.update_period, size=(agents, inner.minibatch))
+    inputs[MINIBATCH] = tf.constant(order, tf.int32)
+    expected = [own.loss(inputs)["per_step"], *own.gradients(inputs).values()]
+    moved = {name: inputs[name] for name in own.gradients(inputs)}
+    with tf.GradientTape() as tape:
+        tape.watch(moved)
+        found = exported.loss(inputs | moved)
+        total = tf.reduce_sum(found["loss"])
+    by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
+    by_name = exported.signatures["gradients"](**inputs)
+    return max(_relative(one, other) for one, other in
+               zip([found["per_step"], *by_tape.values(), found["per_step"], *(by_name[name] for name in moved)],
+                   expected * 2, strict=True))
+
+
+def _relative(found: tf.Tensor, expected: tf.Tensor) -> float:
+    scale = float(tf.reduce_max(tf.abs(expected)))
+    return float(tf.reduce_max(tf.abs(found - expected))) / (scale or 1.0)
+
+
+def _module(learned: LearnedLoss) -> ExportedLoss:
+    experiment = learned.experiment
+    return ExportedLoss(learned.phi, _channels(interface(experiment)), experiment.loss, experiment.inner.update_period,
+                        json.dumps(files.plain(describe(learned))))
+
+
+def _channels(known: dict[str, Any]) -> list[Channel]:
+    return [Channel(**channel) for channel in known["channels"]]
+
+
+def _letters(name: str, shape: tf.TensorShape) -> list[str | int]:
+    """Returns a shape with the legend's letters for what the caller chooses."""
+    return ["P", "B"] if name == MINIBATCH else ["P", *shape[1:]]

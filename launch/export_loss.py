@@ -1,0 +1,98 @@
+"""Exports a learned loss as a SavedModel that needs nothing but TensorFlow.
+
+    python -m launch.export_loss --loss=random_hopper --output_dir=exported
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from launch import command_line  # first: it quietens the frameworks
+
+from absl import flags  # isort: skip
+
+from epg_tf import export
+from epg_tf.learned_loss import LearnedLoss, load_loss, loss_folder
+from epg_tf.records import files
+
+_LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best, or a shipped one's name.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for the SavedModel, phi, its description and a card.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace an export in --output_dir; foreign files in it stay.")
+
+_TOLERANCE = 1e-6  # relative, of losses and gradients after the way through the disk
+
+
+def main(argv: list[str]) -> int:
+    """Exports a loss and compares what was written with what was read; returns the exit code."""
+    del argv
+    for flag, example in ((_LOSS, "random_hopper"), (_OUTPUT_DIR, "exported")):
+        if not flag.value:
+            raise command_line.UsageError(f"--{flag.name} is missing; for example --{flag.name}={example}")
+    learned, home = load_loss(_LOSS.value), loss_folder(_LOSS.value)
+    folder = Path(_OUTPUT_DIR.value)
+    if folder.resolve() == home.resolve():
+        raise command_line.UsageError(f"--output_dir={folder} is where the loss itself is kept; choose another folder")
+    if (folder / "checkpoints").exists():
+        raise command_line.UsageError(f"--output_dir={folder}: it belongs to a run of evolution; choose another folder")
+    files.prepare_folder(folder, "--output_dir", None, _OVERWRITE.value, export.EXPORTED)
+    export.export_loss(learned, folder, card(learned, home))
+    difference = export.largest_difference(learned, folder)
+    if not difference <= _TOLERANCE:
+        raise command_line.UsageError(f"--output_dir={folder}: opened again, the SavedModel's answers differ by "
+                                      f"{difference:.1e}; do not use it, and tell us which loss it was")
+    print(f"the SavedModel is in {folder}; opened again, losses and gradients differ from the loss's own by "
+          f"{difference:.1e} at most\nhow to use it: {folder / 'card.md'}")
+    return 0
+
+
+def card(learned: LearnedLoss, home: Path) -> str:
+    """Writes what a user of the SavedModel has to know, in Markdown: the loss's own card, if any, and how to feed it.
+
+    Args:
+      learned: The loss.
+      home: Folder it was read from.
+    """
+    known = export.describe(learned)
+    if (home / "card.md").is_file():
+        head = (home / "card.md").read_text(encoding="utf-8").split(_HEADING)[0].rstrip()
+    else:
+        facts = "\n".join(f"| {key} | {json.dumps(value)} |" for key, value in known["facts"].items())
+        head = (f"# A loss for {known['family']}\n\nEvolved, but not shipped: what it is worth, launch.meta_test tells."
+                f"\n\n| | |\n|---|---|\n{facts}")
+    rows = "\n".join(f"| `{name}` | {_shape(spec['shape'])} {spec['type']} | {spec['meaning']} |"
+                     for name, spec in known["inputs"].items())
+    rule, agent, memory = known["normalisation"], known["agent"], known["memory"]
+    return f"""{head}
+
+{_HEADING}
+
+    loaded = tf.saved_model.load(FOLDER)
+    description = json.loads(loaded.describe()["json"].numpy())
+    losses = loaded.loss({{name: tensor, ...}})["loss"]  # [P], inside a tf.GradientTape
+
+Signatures: `loss` (-> `loss` [P], each agent's {known["reduction"]} over its minibatch, and `per_step` [P, B]), `gradients`
+(the same inputs -> gradients of each agent's loss with respect to what its policy answers and its memory), `describe`
+(-> `json`). P agents and minibatches of B steps are free; buffers hold {known["buffer_steps"]} steps, oldest first.
+
+| input | shape | meaning |
+|---|---|---|
+{rows}
+
+Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
+Memory: {f"{memory['rule']}; {memory['inputs']} inputs, {memory['units']} units" if memory else "none"}.
+Agents in evolution: hidden layers {agent["hidden"]} of {agent["activation"]}, log deviation {agent["log_deviation"]:g} at birth;
+{agent["optimizer"]}, at {agent["learning_rate"]:g}. {agent["rule"][0].upper()}{agent["rule"][1:]}: M = {known["update_period"]}, B = {known["minibatch"]}, \
+{agent["updates"]} updates in a life.
+"""
+
+
+_HEADING = "## Use without epg_tf"
+
+
+def _shape(letters: list[str | int]) -> str:
+    return f"[{', '.join(map(str, letters))}]"
+
+
+if __name__ == "__main__":
+    command_line.run(main)
