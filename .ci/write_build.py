@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("epg_tf", "configs", "launch", "tests")
+FOLDERS = ("epg_tf", "configs", "launch", "examples", "tests")
 PIP_NAMES = {"absl": "absl-py", "tensorflow_probability": "tensorflow-probability", "tf_agents": "tf-agents",
              "gym_notices": "gym-notices", "ml_collections": "ml_collections"}
 HEADER = '''# One target per module, launcher and test. Written by .ci/write_build.py, from files and imports.
@@ -63,7 +63,8 @@ def kind_of(path: Path, source: str) -> str:
     """Returns the Bazel rule of a file."""
     if source.startswith("tests/") and path.name.startswith("test_"):
         return "py_test"
-    is_command = source.startswith("launch/") and 'if __name__ == "__main__":' in path.read_text(encoding="utf-8")
+    is_command = (source.startswith(("launch/", "examples/"))
+                  and 'if __name__ == "__main__":' in path.read_text(encoding="utf-8"))
     return "py_binary" if is_command else "py_library"
 
 

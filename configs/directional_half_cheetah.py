@@ -23,7 +23,7 @@ def _laptop() -> Experiment:
     usual = scales.laptop(TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=100), updates=64,
                           reward=True)
     return dataclasses.replace(
-        usual, surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_passes=4),
+        usual, surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_passes=16),
         policy=dataclasses.replace(usual.policy, log_deviation=-1.0),
         loss=dataclasses.replace(usual.loss, start="correlating", widths=(1, 1), strides=(1, 1), filters=(8, 4),
                                  memory_units=0),

@@ -43,8 +43,9 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
               for name, spec in input_specs(_channels(known), loss).items()}
     return {
         "format_version": FORMAT_VERSION, **known, "kind": "exported_temporal_conv_loss",
-        "task": dataclasses.asdict(experiment.task), "buffer_steps": loss.buffer_steps, "update_period": inner.update_period,
-        "minibatch": inner.minibatch, "inputs": inputs, "reduction": loss.reduction,
+        "task": dataclasses.asdict(experiment.task), "buffer_steps": loss.buffer_steps,
+        "update_period": inner.update_period, "minibatch": inner.minibatch, "inputs": inputs,
+        "reduction": loss.reduction,
         "normalisation": {
             "channels": [c["name"] for c in known["channels"] if c["name"] in ("observation", "action", "reward")],
             "rule": "(x - mean) / max(standard deviation, floor), over all steps of the life so far, the newest M "

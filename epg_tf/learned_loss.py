@@ -55,7 +55,7 @@ def save_loss(folder: PathLike, phi: np.ndarray, experiment: Experiment, facts: 
 
 
 def interface(experiment: Experiment) -> dict[str, Any]:
-    """Returns what an experiment makes of a loss: its family's sizes, inputs and the shapes of phi's parts, for JSON."""
+    """Returns what an experiment makes of a loss, for JSON: family, sizes, inputs and the shapes of phi's parts."""
     family = make_family(experiment.task)
     channels = declared_channels(family.observation_size, family.action_size, family.discrete_actions,
                                  experiment.loss.memory_units, experiment.loss.reward)

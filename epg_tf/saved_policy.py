@@ -17,7 +17,6 @@ from tf_agents.trajectories import time_step as ts
 from epg_tf.records import files, saved_models
 from epg_tf.tasks.base import TaskFamily
 
-FORMAT_VERSION = 1
 SAVED = (*saved_models.FILES, "policy_specs.pbtxt", "policy.json")
 
 
@@ -40,8 +39,8 @@ class TrainedPolicy(tf_policy.TFPolicy):
         action = (tensor_spec.BoundedTensorSpec([], tf.int32, 0, family.action_size - 1, "action")
                   if family.discrete_actions else
                   tensor_spec.BoundedTensorSpec([family.action_size], tf.float32, low, high, "action"))
-        super().__init__(ts.time_step_spec(observation), action, clip=not family.discrete_actions, name="trained_policy")
         self._discrete = family.discrete_actions
+        super().__init__(ts.time_step_spec(observation), action, clip=not self._discrete, name="trained_policy")
         self._weights = [tf.Variable(weight, trainable=False) for weight in weights]
         self._activation = tf.keras.activations.get(activation)
         self._shift, self._scale = (tf.Variable(part, trainable=False) for part in (shift, scale))
@@ -74,6 +73,6 @@ def save_policy(policy: TrainedPolicy, folder: files.PathLike, facts: Mapping[st
     def write(temporary: str) -> None:
         policy_saver.PolicySaver(policy, batch_size=None).save(
             temporary, options=tf.saved_model.SaveOptions(save_debug_info=False))
-        files.write_json(Path(temporary) / "policy.json", {"format_version": FORMAT_VERSION, **facts})
+        files.write_json(Path(temporary) / "policy.json", facts)
 
     saved_models.write_saved_model(folder, write)

@@ -57,8 +57,8 @@ class LearnedLossAgent(tf_agent.TFAgent):
 
     def _loss(self, experience, weights=None, training=False):
         """Scores a minibatch, `weights`, of the newest steps of a trajectory [1, steps so far]."""
-        recorded = {"observation": self._scaled("observation", experience), "action": self._scaled("action", experience),
-                    "termination": tf.cast(experience.is_last(), tf.float32)[..., None]}
+        recorded = {name: self._scaled(name, experience) for name in self.scaling}
+        recorded["termination"] = tf.cast(experience.is_last(), tf.float32)[..., None]
         missing = max(0, self.about["buffer_steps"] - experience.reward.shape[1])
         recorded = {name: tf.pad(values, [[0, 0], [missing, 0], [0, 0]]) for name, values in recorded.items()}
         answers = self.network(recorded["observation"], tf.ones(recorded["observation"].shape[:2], tf.int32), (),

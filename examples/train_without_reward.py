@@ -1,4 +1,4 @@
-"""Trains a policy with an exported loss. Needs TensorFlow, NumPy and Gymnasium alone; the reward is never read.
+"""Trains a policy with an exported loss; needs TensorFlow, NumPy and Gymnasium alone and reads no reward.
 
     python -m launch.export_loss --loss=random_hopper --output_dir=exported
     python examples/train_without_reward.py exported Hopper-v5
@@ -14,10 +14,7 @@ import tensorflow as tf
 
 def columns_of_norm(norm):
     """Returns a Keras initializer: random kernels whose columns all have this norm."""
-    def draw(shape, dtype=None):
-        kernel = tf.random.normal(shape, dtype=dtype)
-        return norm * kernel / tf.norm(kernel, axis=0)
-    return draw
+    return lambda shape, dtype=None: norm * tf.math.l2_normalize(tf.random.normal(shape, dtype=dtype), axis=0)
 
 
 def train(folder, env_id, seed=0):

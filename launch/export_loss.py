@@ -63,6 +63,7 @@ def card(learned: LearnedLoss, home: Path) -> str:
     rows = "\n".join(f"| `{name}` | {_shape(spec['shape'])} {spec['type']} | {spec['meaning']} |"
                      for name, spec in known["inputs"].items())
     rule, agent, memory = known["normalisation"], known["agent"], known["memory"]
+    remembered = f"{memory['rule']}; {memory['inputs']} inputs, {memory['units']} units" if memory else "none"
     return f"""{head}
 
 {_HEADING}
@@ -71,19 +72,21 @@ def card(learned: LearnedLoss, home: Path) -> str:
     description = json.loads(loaded.describe()["json"].numpy())
     losses = loaded.loss({{name: tensor, ...}})["loss"]  # [P], inside a tf.GradientTape
 
-Signatures: `loss` (-> `loss` [P], each agent's {known["reduction"]} over its minibatch, and `per_step` [P, B]), `gradients`
-(the same inputs -> gradients of each agent's loss with respect to what its policy answers and its memory), `describe`
-(-> `json`). P agents and minibatches of B steps are free; buffers hold {known["buffer_steps"]} steps, oldest first.
+Signatures: `loss` (-> `loss` [P], the {known["reduction"]} of each agent's minibatch, and `per_step` [P, B]),
+`gradients` (the same inputs -> gradients of each agent's loss with respect to what its policy answers and its memory),
+`describe` (-> `json`). P agents and minibatches of B steps are free; buffers hold {known["buffer_steps"]} steps, oldest
+first.
 
 | input | shape | meaning |
 |---|---|---|
 {rows}
 
-Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
-Memory: {f"{memory['rule']}; {memory['inputs']} inputs, {memory['units']} units" if memory else "none"}.
-Agents in evolution: hidden layers {agent["hidden"]} of {agent["activation"]}, log deviation {agent["log_deviation"]:g} at birth;
-{agent["optimizer"]}, at {agent["learning_rate"]:g}. {agent["rule"][0].upper()}{agent["rule"][1:]}: M = {known["update_period"]}, B = {known["minibatch"]}, \
-{agent["updates"]} updates in a life.
+- Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
+- Memory: {remembered}.
+- Agents in evolution: hidden layers {agent["hidden"]} of {agent["activation"]}, columns of norm 1, of the last kernel
+  {agent["last_kernel_norm"]:g}; log deviation {agent["log_deviation"]:g} at birth.
+- {agent["updates"]} updates in a life, M = {known["update_period"]}, minibatch {known["minibatch"]}; {agent["rule"]}.
+- {agent["optimizer"]}, at {agent["learning_rate"]:g}.
 """
 
 

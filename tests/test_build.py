@@ -34,9 +34,9 @@ def targets() -> list[tuple[str, dict]]:
 
 
 def test_files() -> dict[str, Path]:
-    """Returns the dotted names and files of the tests and what they share."""
+    """Returns the dotted names and files of the tests, of what they share and of the examples."""
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-            for path in sorted((ROOT / "tests").rglob("*.py"))}
+            for folder in ("tests", "examples") for path in sorted((ROOT / folder).rglob("*.py"))}
 
 
 test_files.__test__ = False
@@ -54,7 +54,7 @@ def expected() -> dict[str, tuple[str, set[str]]]:
     for path in known.values():
         source = path.relative_to(ROOT).as_posix()
         rule = "py_library"
-        if source.startswith("launch/") and any(
+        if source.startswith(("launch/", "examples/")) and any(
                 isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
                 for node in ast.parse(path.read_text(encoding="utf-8")).body):
             rule = "py_binary"

@@ -44,11 +44,16 @@ def read_arrays(path: files.PathLike, limit: int) -> dict[str, np.ndarray]:
     try:
         if not path.is_file():
             raise files.RecordError(f"{path}: no such file")
+        if path.stat().st_size > limit:  # the list of its members alone would take memory
+            raise files.RecordError(f"{path}: {path.stat().st_size} bytes, more than the {limit} allowed")
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-            size = max(path.stat().st_size, sum(member.file_size for member in members))
+            size = sum(member.file_size for member in members)
             if size > limit:
                 raise files.RecordError(f"{path}: {size} bytes when unpacked, more than the {limit} allowed")
+            for name in (member.filename for member in members):
+                if name.startswith("/") or "\\" in name or ".." in name.split("/"):
+                    raise files.RecordError(f"{path}: {name!r} is a path, not the name of an array")
             return {member.filename.removesuffix(".npy"): _read_member(archive, member) for member in members}
     except files.RecordError:
         raise

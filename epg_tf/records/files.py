@@ -17,6 +17,7 @@ import numpy as np
 
 PathLike = str | os.PathLike[str]
 
+FORMAT_VERSION = 1  # of every JSON file; one without it is from before there were versions, and of the same format
 _JSON_LIMIT = 16 * 2**20  # bytes; every JSON file of this program is a few kB
 
 
@@ -66,13 +67,13 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_json(path: PathLike, mapping: Mapping[str, Any]) -> None:
-    """Writes `mapping` as indented JSON, keys in their order; NaN and infinities become null, arrays lists.
+    """Writes `mapping` and the format version as indented JSON, keys in order; NaN and infinities become null.
 
     Raises:
       TypeError: A value is neither JSON nor a NumPy number or array.
       OSError: The file cannot be written.
     """
-    text = json.dumps(plain(mapping), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(plain({"format_version": FORMAT_VERSION, **mapping}), indent=2, allow_nan=False) + "\n"
     write_atomically(path, lambda stream: stream.write(text.encode()))
 
 
@@ -97,7 +98,7 @@ def read_json(path: PathLike, what: str) -> dict[str, Any]:
       what: What it holds, for the error message, e.g. "the run's config".
 
     Raises:
-      RecordError: The file is missing, unreadable, above 16 MB, or not a JSON object.
+      RecordError: The file is missing, unreadable, above 16 MB, not a JSON object, or of another format version.
     """
     path = Path(path)
     try:
@@ -112,6 +113,10 @@ def read_json(path: PathLike, what: str) -> dict[str, Any]:
         raise RecordError(f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: {what} holds a {type(value).__name__}, not a JSON object; write it anew")
+    version = value.get("format_version", FORMAT_VERSION)
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise RecordError(f"{path}: {what} has format_version {version!r}, this program reads {FORMAT_VERSION}; update "
+                          f"epg_tf")
     return value
 
 

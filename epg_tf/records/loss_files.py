@@ -12,8 +12,6 @@ import numpy as np
 from epg_tf.records import arrays as arrays_io
 from epg_tf.records import files
 
-FORMAT_VERSION = 1
-
 _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
 _FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
@@ -38,7 +36,7 @@ def save_loss(folder: files.PathLike, phi: np.ndarray, description: Mapping[str,
         raise ValueError(f"phi {problem}; a loss is a finite float32 vector")
     if phi.nbytes > _PHI_LIMIT:
         raise ValueError(f"phi takes {phi.nbytes} bytes, above the limit of {_PHI_LIMIT}; use fewer parameters")
-    facts = {"format_version": FORMAT_VERSION, "parameters": phi.size, "phi_sha256": checksum(phi)}
+    facts = {"format_version": files.FORMAT_VERSION, "parameters": phi.size, "phi_sha256": checksum(phi)}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     arrays_io.write_arrays(folder / _PHI_FILE, {"phi": phi})
@@ -64,21 +62,14 @@ def load_loss(folder: files.PathLike) -> tuple[np.ndarray, dict[str, Any]]:
             if not (folder / name).is_file():
                 raise files.RecordError(f"the folder holds no {name}")
         description = files.read_json(folder / _DESCRIPTION_FILE, "the description of the loss")
-        _check_version(description)
+        if "format_version" not in description:
+            raise files.RecordError(f"{_DESCRIPTION_FILE} has no format_version")
         phi = _read_phi(folder / _PHI_FILE, description)
     except files.RecordError as error:
         raise files.RecordError(f"--loss={folder}: {error}; {_remedy(folder)}") from error
     except OSError as error:
         raise files.RecordError(f"--loss={folder}: {error.strerror}; {_remedy(folder)}") from error
     return phi, description
-
-
-def _check_version(description: Mapping[str, Any]) -> None:
-    version = description.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
-        raise files.RecordError(
-            f"{_DESCRIPTION_FILE} has format_version {version!r}, this program reads {FORMAT_VERSION} (update epg_tf?)"
-        )
 
 
 def _read_phi(path: Path, description: Mapping[str, Any]) -> np.ndarray:
@@ -120,6 +111,9 @@ def _remedy(folder: Path) -> str:
     if folder.name in (_PHI_FILE, _DESCRIPTION_FILE) and folder.is_file():
         return f"did you mean --loss={folder.parent}?"
     if not (folder / _DESCRIPTION_FILE).is_file():
+        if (folder / "saved_model.pb").is_file():
+            return (f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and {_DESCRIPTION_FILE} "
+                    f"alone, which launch.export_loss writes beside it")
         near = [folder / name for name in ("best", "final") if (folder / name / _DESCRIPTION_FILE).is_file()]
         if near:
             return f"did you mean {' or '.join(f'--loss={path}' for path in near)}?"

@@ -147,7 +147,8 @@ def _check_objects(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
         if kind not in _KINDS or (kind == "user_object" and what not in _OBJECTS):
             raise files.RecordError(f"it holds an object of kind {what!r}, which is not on the list of harmless ones")
         if node.registered_name or node.registered_saver:
-            raise files.RecordError(f"it holds an object of a registered class, {node.registered_name or node.registered_saver!r}")
+            raise files.RecordError(f"it holds an object of a registered class, "
+                                    f"{node.registered_name or node.registered_saver!r}")
 
 
 def _check_operations(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:

@@ -86,7 +86,7 @@ def test_json_keeps_order_and_is_valid_for_every_float(tmp_path):
         raise AssertionError(f"{constant} is not JSON")
 
     read = json.loads(path.read_text(), parse_constant=refuse)
-    assert list(read) == list(mapping)
+    assert list(read) == ["format_version", *mapping]
     assert read["a"] == [None, {"deep": None}, [1, 2]]
     assert (read["numpy"], read["vector"], read["whole"]) == (0.5, [1.0, None], 3)
     assert files.read_json(path, "the test's file") == read
@@ -97,7 +97,17 @@ def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
     files.write_json(path, {"a": 1})
     with pytest.raises(TypeError):
         files.write_json(path, {"a": object()})
-    assert files.read_json(path, "x") == {"a": 1}
+    assert files.read_json(path, "x") == {"format_version": 1, "a": 1}
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", True, None, 1.0])
+def test_json_of_another_format_is_refused_and_of_none_is_not(tmp_path, version):
+    path = tmp_path / "a.json"
+    files.write_json(path, {"format_version": version})
+    with pytest.raises(files.RecordError, match=f"format_version {version!r}, this program reads 1; update epg_tf"):
+        files.read_json(path, "the test's file")
+    path.write_text('{"a": 1}')
+    assert files.read_json(path, "the test's file") == {"a": 1}
 
 
 @pytest.mark.parametrize(

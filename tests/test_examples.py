@@ -1,0 +1,72 @@
+"""Runs the examples as a user does; the first where this package is not to be found."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import epg_tf
+from epg_tf.export import export_loss
+from tests.launch import commands
+
+EXAMPLES = commands.ROOT / "examples"
+BLIND = """
+import runpy, sys
+from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
+def step(self, action, seeing=HopperEnv.step):
+    observation, _, terminated, truncated, info = seeing(self, action)
+    return observation, float("nan"), terminated, truncated, info
+HopperEnv.step = step
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""  # runs a script where all rewards of Hopper are NaN
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A function: name of a shipped loss -> folder of its export."""
+    def make(name):
+        folder = tmp_path_factory.mktemp(name)
+        export_loss(epg_tf.load_loss(name), folder, "card")
+        return folder
+
+    return make
+
+
+def run(words, folder, **environment):
+    return subprocess.run([sys.executable, *map(str, words)], cwd=folder, capture_output=True, text=True, check=False,
+                          timeout=300, env={**commands.environment(), **environment})
+
+
+def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp_path):
+    """Hopper's episodes get longer; epg_tf cannot be imported; every reward is NaN; 80 lines, three libraries."""
+    source = (EXAMPLES / "train_without_reward.py").read_text()
+    assert source.count("\n") <= 80
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    assert names == {"json", "sys", "gymnasium", "numpy", "tensorflow"}
+    assert not any(isinstance(node, ast.ImportFrom) for node in nodes)
+    (tmp_path / "epg_tf.py").write_text("raise ImportError('epg_tf is not there')")
+    process = run(["-c", BLIND, EXAMPLES / "train_without_reward.py", exported("random_hopper"), "Hopper-v5", "1"],
+                  tmp_path, PYTHONPATH=str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    first, last = map(int, re.search(r"lasted (\d+) env steps on average, the last \d+ (\d+)", process.stdout).groups())
+    assert last > 2 * first and last > 60
+    imported = run(["-c", "import epg_tf"], tmp_path, PYTHONPATH=str(tmp_path))
+    assert imported.returncode == 1 and "epg_tf is not there" in imported.stderr
+
+
+def test_tf_agents_learns_with_an_exported_loss(exported):
+    """On PointGoal; the agent is never given a reward it could use: its loss declares none."""
+    spec = importlib.util.spec_from_file_location("tf_agents_learner", EXAMPLES / "tf_agents_learner.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    returns = module.train(str(exported("point_goal")), seed=1)
+    assert len(returns) == 1024 // 25
+    assert np.mean(returns[-10:]) > np.mean(returns[:5]) + 3
