@@ -34,6 +34,13 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "no_common_numbers": {"evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}},
     "random_start": {"loss": {"start": "random"}},
     "rank": {"evolution": {"fitness": "rank"}},
+    # The config's, one option more: what docs/evolution.md lists, each by itself.
+    "rank_in_pair": {"evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}},
+    "shared_tasks": {"evolution": {"tasks": 4, "fitness": "rank_in_task"}},
+    "short_lives": {"evolution": {"shortest_life": 8}},
+    "last_episodes": {"evolution": {"fitness_from": "last_episodes"}},
+    "whole_life": {"evolution": {"fitness_from": "whole_life"}},
+    "segments": {"evolution": {"fitness_from": "whole_life", "segments": 4}},
     # Four times the lives an epoch, so a quarter of the epochs, and smaller steps.
     "many_lives": {"evolution": {"learning_rate": 2e-2}},
 }

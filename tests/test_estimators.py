@@ -66,7 +66,10 @@ def test_what_is_taken_away():
                     "no_common_numbers": (False, 0, "rank", 8, "centred"),
                     "random_start": (True, 8, "rank_in_pair", 8, "random"), "rank": (True, 8, "rank", 8, "centred"),
                     "many_lives": (True, 8, "rank_in_pair", 8, "centred"),
-                    "algorithm_1": (False, 0, "rank", 0, "centred")}
+                    "algorithm_1": (False, 0, "rank", 0, "centred"),
+                    "shared_tasks": (True, 4, "rank_in_task", 8, "centred"),
+                    **dict.fromkeys(("rank_in_pair", "short_lives", "last_episodes", "whole_life", "segments"),
+                                    (True, 8, "rank_in_pair", 8, "centred"))}
     mean = sum(k * p for k, p in enumerate_lifetimes(8, 32)) * 32 + 75
     assert made["config"].evolution.epochs == round(BUDGET / (32 * mean)) > 800
     assert made["config"].evolution.learning_rate_epochs == round(made["config"].evolution.epochs / 2)
@@ -78,6 +81,16 @@ def test_algorithm_1_alone_keeps_the_configs_rates():
     assert (made.antithetic, made.lives, made.noise_vectors, made.guidance) == (False, 128, 32, 0.0)
     assert (made.sigma, made.learning_rate, made.final_learning_rate, made.l2) == (
         before.sigma, before.learning_rate, before.final_learning_rate, before.l2)
+
+
+def test_one_option_more():
+    made = {name: estimators.applied(experiment("point_goal:"), name, BUDGET).evolution
+            for name in ("config", "short_lives", "last_episodes", "whole_life", "segments")}
+    told = {name: (e.shortest_life, e.fitness_from, e.segments) for name, e in made.items()}
+    assert told == {"config": (0, "final_episodes", 1), "short_lives": (8, "final_episodes", 1),
+                    "last_episodes": (0, "last_episodes", 1), "whole_life": (0, "whole_life", 1),
+                    "segments": (0, "whole_life", 4)}
+    assert made["whole_life"].epochs == round(BUDGET / (32 * 1024)) == made["segments"].epochs  # no final episodes
 
 
 def test_the_papers_estimator_distils_nothing():
