@@ -15,10 +15,9 @@ from epg_tf.config import Experiment, SurrogateConfig, TaskConfig
 
 
 def _laptop() -> Experiment:
-    """Returns the usual one, changed such that evolution finds how to tell the directions apart.
+    """Returns the usual one with less exploration, more lives, fewer parameters and a loss that begins by correlating.
 
-    The loss begins with correlations of the reward in its context; convolutions of single steps have the fewest
-    parameters that can hold them. With the usual convolutions, 32 lives and steps of 5e-2 sixty epochs led nowhere.
+    With the usual convolutions, 32 lives and steps of 5e-2 sixty epochs led nowhere; docs/evolution.md says more.
     """
     usual = scales.laptop(TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=100), updates=64,
                           reward=True)
