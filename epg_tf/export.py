@@ -17,14 +17,17 @@ from epg_tf.losses.exported import MINIBATCH, ExportedLoss, input_specs
 from epg_tf.records import files, loss_files, saved_models
 
 FORMAT_VERSION = 1
-EXPORTED = (*saved_models.FILES, "loss.npz", "loss.json", "card.md")
+MARKERS = ("loss.json", "card.md")  # of an export; a run's losses have no card
+
+_BUFFER_LIMIT = 2**16  # steps; the papers' have 512 and 1024
+_TOLERANCE = 1e-6  # relative, of losses and gradients after the way through the disk
 
 _MEANINGS = {
     "observation": "what the agent saw before acting, normalised",
-    "action": "what it did, as sampled (one-hot where actions are discrete), normalised",
+    "action": "what it did, as sampled, before any clipping to bounds (one-hot where actions are discrete), normalised",
     "reward": "what it received, normalised",
     "termination": "1 where an episode ended{}, else 0",
-    "policy_mean": "the policy's mean at each observation, as it is now",
+    "policy_mean": "the policy's mean at each observation, as it is now, in units of actions (not normalised)",
     "policy_probability": "the policy's probability of each action at each observation, as it is now",
     "policy_log_deviation": "the policy's log standard deviation, which no state changes",
     "memory": "the agent's memory, see `memory`",
@@ -45,11 +48,12 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         "format_version": FORMAT_VERSION, **known, "kind": "exported_temporal_conv_loss",
         "task": dataclasses.asdict(experiment.task), "buffer_steps": loss.buffer_steps,
         "update_period": inner.update_period, "minibatch": inner.minibatch, "inputs": inputs,
-        "reduction": loss.reduction,
+        "reduction": loss.reduction, "termination_marks_time_limits": loss.truncation_as_end,
         "normalisation": {
             "channels": [c["name"] for c in known["channels"] if c["name"] in ("observation", "action", "reward")],
-            "rule": "(x - mean) / max(standard deviation, floor), over all steps of the life so far, the newest M "
-                    "included; the policy's input is normalised so, too. Steps before birth are zero where recorded; "
+            "rule": "(x - mean) / max(standard deviation of the population, floor), over all steps of the life so far, "
+                    "the newest M included; the policy's input is normalised by the numbers of the newest update, and "
+                    "not at all before the first. Steps before birth stand at the front and are zero where recorded; "
                     "the policy is asked at them like at others",
             "floor": DEVIATION_FLOOR},
         "memory": {"inputs": loss.memory_inputs, "units": loss.memory_units,
@@ -64,32 +68,45 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
     }
 
 
-def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> None:
-    """Writes a loss as a SavedModel, with phi, its description and a card beside it.
+def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> float:
+    """Writes a loss as a SavedModel, with phi, its description and a card beside it, and reads it again.
 
     Args:
       learned: The loss.
-      folder: Exists; what it holds under the names `EXPORTED` is replaced.
+      folder: Exists; what it holds under the names of an export is replaced, once the new one is whole.
       card: Text of card.md.
 
+    Returns:
+      The largest difference that the way through the disk makes, see `largest_difference`.
+
     Raises:
-      OSError: A file cannot be written.
+      RecordError: That is above 1e-6, the buffer is too long, or files cannot be written; nothing was replaced.
     """
+    differences, loss = [], learned.experiment.loss
+    if loss.buffer_steps > _BUFFER_LIMIT:
+        raise files.RecordError(f"config.loss.buffer_steps={loss.buffer_steps} of the loss is above {_BUFFER_LIMIT}, "
+                                f"more than an export is tried with; use a loss with a shorter buffer")
+
     def write(temporary: str) -> None:
         module = _module(learned)
         options = tf.saved_model.SaveOptions(save_debug_info=False)
         tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
         save_loss(temporary, learned.phi, learned.experiment, learned.facts)
         (Path(temporary) / "card.md").write_text(card, encoding="utf-8")
+        differences.append(largest_difference(learned, temporary))
+        if not differences[0] <= _TOLERANCE:
+            raise files.RecordError(f"{folder}: read again, the SavedModel answers otherwise (by {differences[0]:.1e}) "
+                                    f"and was not kept; huge parameters overflow, anything else please tell us")
 
     saved_models.write_saved_model(folder, write)
+    return differences[0]
 
 
 def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int = 3) -> float:
-    """Opens an exported loss and compares it with what it was made from, on random inputs.
+    """Opens an exported loss and compares it with what is written for `learned`, on random inputs.
 
     Returns:
-      The largest difference of losses, of the tape's gradients and of the signature's, relative to the largest of each.
+      The largest difference of losses, the tape's gradients and the signature's, relative to the largest value.
 
     Raises:
       RecordError: What is in `folder` cannot be opened.
@@ -101,17 +118,17 @@ def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int
               for name, spec in specs.items() if name != MINIBATCH}
     order = generator.integers(inner.update_period, size=(agents, inner.minibatch))
     inputs[MINIBATCH] = tf.constant(order, tf.int32)
-    expected = [own.loss(inputs)["per_step"], *own.gradients(inputs).values()]
-    moved = {name: inputs[name] for name in own.gradients(inputs)}
+    gradients = own.gradients(inputs)
+    moved = {name: inputs[name] for name in gradients}
     with tf.GradientTape() as tape:
         tape.watch(moved)
         found = exported.loss(inputs | moved)
         total = tf.reduce_sum(found["loss"])
     by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
     by_name = exported.signatures["gradients"](**inputs)
-    return max(_relative(one, other) for one, other in
-               zip([found["per_step"], *by_tape.values(), found["per_step"], *(by_name[name] for name in moved)],
-                   expected * 2, strict=True))
+    pairs = [(found["per_step"], own.loss(inputs)["per_step"])]
+    pairs += [(answer[name], gradients[name]) for answer in (by_tape, by_name) for name in moved]
+    return max(_relative(one, other) for one, other in pairs)
 
 
 def _relative(found: tf.Tensor, expected: tf.Tensor) -> float:

@@ -17,7 +17,7 @@ from tf_agents.trajectories import time_step as ts
 from epg_tf.records import files, saved_models
 from epg_tf.tasks.base import TaskFamily
 
-SAVED = (*saved_models.FILES, "policy_specs.pbtxt", "policy.json")
+MARKERS = ("policy.json",)  # of a saved policy
 
 
 class TrainedPolicy(tf_policy.TFPolicy):
@@ -64,11 +64,11 @@ def save_policy(policy: TrainedPolicy, folder: files.PathLike, facts: Mapping[st
 
     Args:
       policy: The policy.
-      folder: Exists; what it holds under the names `SAVED` is replaced.
+      folder: Exists; a policy that it holds is replaced, once the new one is whole.
       facts: For policy.json.
 
     Raises:
-      OSError: A file cannot be written.
+      RecordError: A file cannot be written.
     """
     def write(temporary: str) -> None:
         policy_saver.PolicySaver(policy, batch_size=None).save(

@@ -33,6 +33,8 @@ class LearnedLossAgent(tf_agent.TFAgent):
 
     def __init__(self, time_step_spec, action_spec, loaded):
         self.loaded, self.about = loaded, json.loads(loaded.describe()["json"].numpy())
+        if self.about["format_version"] != 1:
+            raise ValueError(f"format_version={self.about['format_version']}; this agent knows 1, take a newer one")
         agent = self.about["agent"]
         projection = functools.partial(
             normal_projection_network.NormalProjectionNetwork, mean_transform=None, state_dependent_std=False,
@@ -58,7 +60,8 @@ class LearnedLossAgent(tf_agent.TFAgent):
     def _loss(self, experience, weights=None, training=False):
         """Scores a minibatch, `weights`, of the newest steps of a trajectory [1, steps so far]."""
         recorded = {name: self._scaled(name, experience) for name in self.scaling}
-        recorded["termination"] = tf.cast(experience.is_last(), tf.float32)[..., None]
+        ends = experience.is_last() & ((experience.discount == 0.0) | self.about["termination_marks_time_limits"])
+        recorded["termination"] = tf.cast(ends, tf.float32)[..., None]
         missing = max(0, self.about["buffer_steps"] - experience.reward.shape[1])
         recorded = {name: tf.pad(values, [[0, 0], [missing, 0], [0, 0]]) for name, values in recorded.items()}
         answers = self.network(recorded["observation"], tf.ones(recorded["observation"].shape[:2], tf.int32), (),
@@ -102,7 +105,7 @@ def train(folder, seed=0):
 
 
 if __name__ == "__main__":
-    found = train(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    found = train(sys.argv[1], *map(int, sys.argv[2:3])) if len(sys.argv) > 1 else sys.exit(__doc__)
     tenth = max(1, len(found) // 10)
     print(f"{len(found)} episodes; return of the first {tenth}: {np.mean(found[:tenth]):.1f}, of the last {tenth}: "
           f"{np.mean(found[-tenth:]):.1f}")

@@ -21,6 +21,7 @@ def train(folder, env_id, seed=0):
     """Lives one life; returns the policy, its normalisation (shift, scale) and the length of each episode."""
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
+    assert about["format_version"] == 1 and "reward" not in about["inputs"], "made for version 1, without reward"
     steps, period, agent, memory = about["buffer_steps"], about["update_period"], about["agent"], about["memory"]
     sizes = {"observation": about["observation_size"], "action": about["action_size"], "termination": 1}
     env = gymnasium.make(env_id, max_episode_steps=about["task"]["episode_limit"])
@@ -55,7 +56,8 @@ def train(folder, env_id, seed=0):
             action = mean + np.exp(log_deviation) * np.random.standard_normal(sizes["action"])
             row = {"observation": observation, "action": action}
             observation, _, terminated, truncated, _ = env.step(np.clip(action, low, high))
-            row["termination"], length = [terminated or truncated], length + 1
+            length += 1
+            row["termination"] = [terminated or (truncated and about["termination_marks_time_limits"])]
             life = {name: np.append(life[name], np.float32([row[name]]), axis=0) for name in life}
             if terminated or truncated:
                 (observation, _), lengths, length = env.reset(), [*lengths, length], 0
@@ -72,7 +74,7 @@ def train(folder, env_id, seed=0):
 
 
 if __name__ == "__main__":
-    found = train(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0)[2]
+    found = train(*sys.argv[1:3], *map(int, sys.argv[3:4]))[2] if len(sys.argv) > 2 else sys.exit(__doc__)
     tenth = max(1, len(found) // 10)
     print(f"{len(found)} episodes; the first {tenth} lasted {np.mean(found[:tenth]):.0f} env steps on average, "
           f"the last {tenth} {np.mean(found[-tenth:]):.0f}")

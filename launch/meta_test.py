@@ -19,7 +19,7 @@ from epg_tf import learned_loss, saved_policy
 from epg_tf.algorithms.meta_test import Score, meta_test, score, trained_agent
 from epg_tf.config import Experiment
 from epg_tf.learned_loss import LearnedLoss, load_loss
-from epg_tf.records import files, plots
+from epg_tf.records import files, plots, saved_models
 from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeResults
 
@@ -53,9 +53,7 @@ def main(argv: list[str]) -> int:
         if (Path(_OUTPUT_DIR.value) / name).exists():
             raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
                                           f"run of evolution; choose another folder")
-    if _SAVE_POLICY.value is not None:
-        _prepare_policy_folder()
-    files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
+    _prepare_folders()
     experiment = command_line.elsewhere(learned.experiment, _CONFIG)
     methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
     updates = _UPDATES.value or experiment.inner.updates
@@ -73,11 +71,22 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _prepare_policy_folder() -> None:
+def _prepare_folders() -> None:
+    """Prepares --output_dir and, before it unless it lies within, --save_policy."""
+    def prepare_output() -> None:
+        files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
+
+    def prepare_policy() -> None:
+        saved_models.prepare_target(_SAVE_POLICY.value, "--save_policy", _OVERWRITE.value, saved_policy.MARKERS)
+
+    if _SAVE_POLICY.value is None:
+        prepare_output()
+        return
     policy, output = (Path(folder).resolve() for folder in (_SAVE_POLICY.value, _OUTPUT_DIR.value))
     if policy == output:
         raise command_line.UsageError(f"--save_policy={_SAVE_POLICY.value} is --output_dir; name a folder of its own")
-    files.prepare_folder(_SAVE_POLICY.value, "--save_policy", None, _OVERWRITE.value, saved_policy.SAVED)
+    for prepare in (prepare_output, prepare_policy) if output in policy.parents else (prepare_policy, prepare_output):
+        prepare()
 
 
 def _save_policy(experiment: Experiment, phi: np.ndarray, updates: int) -> None:

@@ -14,6 +14,7 @@ from epg_tf.learned_loss import LearnedLoss, interface
 from epg_tf.losses.exported import ExportedLoss, input_specs
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count, parameter_shapes
 from epg_tf.records import saved_models
+from epg_tf.records.files import RecordError
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 
@@ -166,14 +167,29 @@ def test_a_wrong_phi_is_noticed(make_learned, tmp_path):
     assert export.largest_difference(other, tmp_path) > 1e-5
 
 
-def test_equal_losses_give_equal_graphs_that_name_no_path(make_learned, tmp_path):
-    for name in ("one", "two"):
-        export.export_loss(make_learned(), _made(tmp_path / name), "card")
-    graphs = [(tmp_path / name / "saved_model.pb").read_bytes() for name in ("one", "two")]
-    assert str(tmp_path).encode() not in graphs[0] and b"site-packages" not in graphs[0]
-    assert b".py" not in graphs[0] and len(graphs[0]) == len(graphs[1])
+def test_an_endless_buffer_is_refused(make_learned, tmp_path):
+    """It may come with somebody's loss.json, and phi does not depend on it where pooling averages."""
+    learned = make_learned(loss={"buffer_steps": 10**6, "pooling": "mean"})
+    with pytest.raises(RecordError, match="config.loss.buffer_steps=1000000"):
+        export.export_loss(learned, tmp_path, "card")
 
 
-def _made(folder):
-    folder.mkdir()
-    return folder
+def test_a_graph_names_no_path(make_learned, tmp_path):
+    export.export_loss(make_learned(), tmp_path, "card")
+    graph = (tmp_path / "saved_model.pb").read_bytes()
+    assert not any(part in graph for part in (str(tmp_path).encode(), b"site-packages", b".py"))
+
+
+def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkeypatch):
+    export.export_loss(make_learned(), tmp_path, "first")
+    monkeypatch.setattr(export, "largest_difference", lambda learned, folder: 1e-3)
+    with pytest.raises(RecordError, match=r"otherwise \(by 1.0e-03"):
+        export.export_loss(make_learned(), tmp_path, "second")
+    assert (tmp_path / "card.md").read_text() == "first" and saved_models.open_saved_model(tmp_path)
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_what_the_termination_channel_marks_is_described(make_learned, marks):
+    described = export.describe(make_learned(loss={"truncation_as_end": marks}))
+    assert described["termination_marks_time_limits"] is marks
+    assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks

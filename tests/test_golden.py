@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_agents.trajectories import time_step as ts
 
 import epg_tf
 from epg_tf.records import checkpoints
@@ -33,6 +34,13 @@ def test_an_exported_loss_answers_as_it_did():
     np.testing.assert_allclose(found["per_step"], EXPECTED["per_step"], rtol=1e-5)
     described = json.loads(loaded.describe()["json"].numpy())
     assert {name: described[name] for name in EXPECTED["described"]} == EXPECTED["described"]
+
+
+def test_a_policy_acts():
+    policy = epg_tf.open_saved_model(GOLDEN / "policy")
+    step = policy.action(ts.restart(tf.fill([3, 6], 0.1), 3))
+    assert step.action.shape == (3, 2) and np.isfinite(step.action).all()
+    assert json.loads((GOLDEN / "policy" / "policy.json").read_text())["format_version"] == 1
 
 
 def test_a_run_is_resumed(tmp_path):

@@ -54,9 +54,9 @@ def _centre(head: np.ndarray, output: np.ndarray, channels: Sequence[Channel]) -
 def _correlate(first: np.ndarray, second: np.ndarray, context: np.ndarray, channels: Sequence[Channel]) -> None:
     """Makes pairs of context units, as far as there are any, tell how the reward r goes with a random feature u.
 
-    Four filters are leaky |r + u| and |r - u|, twice each; their difference, 4 min(|r|, |u|) in size but for the leak,
-    has the sign of r u. The second convolution and the pooling average it over time. u is a unit vector's product with
-    the observation; both units of a pair receive the average with opposite signs.
+    Two filters add up to leaky |r + u|, two to leaky |r - u|; the difference of the sums has the sign of r u, and 1.6
+    times the lesser of |r| and |u| as its size. The second convolution and the pooling average it over time. u is a
+    unit vector's product with the observation; both units of a pair receive the average with opposite signs.
     """
     rows, filters_2 = _rows(channels), second.shape[2]
     over_time = context.reshape(-1, filters_2, context.shape[1])  # a view; its first axis is 1 where pooling averages

@@ -18,7 +18,7 @@ import numpy as np
 PathLike = str | os.PathLike[str]
 
 FORMAT_VERSION = 1  # of every JSON file; one without it is from before there were versions, and of the same format
-_JSON_LIMIT = 16 * 2**20  # bytes; every JSON file of this program is a few kB
+_TEXT_LIMIT = 16 * 2**20  # bytes; every JSON file and card of this program is a few kB
 
 
 class RecordError(ValueError):
@@ -90,26 +90,39 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_json(path: PathLike, what: str) -> dict[str, Any]:
-    """Reads a JSON object.
+def read_text(path: PathLike, what: str) -> str:
+    """Reads a text file.
 
     Args:
       path: The file.
       what: What it holds, for the error message, e.g. "the run's config".
 
     Raises:
-      RecordError: The file is missing, unreadable, above 16 MB, not a JSON object, or of another format version.
+      RecordError: The file is missing, unreadable, above 16 MB, or not UTF-8.
     """
     path = Path(path)
     try:
         if not path.is_file():  # also keeps a named pipe from blocking us forever
             raise RecordError(f"{path}: {what} is missing; check the path")
-        if path.stat().st_size > _JSON_LIMIT:
-            raise RecordError(f"{path}: {what} is {path.stat().st_size} bytes, above {_JSON_LIMIT}; check the path")
-        value = json.loads(path.read_bytes().decode("utf-8"))
+        if path.stat().st_size > _TEXT_LIMIT:
+            raise RecordError(f"{path}: {what} is {path.stat().st_size} bytes, above {_TEXT_LIMIT}; check the path")
+        return path.read_bytes().decode("utf-8")
     except RecordError:
         raise
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew") from error
+
+
+def read_json(path: PathLike, what: str) -> dict[str, Any]:
+    """Reads a JSON object; arguments as in `read_text`.
+
+    Raises:
+      RecordError: As there, or the file is not a JSON object, or of another format version.
+    """
+    text = read_text(path, what)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: {what} holds a {type(value).__name__}, not a JSON object; write it anew")

@@ -81,7 +81,7 @@ def _read_phi(path: Path, description: Mapping[str, Any]) -> np.ndarray:
         raise files.RecordError(f"phi in {_PHI_FILE} {problem}")
     if description.get("parameters") != phi.size:
         raise files.RecordError(
-            f"phi has {phi.size} numbers, {_DESCRIPTION_FILE} says parameters={description.get('parameters')!r}"
+            f"phi has {phi.size} numbers, {_DESCRIPTION_FILE} says parameters={description.get('parameters')!r:.50}"
         )
     if description.get("phi_sha256") != checksum(phi):
         raise files.RecordError(f"phi does not match phi_sha256 in {_DESCRIPTION_FILE}: they are from different saves")

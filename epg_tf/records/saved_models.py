@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from epg_tf.records import files
 
 GRAPH_FILE = "saved_model.pb"
 FILES = (GRAPH_FILE, "fingerprint.pb", "variables", "assets")
+_READ = (*FILES, "debug", "assets.extra")  # what TensorFlow may read
+_TEMPORARY = ".saved_model.{}.tmp"
 _LIMIT = 256 * 2**20  # bytes of all files; the papers' losses and policies take 0.1 to 1 MB
 
 _ALLOWED = frozenset("""
@@ -44,32 +47,62 @@ StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2
 # What the two functions that TensorFlow itself adds for saving and restoring use; nothing calls them here.
 _SAVING = _ALLOWED | frozenset("AssignVariableOp DisableCopyOnRead MergeV2Checkpoints RestoreV2 SaveV2 ShardedFilename "
                                "StaticRegexFullMatch StringJoin".split())
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _OBJECTS = frozenset(("_generic_user_object", "trackable_list_wrapper", "trackable_dict_wrapper",
                       "trackable_tuple_wrapper", "signature_map"))
 _KINDS = frozenset(("user_object", "variable", "function", "bare_concrete_function", "constant"))
 
 
-def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> None:
-    """Fills a folder with a SavedModel; its graph appears last, so that half of one is never taken for a whole.
+def prepare_target(path: files.PathLike, flag: str, overwrite: bool, markers: Sequence[str]) -> None:
+    """Makes `path` a folder that a SavedModel may be written into; removes nothing but what killed processes left.
 
     Args:
-      folder: Exists; of what it holds, only what has the same name is replaced.
+      path: The folder; may be missing or empty.
+      flag: Flag that named it, for the error message.
+      overwrite: Whether a model that is there may be replaced; other files stay.
+      markers: Names of files that show that such a model is there.
+
+    Raises:
+      RecordError: As `files.prepare_folder`, or there is something else to overwrite.
+    """
+    folder = Path(path)
+    if folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        for rest in folder.glob(_TEMPORARY.format("*")):
+            shutil.rmtree(rest, ignore_errors=True)
+        missing = [name for name in markers if not (folder / name).is_file()]
+        if overwrite and missing and any(folder.iterdir()):
+            raise files.RecordError(f"{flag}={path}: --overwrite replaces what this command wrote, but {missing[0]} is "
+                                    f"not there; choose another folder")
+    files.prepare_folder(path, flag, None, overwrite, ())
+
+
+def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> None:
+    """Fills a folder with a SavedModel; its graph goes first and comes last, so that no half of one passes for a whole.
+
+    Args:
+      folder: Exists; of what it holds, only what has the same name is replaced, and only once all is written.
       write: Saves the model, and what belongs to it, into the folder it is given.
 
     Raises:
-      OSError: A file cannot be written; the graph of before, if any, may be gone, but is not mixed with new variables.
+      RecordError: A file cannot be written. What was there is intact, unless the disk failed while files were renamed.
+      Exception: Whatever else `write` raises. What was there is intact.
     """
     folder = Path(folder)
-    (folder / GRAPH_FILE).unlink(missing_ok=True)
-    temporary = folder / f".saved_model.{os.getpid()}.tmp"
+    temporary = folder / _TEMPORARY.format(os.getpid())
     shutil.rmtree(temporary, ignore_errors=True)
     try:
+        temporary.mkdir()
         write(str(temporary))
+        (folder / GRAPH_FILE).unlink(missing_ok=True)
         for entry in sorted(temporary.iterdir(), key=lambda path: path.name == GRAPH_FILE):
             target = folder / entry.name
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             os.replace(entry, target)
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or files.one_line(error)[:200]
+        raise files.RecordError(f"{folder}: cannot be written ({reason}); free some space, or choose another folder"
+                                ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -113,12 +146,14 @@ def _check_files(folder: Path) -> None:
     if not (folder / GRAPH_FILE).is_file():
         raise files.RecordError(f"the folder holds no {GRAPH_FILE}, so it is no SavedModel")
     size = 0
-    for name in FILES:
+    for name in _READ:
         for path in (folder / name, *sorted((folder / name).rglob("*"))):
-            if path.is_symlink():
+            mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFDIR
+            if stat.S_ISLNK(mode):
                 raise files.RecordError(f"{path.relative_to(folder)} is a link, which may lead anywhere")
-            if path.is_file():
-                size += path.stat().st_size
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise files.RecordError(f"{path.relative_to(folder)} is neither a file nor a folder")
+            size += path.stat().st_size if stat.S_ISREG(mode) else 0
     if any((folder / "assets").glob("*")):
         raise files.RecordError("it brings assets, which no loss or policy needs")
     if size > _LIMIT:
@@ -152,21 +187,39 @@ def _check_objects(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
 
 
 def _check_operations(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
-    graph, saver = meta_graph.graph_def, meta_graph.saver_def
-    functions = {function.signature.name: function.node_def for function in graph.library.function}
-    saver_nodes = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
-    saving = {name for node in graph.node if node.name in saver_nodes for name in _called([node])}
-    named = {name for node in meta_graph.object_graph_def.nodes for name in _functions_of(node)}
-    named |= {name for gradient in graph.library.gradient for name in (gradient.function_name, gradient.gradient_func)}
-    running = [node for node in graph.node if node.name not in saver_nodes]
+    """Lets all nodes only compute, but for the bodies of the two functions that save and restore, which none may call.
+
+    Called by whom: other nodes, as operation or in an attribute; objects; gradients, which nodes name by a string;
+    signatures and the main operation, by the name of a node.
+    """
+    graph, library = meta_graph.graph_def, meta_graph.graph_def.library
+    functions = {function.signature.name: function.node_def for function in library.function}
+    saver = meta_graph.saver_def
+    names = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
+    savers = [node for node in graph.node if node.name in names and node.op in _CALLS]
+    saving = {node.attr["f"].func.name for node in savers}
+    running = [node for node in graph.node if node not in savers]
     running += [node for name, body in functions.items() if name not in saving for node in body]
-    for where, nodes, allowed in (("", running, _ALLOWED),
-                                  ("for saving, ", [n for name in saving for n in functions.get(name, ())], _SAVING)):
+    saver_bodies = [node for name in saving for node in functions.get(name, ())]
+    for where, nodes, allowed in (("", running, _ALLOWED), ("for saving, ", saver_bodies, _SAVING)):
         if forbidden := sorted({node.op for node in nodes} - allowed - set(functions)):
             raise files.RecordError(f"{where}its graph uses {', '.join(forbidden[:5])}, not on the list of operations "
                                     f"that only compute")
-    if (named | _called(running) | {node.op for node in running}) & saving:
+    called = _called(running) | {node.op for node in running}
+    called |= {name for node in meta_graph.object_graph_def.nodes for name in _functions_of(node)}
+    called |= {name for gradient in library.gradient for name in (gradient.function_name, gradient.gradient_func)}
+    called |= {gradient.gradient_func for gradient in library.registered_gradients}
+    called |= {function.name for node in savers for name, value in node.attr.items() if name != "f"
+               for function in (value.func, *value.list.func)}
+    reached = {name.lstrip("^").split(":")[0] for node in running for name in node.input}
+    reached |= {tensor.name.split(":")[0] for signature in meta_graph.signature_def.values()
+                for tensor in (*signature.inputs.values(), *signature.outputs.values())}
+    reached |= {name.split(":")[0] for collection in meta_graph.collection_def.values()
+                for name in collection.node_list.value}
+    if called & saving or reached & {node.name for node in savers}:
         raise files.RecordError("its graph calls the functions that save and restore files")
+    if len({node.name for node in graph.node}) < len(graph.node):
+        raise files.RecordError("its graph has several nodes of one name")
 
 
 def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> set[str]:

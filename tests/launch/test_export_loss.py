@@ -35,7 +35,7 @@ def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
     again = commands.run("export_loss", "--loss=random_hopper", f"--output_dir={tmp_path}")
     assert again.returncode == 2 and again.stderr.count("\n") == 1 and "--overwrite" in again.stderr
     onto = commands.run("export_loss", f"--loss={tmp_path}", f"--output_dir={tmp_path}", "--overwrite")
-    assert onto.returncode == 2 and "where the loss itself is kept" in onto.stderr and epg_tf.load_loss(tmp_path)
+    assert onto.returncode == 2 and "where losses are kept" in onto.stderr and epg_tf.load_loss(tmp_path)
 
 
 def test_a_loss_without_a_card_gets_one_and_an_export_can_be_exported(tmp_path):
@@ -51,11 +51,12 @@ def test_a_loss_without_a_card_gets_one_and_an_export_can_be_exported(tmp_path):
 def test_the_first_agent_of_a_test_can_be_saved(tmp_path):
     """Its folder holds the policy and where it came from; a folder in use is refused before anything is tested."""
     flags = ("--loss=point_goal", "--lives=2", "--updates=2", "--compare=none", f"--save_policy={tmp_path / 'policy'}")
+    flags = (*flags[:-1], f"--save_policy={tmp_path / 'test' / 'policy'}")
     process = commands.run("meta_test", *flags, f"--output_dir={tmp_path / 'test'}")
     assert process.returncode == 0 and process.stderr == ""
-    about = json.loads((tmp_path / "policy" / "policy.json").read_text())
+    about = json.loads((tmp_path / "test" / "policy" / "policy.json").read_text())
     assert about["format_version"] == 1 and about["env_steps"] == 64 and len(about["policy_sha256"]) == 64
-    policy = epg_tf.open_saved_model(tmp_path / "policy")
+    policy = epg_tf.open_saved_model(tmp_path / "test" / "policy")
     assert policy.get_initial_state(batch_size=tf.constant(3)) == ()
     refused = commands.run("meta_test", *flags, f"--output_dir={tmp_path / 'other'}")
     assert refused.returncode == 2 and "--save_policy=" in refused.stderr and not (tmp_path / "other").exists()
@@ -118,8 +119,17 @@ def path_traversal(folder):
         archive.writestr("../../escaped.npy", b"out of the folder")
 
 
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, ("escaped",)  # in the folder where the command runs
+
+
 def pickled(folder):
-    np.savez(folder / "loss.npz", phi=np.array([print], dtype=object))
+    np.savez(folder / "loss.npz", phi=np.array([Bomb()], dtype=object))
+
+
+def unreadable_card(folder):
+    (folder / "card.md").write_bytes(b"\xff\xfe")
 
 
 def foreign_saved_model(folder):
@@ -140,10 +150,10 @@ def another_kind(folder):
     rewrite(folder, kind="lstm_objective")
 
 
-DAMAGE = {truncated: "loss.npz", swapped_shapes: "parameter_shapes", not_a_number: "not finite",
+DAMAGE = {truncated: "damaged or not an .npz file", swapped_shapes: "parameter_shapes", not_a_number: "not finite",
           wrong_family: "family='random_hopper'", another_body: "its config means", importing_family: "import a module",
           oversized: "1099511627776 bytes, more than", zip_bomb: "bytes when unpacked",
-          path_traversal: "is a path, not the name", pickled: "loss.npz",
+          path_traversal: "is a path, not the name", pickled: "Object arrays cannot be loaded",
           foreign_saved_model: "SavedModel of other origin", newer_format: "format_version 2",
           missing_card: "holds no loss.json", another_kind: "kind='lstm_objective'"}
 
@@ -156,7 +166,35 @@ def test_damaged_and_hostile_losses_get_one_clear_line(tmp_path, damage):
     process = commands.run("export_loss", f"--loss={folder}", f"--output_dir={tmp_path / 'out'}")
     assert process.returncode == 2 and process.stderr.count("\n") == 1 and process.stdout == ""
     assert process.stderr.startswith(f"error: --loss={folder}: ") and DAMAGE[damage] in process.stderr
-    assert not (tmp_path / "out").exists() and not list(tmp_path.rglob("escaped*"))
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.rglob("escaped*")) and not (commands.ROOT / "escaped").exists()
+
+
+def test_an_unreadable_card_is_told(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "loss")
+    unreadable_card(tmp_path / "loss")
+    process = commands.run("export_loss", f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1 and "card.md" in process.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_overwrite_spares_what_is_no_export(tmp_path):
+    """A run's loss, somebody's folder, an export where a policy is to go, and the shipped losses."""
+    shutil.copytree(GOLDEN.parent / "run", tmp_path / "run")
+    shutil.copytree(GOLDEN, tmp_path / "export")
+    (tmp_path / "site" / "assets").mkdir(parents=True)
+    (tmp_path / "site" / "assets" / "logo.svg").write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    shipped = epg_tf.learned_loss.SHIPPED
+    kept = "losses are kept"
+    for folder, words in ((tmp_path / "run" / "best", "card.md is not there"), (tmp_path / "site", "is not there"),
+                          (tmp_path, kept), (shipped / "point_goal", kept), (shipped / "new", kept)):
+        process = commands.run("export_loss", f"--loss={tmp_path / 'export'}", f"--output_dir={folder}", "--overwrite")
+        assert process.returncode == 2 and process.stderr.count("\n") == 1 and words in process.stderr
+    process = commands.run("meta_test", "--loss=point_goal", f"--output_dir={tmp_path / 'test'}", "--overwrite",
+                           f"--save_policy={tmp_path / 'export'}")
+    assert process.returncode == 2 and "policy.json is not there" in process.stderr
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("flags", [

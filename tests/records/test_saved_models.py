@@ -109,17 +109,101 @@ def test_they_are_found_wherever_they_hide(tmp_path, monkeypatch, hide):
     assert "WriteFile" in refusal(tmp_path / "model") and not (tmp_path / "written").exists()
 
 
-def test_what_saves_and_restores_may_not_be_called(folder):
-    """The functions that may touch files are exempt only as long as nothing but TensorFlow's saver names them."""
-    def call_the_saver(model):
-        graph = model.meta_graphs[0].graph_def
-        name, = (f.signature.name for f in graph.library.function if "traced_save" in f.signature.name)
-        calling, = (f for f in graph.library.function if f.signature.name.startswith("__inference_signature_wrapper"))
-        node, = (n for n in calling.node_def if n.op == "StatefulPartitionedCall")
-        node.attr["f"].func.name = name
+def saver_function(graph) -> str:
+    name, = (function.signature.name for function in graph.library.function if "traced_save" in function.signature.name)
+    return name
 
-    edit(folder, call_the_saver)
-    assert "save and restore" in refusal(folder)
+
+def by_attribute(meta_graph):
+    name = saver_function(meta_graph.graph_def)
+    calling, = (function for function in meta_graph.graph_def.library.function
+                if function.signature.name.startswith("__inference_signature_wrapper"))
+    node, = (node for node in calling.node_def if node.op == "StatefulPartitionedCall")
+    node.attr["f"].func.name = name
+
+
+def by_operation(meta_graph):
+    node = meta_graph.graph_def.node.add(name="innocent")
+    node.op = saver_function(meta_graph.graph_def)
+
+
+def by_object(meta_graph):
+    node = meta_graph.object_graph_def.nodes.add()
+    node.bare_concrete_function.concrete_function_name = saver_function(meta_graph.graph_def)
+
+
+def by_function_object(meta_graph):
+    node = next(n for n in meta_graph.object_graph_def.nodes if n.WhichOneof("kind") == "function")
+    node.function.concrete_functions[0] = saver_function(meta_graph.graph_def)
+
+
+def by_gradient(meta_graph):
+    library = meta_graph.graph_def.library
+    library.registered_gradients.add(gradient_func=saver_function(meta_graph.graph_def), registered_op_type="Any")
+
+
+def by_old_gradient(meta_graph):
+    library = meta_graph.graph_def.library
+    library.gradient.add(function_name="any", gradient_func=saver_function(meta_graph.graph_def))
+
+
+def by_signature(meta_graph):
+    meta_graph.signature_def["serving_default"].outputs["x"].name = meta_graph.saver_def.save_tensor_name
+
+
+def by_main_operation(meta_graph):
+    meta_graph.collection_def["saved_model_main_op"].node_list.value.append(meta_graph.saver_def.restore_op_name)
+
+
+def by_control_input(meta_graph):
+    meta_graph.graph_def.node.add(name="innocent", op="NoOp", input=[f"^{meta_graph.saver_def.restore_op_name}"])
+
+
+@pytest.mark.parametrize("call", [by_attribute, by_operation, by_object, by_function_object, by_gradient,
+                                  by_old_gradient, by_signature, by_main_operation, by_control_input])
+def test_what_saves_and_restores_may_not_be_called(folder, call):
+    """The functions that may touch files are exempt only as long as nothing but TensorFlow's saver names them."""
+    edit(folder, lambda model: call(model.meta_graphs[0]))
+    assert "calls the functions that save and restore" in refusal(folder)
+
+
+@tf.custom_gradient
+def with_a_writing_gradient(x):
+    def gradient(upstream):
+        tf.raw_ops.SaveV2(prefix="written", tensor_names=["a"], shape_and_slices=[""], tensors=[upstream])
+        return upstream
+    return tf.identity(x), gradient
+
+
+def test_a_gradient_cannot_pass_for_the_saver(tmp_path):
+    """Nodes name gradients by a string only; one that is listed at the saver's node is not thereby exempt."""
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=True)
+    tf.saved_model.save(with_function(with_a_writing_gradient), str(tmp_path / "model"), options=options)
+
+    def list_it(model):
+        graph = model.meta_graphs[0].graph_def
+        node, = (node for node in graph.node if "traced_save" in node.attr["f"].func.name)
+        for gradient in graph.library.registered_gradients:
+            node.attr["extra"].list.func.add(name=gradient.gradient_func)
+            assert gradient.gradient_func
+
+    edit(tmp_path / "model", list_it)
+    assert "SaveV2" in refusal(tmp_path / "model")
+
+
+def test_a_saving_node_that_calls_nothing_is_checked_like_others(folder):
+    def replace(model):
+        meta_graph = model.meta_graphs[0]
+        meta_graph.graph_def.node.add(name="evil/write", op="WriteFile")
+        meta_graph.saver_def.restore_op_name = "evil/write"
+
+    edit(folder, replace)
+    assert "WriteFile" in refusal(folder)
+
+
+def test_nodes_of_one_name_are_refused(folder):
+    edit(folder, lambda model: model.meta_graphs[0].graph_def.node.add(name="NoOp", op="NoOp"))
+    assert "several nodes of one name" in refusal(folder)
 
 
 def test_a_saver_that_is_none_is_no_excuse(tmp_path):
@@ -179,6 +263,14 @@ def test_links_are_refused(folder, tmp_path, name):
     assert f"{name} is a link" in refusal(folder)
 
 
+@pytest.mark.parametrize("name", ["variables/variables.index", "debug/saved_model_debug_info.pb"])
+def test_pipes_are_refused_unopened(folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert f"{name} is neither a file nor a folder" in refusal(folder)
+
+
 def test_damage_is_told(folder, tmp_path):
     assert "no saved_model.pb" in refusal(tmp_path)
     graph = folder / "saved_model.pb"
@@ -191,24 +283,43 @@ def test_lost_variables_are_told(folder):
     assert "cannot be opened" in refusal(folder)
 
 
-def test_oversized_files_are_refused_unread(folder, monkeypatch):
-    with open(folder / "saved_model.pb", "r+b") as stream:
+@pytest.mark.parametrize("name", ["saved_model.pb", "debug/saved_model_debug_info.pb"])
+def test_oversized_files_are_refused_unread(folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    with open(folder / name, "ab") as stream:
         stream.truncate(2**40)  # a hole, which takes no room
     assert "above the limit" in refusal(folder)
 
 
-def test_a_model_appears_whole_or_not_at_all(tmp_path):
-    """Foreign files stay; what fails leaves no graph that would go with other variables, and nothing unfinished."""
+def test_a_model_is_replaced_by_a_whole_one_or_not_at_all(tmp_path):
+    """Foreign files stay; what fails leaves the old model and nothing unfinished."""
     (tmp_path / "notes.txt").write_text("mine")
-    saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
-    saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
-    assert saved_models.open_saved_model(tmp_path) and (tmp_path / "notes.txt").read_text() == "mine"
+    for _ in range(2):
+        saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     def fail(folder):
-        save(Harmless(), folder)
+        save(with_function(tf.identity), folder)
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(RecordError, match=r"cannot be written \(disk full\); free some space"):
         saved_models.write_saved_model(tmp_path, fail)
-    assert not (tmp_path / "saved_model.pb").exists()
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert saved_models.open_saved_model(tmp_path) and (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_only_a_model_is_overwritten(tmp_path):
+    def prepare(overwrite):
+        saved_models.prepare_target(tmp_path / "out", "--out", overwrite, ["card.md"])
+
+    prepare(False)
+    (tmp_path / "out" / ".saved_model.123.tmp").mkdir()  # of a process that was killed
+    prepare(False)
+    assert not list((tmp_path / "out").iterdir())
+    (tmp_path / "out" / "thesis.tex").write_text("mine")
+    for overwrite, words in ((False, "pass --overwrite"), (True, "card.md is not there")):
+        with pytest.raises(RecordError, match=words):
+            prepare(overwrite)
+    (tmp_path / "out" / "card.md").write_text("ours")
+    prepare(True)
+    assert (tmp_path / "out" / "thesis.tex").read_text() == "mine"
