@@ -34,6 +34,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "no_common_numbers": {"evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}},
     "random_start": {"loss": {"start": "random"}},
     "rank": {"evolution": {"fitness": "rank"}},
+    "final_episodes": {"evolution": {"fitness_from": "final_episodes"}},
     # The config's, one option more: what docs/evolution.md lists, each by itself.
     "rank_in_pair": {"evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}},
     "shared_tasks": {"evolution": {"tasks": 4, "fitness": "rank_in_task"}},

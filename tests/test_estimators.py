@@ -68,9 +68,10 @@ def test_what_is_taken_away():
                     "many_lives": (True, 8, "rank_in_pair", 8, "centred"),
                     "algorithm_1": (False, 0, "rank", 0, "centred"),
                     "shared_tasks": (True, 4, "rank_in_task", 8, "centred"),
-                    **dict.fromkeys(("rank_in_pair", "short_lives", "last_episodes", "whole_life", "segments"),
+                    **dict.fromkeys(("rank_in_pair", "short_lives", "final_episodes", "last_episodes",
+                                     "whole_life", "segments"),
                                     (True, 8, "rank_in_pair", 8, "centred"))}
-    mean = sum(k * p for k, p in enumerate_lifetimes(8, 32)) * 32 + 75
+    mean = sum(k * p for k, p in enumerate_lifetimes(8, 32)) * 32
     assert made["config"].evolution.epochs == round(BUDGET / (32 * mean)) > 800
     assert made["config"].evolution.learning_rate_epochs == round(made["config"].evolution.epochs / 2)
 
@@ -85,12 +86,13 @@ def test_algorithm_1_alone_keeps_the_configs_rates():
 
 def test_one_option_more():
     made = {name: estimators.applied(experiment("point_goal:"), name, BUDGET).evolution
-            for name in ("config", "short_lives", "last_episodes", "whole_life", "segments")}
+            for name in ("config", "short_lives", "final_episodes", "last_episodes", "segments")}
     told = {name: (e.shortest_life, e.fitness_from, e.segments) for name, e in made.items()}
-    assert told == {"config": (0, "final_episodes", 1), "short_lives": (8, "final_episodes", 1),
-                    "last_episodes": (0, "last_episodes", 1), "whole_life": (0, "whole_life", 1),
+    assert told == {"config": (0, "whole_life", 1), "short_lives": (8, "whole_life", 1),
+                    "final_episodes": (0, "final_episodes", 1), "last_episodes": (0, "last_episodes", 1),
                     "segments": (0, "whole_life", 4)}
-    assert made["whole_life"].epochs == round(BUDGET / (32 * 1024)) == made["segments"].epochs  # no final episodes
+    assert made["config"].epochs == round(BUDGET / (32 * 1024)) == made["segments"].epochs  # no final episodes
+    assert made["final_episodes"].epochs == round(BUDGET / (32 * (1024 + 75)))
 
 
 def test_the_papers_estimator_distils_nothing():
@@ -100,12 +102,12 @@ def test_the_papers_estimator_distils_nothing():
 
 
 def test_four_times_the_lives_leave_a_quarter_of_the_epochs():
-    """128 lives of 1024 + 75 env steps; all epochs anneal, as in the config."""
+    """128 lives of 1024 env steps; all epochs anneal, as in the config."""
     made = estimators.applied(experiment("point_goal:"), "many_lives", BUDGET)
     evolution = made.evolution
     assert (evolution.lives, evolution.noise_vectors, made.compute.shard_lives) == (128, 128, 128)
     assert (evolution.learning_rate, evolution.final_learning_rate) == (2e-2, 5e-3)
-    assert evolution.epochs == evolution.learning_rate_epochs == round(BUDGET / (128 * 1099))
+    assert evolution.epochs == evolution.learning_rate_epochs == round(BUDGET / (128 * 1024))
 
 
 def enumerate_lifetimes(shortest, longest):
@@ -120,8 +122,8 @@ def test_pairs_are_made_where_a_config_has_none():
 
 
 def test_less_than_an_epoch_is_refused():
-    with pytest.raises(ConfigError, match="--env_steps=35000 is below the 35168"):
-        estimators.applied(experiment("point_goal:"), "config", 35000)
+    with pytest.raises(ConfigError, match="--env_steps=32000 is below the 32768"):
+        estimators.applied(experiment("point_goal:"), "config", 32000)
 
 
 def test_what_does_not_fit_is_a_config_error():
