@@ -26,9 +26,9 @@ def get_config() -> ConfigDict:
         inner=InnerConfig(updates=32, update_period=32, minibatch=32, learning_rate=1e-2),
         surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_passes=16),
         evolution=EvolutionConfig(
-            epochs=200, lives=32, noise_vectors=32, sigma=0.1, antithetic=True, common_random_numbers=True,
-            fitness_from="whole_life", learning_rate=5e-2, final_learning_rate=5e-3, learning_rate_epochs=200, l2=0.0,
-            guidance=0.0, final_guidance=0.0, guidance_epochs=0, validation_period=20, validation_lives=128),
+            epochs=100, lives=32, noise_vectors=32, sigma=0.1, antithetic=True, common_random_numbers=True,
+            fitness_from="whole_life", learning_rate=5e-2, final_learning_rate=5e-3, learning_rate_epochs=100, l2=0.0,
+            guidance=0.0, final_guidance=0.0, guidance_epochs=0, validation_period=10, validation_lives=128),
         compute=ComputeConfig(shard_lives=32),  # one shard: two of 16 on two cores are slower, so quick are the steps
     )
     return ConfigDict(experiment.to_mapping())
