@@ -51,7 +51,7 @@ def test_on_the_papers_configs_it_changes_nothing_but_the_length(config):
 def refined(**evolution):
     """A config with much that estimators take away."""
     made = experiment("point_goal:")
-    values = {"tasks": 8, "fitness": "rank_in_pair", "shortest_life": 8, "learning_rate_epochs": 100, **evolution}
+    values = {"tasks": 8, "fitness": "rank_in_pair", "shortest_life": 8, "learning_rate_epochs": 50, **evolution}
     return dataclasses.replace(made, loss=dataclasses.replace(made.loss, start="centred"),
                                evolution=dataclasses.replace(made.evolution, **values))
 

@@ -14,8 +14,8 @@ from epg_tf.config import from_mapping
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
-FLAGS = [CONFIG, *commands.settings(), "--config.evolution.noise_vectors=2", "--estimators=paper,config",
-         "--seeds=1", "--env_steps=2000", "--test_points=3", "--test_lives=4"]
+FLAGS = [CONFIG, *commands.settings(evolution__fitness_from="final_episodes", evolution__noise_vectors=2),
+         "--estimators=paper,config", "--seeds=1", "--env_steps=2000", "--test_points=3", "--test_lives=4"]
 
 
 def study(folder, *flags):
@@ -71,7 +71,8 @@ def test_the_tests_are_meta_tests(finished):
         assert (float(row["mean"]), float(row["low"]), float(row["high"])) == pytest.approx(
             (evolved.final_return_mean, *evolved.ci95))
     assert json.loads((folder / "ppo.json").read_text()) == pytest.approx(
-        {"mean": ppo.final_return_mean, "low": ppo.ci95[0], "high": ppo.ci95[1], "failed_lives": 0})
+        {"format_version": 1, "mean": ppo.final_return_mean, "low": ppo.ci95[0], "high": ppo.ci95[1],
+         "failed_lives": 0})
 
 
 def test_killed_and_started_again_gives_the_same_bits(finished, tmp_path):
