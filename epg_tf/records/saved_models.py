@@ -6,6 +6,7 @@ compared with a list of those that only compute. That keeps it from files and co
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import stat
@@ -147,7 +148,7 @@ def _check_files(folder: Path) -> None:
         raise files.RecordError(f"the folder holds no {GRAPH_FILE}, so it is no SavedModel")
     size = 0
     for name in _READ:
-        for path in (folder / name, *sorted((folder / name).rglob("*"))):
+        for path in itertools.chain([folder / name], (folder / name).rglob("*")):  # lazily: a link is not walked
             mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFDIR
             if stat.S_ISLNK(mode):
                 raise files.RecordError(f"{path.relative_to(folder)} is a link, which may lead anywhere")

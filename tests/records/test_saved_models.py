@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -261,6 +262,15 @@ def test_links_are_refused(folder, tmp_path, name):
     os.replace(folder / name, tmp_path / "elsewhere")
     (folder / name).symlink_to(tmp_path / "elsewhere")
     assert f"{name} is a link" in refusal(folder)
+
+
+def test_a_linked_folder_is_refused_unwalked(folder, tmp_path, monkeypatch):
+    os.replace(folder / "variables", tmp_path / "elsewhere")
+    (folder / "variables").symlink_to(tmp_path / "elsewhere")
+    walked, rglob = [], Path.rglob
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: (walked.append(self.name) or path for path in
+                                                              rglob(self, pattern)))
+    assert "variables is a link" in refusal(folder) and "variables" not in walked
 
 
 @pytest.mark.parametrize("name", ["variables/variables.index", "debug/saved_model_debug_info.pb"])
