@@ -170,31 +170,41 @@ def from_mapping(mapping: Mapping[str, Mapping[str, Any]]) -> Experiment:
     for group, values in mapping.items():
         if group not in hints:
             raise ConfigError(f"config.{group} is not a group of settings; there are {sorted(hints)}")
-        groups[group] = hints[group](**_typed_fields(group, hints[group], values))
+        groups[group] = hints[group](**typed_fields(group, hints[group], values))
     experiment = Experiment(**groups)
     validate(experiment)
     return experiment
 
 
-def _typed_fields(group: str, kind: type, values: Any) -> dict[str, Any]:
+def typed_fields(group: str, kind: type, values: Any) -> dict[str, Any]:
+    """Checks the fields of one group against the dataclass `kind`; returns them in the types that it declares.
+
+    Raises:
+      ConfigError: One of them is unknown, or its value has the wrong type.
+    """
     if not isinstance(values, Mapping):
         raise ConfigError(f"config.{group}={values!r} is not a group; set its fields, e.g. config.{group}.FIELD=VALUE")
     hints, fields = typing.get_type_hints(kind), {}
     for name, value in values.items():
         if name not in hints:
             raise ConfigError(f"config.{group}.{name} is not a setting; config.{group} has {sorted(hints)}")
-        fields[name] = _typed(f"config.{group}.{name}", hints[name], value)
+        fields[name] = typed(f"config.{group}.{name}", hints[name], value)
     return fields
 
 
-def _typed(field: str, hint: Any, value: Any) -> Any:
+def typed(field: str, hint: Any, value: Any) -> Any:
+    """Returns the value of one field, called `field` in messages, in the type `hint`.
+
+    Raises:
+      ConfigError: It has the wrong type, is not finite, or is larger than any setting need be.
+    """
     if isinstance(hint, types.GenericAlias):
         inner = typing.get_args(hint)
         any_length = len(inner) == 2 and inner[1] is Ellipsis
         if not isinstance(value, (tuple, list)) or not (any_length or len(value) == len(inner)):
             shape = "a tuple" if any_length else f"a tuple of {len(inner)}"
             raise ConfigError(f"{field}={value!r} must be {shape} of {inner[0].__name__} values")
-        return tuple(_typed(f"{field}[{i}]", inner[0], part) for i, part in enumerate(value))
+        return tuple(typed(f"{field}[{i}]", inner[0], part) for i, part in enumerate(value))
     if isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:
         raise ConfigError(f"{field}={str(value)[:12]} is too large; set it to at most {LARGEST:g}")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):

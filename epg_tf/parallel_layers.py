@@ -11,17 +11,33 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+NORM_EPSILON = 1e-5  # added to the variance in a layer norm
+
 
 def parallel_dense(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
     """Computes inputs @ kernel + bias for every member: [P, T, in] x [P, in, out] -> [P, T, out].
 
     Args:
       inputs: [P, T, in].
-      kernel: [P, in, out].
+      kernel: [P, in, out]; further leading axes, such as that of twin critics, broadcast.
       bias: [P, out] or None.
     """
     outputs = tf.matmul(inputs, kernel)
-    return outputs if bias is None else outputs + bias[:, None]
+    return outputs if bias is None else outputs + bias[..., None, :]
+
+
+def parallel_layer_norm(inputs: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    """Normalises the last axis to mean 0 and variance 1, then scales and shifts it (Ba et al. 2016).
+
+    Args:
+      inputs: [..., P, T, units].
+      scale: [..., P, units].
+      shift: [..., P, units].
+    """
+    mean = tf.reduce_mean(inputs, axis=-1, keepdims=True)
+    centred = inputs - mean
+    deviation = tf.sqrt(tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True) + NORM_EPSILON)
+    return centred / deviation * scale[..., None, :] + shift[..., None, :]
 
 
 def convolution_length(steps: int, width: int, stride: int) -> int:

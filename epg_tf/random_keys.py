@@ -12,8 +12,9 @@ from epg_tf.types import LifeKey
 
 # Order is part of the numbers: append, never reorder.
 PHASES = ("evolution", "validation", "tuning", "test", "benchmark", "environment", "diagnosis",
-          "distillation")
-PURPOSES = ("task", "policy", "action", "reset", "minibatch", "final_action", "final_reset", "critic")
+          "distillation", "metagenrl", "objective_test", "objective_tuning")
+PURPOSES = ("task", "policy", "action", "reset", "minibatch", "final_action", "final_reset", "critic", "smoothing",
+            "objective")
 _LIFE, _NOISE, _LOSS, _LIFETIME = 0, 1, 2, 3
 
 

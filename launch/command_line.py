@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _LAST_WORD_SECONDS = 10.0  # the launcher ends all ranks when the first has failed; it takes a moment
 
@@ -55,10 +55,11 @@ except RuntimeError as error:  # of MUJOCO_GL
 
 from absl import app, flags, logging  # noqa: E402
 
-from epg_tf import communication  # noqa: E402
+from epg_tf import communication, metagenrl_config  # noqa: E402
+from epg_tf.algorithms.actor_shard import check_continuous  # noqa: E402
 from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
 from epg_tf.records.files import RecordError  # noqa: E402
-from epg_tf.tasks.registry import make_family  # noqa: E402
+from epg_tf.tasks.registry import make_family, named_environment  # noqa: E402
 
 
 class UsageError(ValueError):
@@ -158,17 +159,57 @@ def experiment_of(flag: flags.FlagHolder) -> Experiment:
       UsageError: The flag was not given, or its file cannot be loaded.
       ConfigError: A setting is unusable.
     """
+    experiment = from_mapping(_settings_of(flag, "configs/point_goal.py"))
+    make_family(experiment.task)
+    return experiment
+
+
+def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_config.MetaGenRLExperiment:
+    """Turns a --config flag into a validated experiment of MetaGenRL; errors as of `experiment_of`."""
+    experiment = metagenrl_config.from_mapping(_settings_of(flag, "configs/metagenrl_laptop.py"))
+    for environment in experiment.environments:
+        check_continuous(named_environment(environment))
+    return experiment
+
+
+def _settings_of(flag: flags.FlagHolder, example: str) -> Any:
+    """Returns what the file of a --config flag says, unchecked."""
     try:
         if flag.value is None:
-            raise UsageError("--config is missing; name a file, e.g. --config=configs/point_goal.py")
-        settings = flag.value.to_dict() if hasattr(flag.value, "to_dict") else flag.value
+            raise UsageError(f"--config is missing; name a file, e.g. --config={example}")
+        return flag.value.to_dict() if hasattr(flag.value, "to_dict") else flag.value
     except OSError as error:  # ml_collections keeps a failure to load for later
         reason = " ".join(str(error).splitlines()[-2:])
         raise UsageError(f"--config cannot be loaded ({' '.join(reason.split())}); name a file such as "
-                         f"configs/point_goal.py") from error
-    experiment = from_mapping(settings)
-    make_family(experiment.task)
-    return experiment
+                         f"{example}") from error
+
+
+def stop_on_signals(notice: str, communicator: communication.Communicator, stop: Callable[[], None]) -> list[int]:
+    """Turns the first Ctrl-C or SIGTERM into a clean stop; a second one ends the process at once.
+
+    Args:
+      notice: What rank 0 then tells the user.
+      communicator: Ranks of the run, whose waiting is ended.
+      stop: Makes this rank's own work end.
+
+    Returns:
+      A list that will hold the signal's number.
+    """
+    received: list[int] = []
+
+    def handle(number, frame):
+        del frame
+        received.append(number)
+        if communicator.rank == 0:
+            print(notice, file=sys.stderr, flush=True)
+        stop()
+        communicator.stop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, signal.SIG_DFL)
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, handle)
+    return received
 
 
 def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:

@@ -1,6 +1,10 @@
 """Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside PPO on the same tasks.
 
     python -m launch.meta_test --loss=runs/first/best --output_dir=runs/first-test
+
+Objectives of MetaGenRL can be tested in any environment with continuous actions:
+
+    python -m launch.meta_test --loss=runs/objective/final --environment=gymnasium:Hopper-v5 --output_dir=runs/test
 """
 
 from __future__ import annotations
@@ -19,23 +23,32 @@ from epg_tf import learned_loss, saved_policy
 from epg_tf.algorithms.meta_test import Score, meta_test, score, trained_agent
 from epg_tf.config import Experiment
 from epg_tf.learned_loss import LearnedLoss, load_loss
+from epg_tf.learned_objective import LearnedObjective, is_objective, load_objective
 from epg_tf.records import files, plots, saved_models
 from epg_tf.tasks.registry import make_family
 from epg_tf.types import LifeResults
+from launch import objective_report
 
 _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for curves.csv, summary.json and curves.png.")
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Experiment whose task, policy and baseline replace those of evolution, for example with "
     "--config.task.range=out_of_distribution; also loads a family of one's own.")
-_LIVES = flags.DEFINE_integer("lives", 64, "Lives per method, one unseen task each.", lower_bound=2,
-                              upper_bound=10**6)
+_LIVES = flags.DEFINE_integer("lives", None, "Lives per method, one unseen task each; 64 by default, 8 agents of "
+                              "MetaGenRL.", lower_bound=2, upper_bound=10**6)
 _UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.",
                                 lower_bound=1, upper_bound=10**7)
-_COMPARE = flags.DEFINE_enum("compare", "ppo", ["ppo", "none"], "Which baseline learns on the same tasks.")
+_COMPARE = flags.DEFINE_enum("compare", "ppo", ["ppo", "none", "all"], "Which baselines learn on the same tasks; all: "
+                             "for objectives of MetaGenRL, also on-policy REINFORCE, TD3 and DDPG.")
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace results in --output_dir; foreign files in it stay.")
 _SAVE_POLICY = flags.DEFINE_string("save_policy", None, "Folder for the first agent as a TF-Agents policy.")
+_ENVIRONMENT = flags.DEFINE_string("environment", None, "For objectives of MetaGenRL: FAMILY or FAMILY@EPISODE_LIMIT, "
+                                   "e.g. gymnasium:Hopper-v5@250; as in meta-training by default.")
+_ENV_STEPS = flags.DEFINE_integer("env_steps", None, "For objectives of MetaGenRL: env steps of learning per agent; as "
+                                  "in meta-training by default.", lower_bound=1, upper_bound=10**8)
+_EPISODES = flags.DEFINE_integer("episodes", 5, "For objectives of MetaGenRL: episodes per agent and evaluation.",
+                                 lower_bound=1, upper_bound=10**4)
 
 _OWN = ("curves.csv", "curves.png", "summary.json")
 _LABELS = {"epg": "evolved loss (EPG)", "ppo": "PPO", "untrained": "untrained agent", "random_loss": "unevolved loss"}
@@ -48,31 +61,64 @@ def main(argv: list[str]) -> int:
                                  ("output_dir", _OUTPUT_DIR.value, "runs/first-test")):
         if not value:
             raise command_line.UsageError(f"--{flag} is missing; name a folder, e.g. --{flag}={example}")
-    learned = load_loss(_LOSS.value)
-    for name in ("checkpoints", "loss.npz"):
-        if (Path(_OUTPUT_DIR.value) / name).exists():
-            raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
-                                          f"run of evolution; choose another folder")
+    if is_objective(_LOSS.value):
+        _refuse(("config", _CONFIG.value), ("updates", _UPDATES.value), ("save_policy", _SAVE_POLICY.value),
+                kind="an objective of MetaGenRL")
+        return _test_objective(load_objective(_LOSS.value), _LIVES.value or 8)
+    _refuse(("environment", _ENVIRONMENT.value), ("env_steps", _ENV_STEPS.value), kind="a loss of EPG")
+    return _test_loss(load_loss(_LOSS.value), _LIVES.value or 64)
+
+
+def _refuse(*given: tuple[str, object], kind: str) -> None:
+    """Refuses flags that mean nothing for what is tested."""
+    for flag, value in given:
+        if value is not None:
+            raise command_line.UsageError(f"--{flag}: --loss={_LOSS.value} is {kind}, which it does not apply to; "
+                                          f"leave it out")
+
+
+def _test_objective(learned: LearnedObjective, agents: int) -> int:
+    plan = objective_report.plan_test(learned, _ENVIRONMENT.value, _SEED.value, agents, _ENV_STEPS.value,
+                                      _EPISODES.value)
+    _prepare_folders()
+    print(f"{agents} fresh agents per method in {plan.family.name}, {command_line.count(plan.steps)} env steps of "
+          f"learning each", flush=True)
+    curves = objective_report.test_methods(
+        learned, plan, objective_report.COMPARISONS[_COMPARE.value],
+        done=lambda method: print(f"  {objective_report.LABELS[method]}: done", flush=True))
+    found = objective_report.scores(curves)
+    picture = objective_report.write(Path(_OUTPUT_DIR.value), curves, found, learned, plan, str(_LOSS.value))
+    objective_report.print_table(found)
+    print(f"results are in {_OUTPUT_DIR.value}; the learning curves:\n{picture}")
+    return 0
+
+
+def _test_loss(learned: LearnedLoss, lives: int) -> int:
     _prepare_folders()
     experiment = command_line.elsewhere(learned.experiment, _CONFIG)
-    methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value == "ppo"]
+    methods = [m for m in _LABELS if m != "ppo" or _COMPARE.value != "none"]
     updates = _UPDATES.value or experiment.inner.updates
     steps = updates * experiment.inner.update_period
-    print(f"{_LIVES.value} fresh agents per method on unseen {experiment.task.family} tasks, "
+    print(f"{lives} fresh agents per method on unseen {experiment.task.family} tasks, "
           f"{command_line.count(steps)} env steps of learning each", flush=True)
-    results = meta_test(experiment, learned.phi, _SEED.value, _LIVES.value, updates, methods,
+    results = meta_test(experiment, learned.phi, _SEED.value, lives, updates, methods,
                         done=lambda method: print(f"  {_LABELS[method]}: done", flush=True))
-    scores = {method: score(lives, steps) for method, lives in results.items()}
+    scores = {method: score(found, steps) for method, found in results.items()}
     picture = _write(Path(_OUTPUT_DIR.value), experiment, learned, results, scores, updates)
     _print_table(scores, learned)
     print(f"results are in {_OUTPUT_DIR.value}; the learning curves:\n{picture}")
     if _SAVE_POLICY.value is not None:
-        _save_policy(experiment, learned.phi, updates)
+        _save_policy(experiment, learned.phi, updates, lives)
     return 0
 
 
 def _prepare_folders() -> None:
     """Prepares --output_dir and, before it unless it lies within, --save_policy."""
+    for name in ("checkpoints", "loss.npz"):
+        if (Path(_OUTPUT_DIR.value) / name).exists():
+            raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
+                                          f"run of evolution; choose another folder")
+
     def prepare_output() -> None:
         files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
 
@@ -89,8 +135,8 @@ def _prepare_folders() -> None:
         prepare()
 
 
-def _save_policy(experiment: Experiment, phi: np.ndarray, updates: int) -> None:
-    agent = trained_agent(experiment, phi, _SEED.value, _LIVES.value, updates)
+def _save_policy(experiment: Experiment, phi: np.ndarray, updates: int, lives: int) -> None:
+    agent = trained_agent(experiment, phi, _SEED.value, lives, updates)
     policy = saved_policy.TrainedPolicy(make_family(experiment.task), agent.weights, experiment.policy.activation,
                                         agent.shift, agent.scale)
     facts = {"loss": str(_LOSS.value), "task": dataclasses.asdict(experiment.task), "seed": _SEED.value, "life": 0,

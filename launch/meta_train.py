@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
 import sys
 
 from launch import command_line  # first: it quietens the frameworks
@@ -59,7 +58,8 @@ class _Run:
 
     def __init__(self, experiment: Experiment, shards: Shards, communicator: Communicator):
         self._experiment, self._shards, self._communicator = experiment, shards, communicator
-        self._stopped_by = _stop_on_signals(shards, communicator)
+        self._stopped_by = command_line.stop_on_signals(
+            "stopping as soon as the lives have finished the update they are in", communicator, shards.stop)
         self._recorder: Bystander = Bystander(experiment, _SEED.value)
         self._state: EvolutionState | None = None
 
@@ -92,25 +92,6 @@ def _identity(experiment: Experiment) -> bytes:
     settings = experiment.to_mapping()
     settings["compute"].pop("threads")
     return hashlib.sha256(json.dumps([settings, _SEED.value, versions()], sort_keys=True).encode()).digest()
-
-
-def _stop_on_signals(shards: Shards, communicator: Communicator) -> list[int]:
-    """Turns the first Ctrl-C or SIGTERM into a clean stop; returns a list that will hold the signal's number."""
-    received: list[int] = []
-
-    def handle(number, frame):
-        del frame
-        received.append(number)
-        if communicator.rank == 0:
-            print("stopping as soon as the lives have finished the update they are in", file=sys.stderr, flush=True)
-        shards.stop()
-        communicator.stop()
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, signal.SIG_DFL)  # a second one ends the process at once
-
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, handle)
-    return received
 
 
 if __name__ == "__main__":

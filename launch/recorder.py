@@ -11,7 +11,8 @@ from tqdm import tqdm
 from epg_tf.algorithms.evolution import EpochResult, EvolutionState, initial_state
 from epg_tf.config import Experiment
 from launch import command_line
-from launch.run_folder import RunFolder, settings_table
+from launch.claimed_folder import settings_table
+from launch.run_folder import RunFolder
 
 
 class Bystander:
@@ -87,7 +88,7 @@ class Recorder(Bystander):
         saved, messages = folder.restore()
         for message in [f"damaged: {message}" for message in messages] + folder.notes:
             print(message)
-        folder.board.text("settings", settings_table(self._experiment))
+        folder.board.text("settings", settings_table(self._experiment.to_mapping()))
         if state is None or state.epoch <= saved.epoch + 1:  # one epoch may not have been written: it is lived again
             return saved
         folder.save_state(state)

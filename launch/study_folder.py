@@ -12,10 +12,10 @@ from epg_tf.algorithms.study import cost_ratio, first_above, median_cost
 from epg_tf.config import ConfigError, Experiment, from_mapping
 from epg_tf.records import files, plots
 from epg_tf.records.plots import TestedRun
-from launch.run_folder import changes, lock
+from launch.claimed_folder import changes, lock
 
 Flag = str | float | list[str] | list[int]
-_MAY_CHANGE = {("compute", "threads")}
+_MAY_CHANGE = {"config.compute.threads"}
 
 
 class StudyFolder:
@@ -58,7 +58,7 @@ class StudyFolder:
             if then.get(name) != value:
                 raise files.RecordError(f"--{name}={_shown(value)}: the study in --output_dir={self.path} has "
                                         f"{_shown(then.get(name))}; pass that, or choose another folder")
-        for field, old, value in changes(config, experiment, _MAY_CHANGE):
+        for field, old, value in changes(config.to_mapping(), experiment.to_mapping(), _MAY_CHANGE):
             raise files.RecordError(f"{field}={value!r}: the study in --output_dir={self.path} has {old!r}; pass that, "
                                     f"or choose another folder")
         return True

@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("epg_tf", "launch", "configs")
 MAXIMUM_LINES = 400
 
-GROUND = ("types", "random_keys", "adam", "distributions", "parallel_layers", "config", "communication", "roll_call")
+GROUND = ("types", "random_keys", "adam", "distributions", "parallel_layers", "config", "communication", "roll_call",
+          "metagenrl_config")
 # Floor of each wing. A wing is a folder, but for the ground (single modules) and the front, what users import.
 FLOORS = {"ground": 1, "losses": 2, "agents": 2, "tasks": 2, "algorithms": 3, "baselines": 3, "records": 3, "front": 4,
           "configs": 5, "launch": 6}  # a launcher may read configs (configs/estimators.py), no config a launcher
-FRONT = ("epg_tf", "epg_tf.learned_loss", "epg_tf.export", "epg_tf.saved_policy")
+FRONT = ("epg_tf", "epg_tf.learned_loss", "epg_tf.learned_objective", "epg_tf.export", "epg_tf.saved_policy")
 
 # (library, wings or modules that may import it)
 RESERVED = [

@@ -29,7 +29,12 @@ def thread_count(experiment: Experiment, processes: int = 1) -> int:
       experiment: Settings.
       processes: Number of processes that share these CPUs.
     """
-    return experiment.compute.threads or max(1, len(os.sched_getaffinity(0)) // processes)
+    return experiment.compute.threads or cpus(processes)
+
+
+def cpus(processes: int) -> int:
+    """Returns how many CPUs each of `processes` has that share those this process may use; at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
 def configure_tensorflow(threads: int) -> None:

@@ -98,6 +98,20 @@ def load_newest(folder: files.PathLike) -> tuple[Checkpoint | None, list[str]]:
     return None, messages
 
 
+def load(folder: files.PathLike, epoch: int) -> Checkpoint:
+    """Loads the state of one epoch.
+
+    Raises:
+      RecordError: It is missing or damaged.
+    """
+    return _load(Path(folder) / f"epoch_{epoch:08d}.npz", epoch)
+
+
+def epochs(folder: files.PathLike) -> list[int]:
+    """Returns the epochs whose states are in `folder`, whole or not, oldest first."""
+    return [epoch for epoch, _ in _states(Path(folder))]
+
+
 def _load(path: Path, epoch: int) -> Checkpoint:
     try:
         size = path.stat().st_size

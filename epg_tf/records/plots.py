@@ -22,8 +22,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from epg_tf.records import files
 
 # Okabe and Ito's palette, told apart by colour-blind eyes, strongest contrast on white first.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_INK, _FAINT = "#333333", "#8A8A8A"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+INK, FAINT = "#333333", "#8A8A8A"
 _SINGLE_LIVES = 5
 _LEGEND_COLUMNS = 4
 
@@ -64,32 +64,32 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
     """
     figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
     axes = figure.add_axes((0.095, 0.115, 0.82, 0.765))
-    epochs, mean = _column(rows, "epoch"), _column(rows, "fitness_mean")
-    low, high = _column(rows, "fitness_q25"), _column(rows, "fitness_q75")
-    validation = _column(rows, "validation_return_mean")
+    epochs, mean = column(rows, "epoch"), column(rows, "fitness_mean")
+    low, high = column(rows, "fitness_q25"), column(rows, "fitness_q75")
+    validation = column(rows, "validation_return_mean")
     handles = [
-        axes.plot(epochs, mean, color=_COLOURS[0], linewidth=2, marker=_marker(epochs), label="mean fitness")[0],
-        axes.fill_between(epochs, low, high, color=_COLOURS[0], alpha=0.18, linewidth=0, label="middle half of lives"),
+        axes.plot(epochs, mean, color=COLOURS[0], linewidth=2, marker=_marker(epochs), label="mean fitness")[0],
+        axes.fill_between(epochs, low, high, color=COLOURS[0], alpha=0.18, linewidth=0, label="middle half of lives"),
     ]
     if np.isfinite(validation).any():
         drawn = np.isfinite(validation)
         handles += axes.plot(
-            epochs[drawn], validation[drawn], "o", color=_COLOURS[1], markersize=6.5, markeredgecolor="white",
+            epochs[drawn], validation[drawn], "o", color=COLOURS[1], markersize=6.5, markeredgecolor="white",
             label="validation return (mean)", zorder=4,
         )  # fmt: skip
-    _dress(axes, "epoch", "return")
+    dress(axes, "epoch", "return")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    alpha = _column(rows, "alpha")
+    alpha = column(rows, "alpha")
     if np.isfinite(alpha).any():
         right = axes.twinx()
-        handles += right.plot(epochs, alpha, color=_FAINT, linewidth=1, linestyle=(0, (5, 2)), label="alpha (right)")
+        handles += right.plot(epochs, alpha, color=FAINT, linewidth=1, linestyle=(0, (5, 2)), label="alpha (right)")
         right.set_ylim(-0.03, 1.03)
-        right.set_ylabel("alpha: share of the surrogate loss", color=_FAINT, fontsize=9.5, labelpad=7)
-        right.tick_params(colors=_FAINT, labelsize=9, length=0)
+        right.set_ylabel("alpha: share of the surrogate loss", color=FAINT, fontsize=9.5, labelpad=7)
+        right.tick_params(colors=FAINT, labelsize=9, length=0)
         right.spines[:].set_visible(False)
         axes.set_zorder(right.get_zorder() + 1)  # the curves that matter stay on top
         axes.patch.set_visible(False)
-    _head(figure, "Meta-training", handles, 0.945)
+    head(figure, "Meta-training", handles, 0.945)
     write_png(figure, path)
 
 
@@ -107,27 +107,27 @@ def test_curves(curves: Mapping[str, Curve], path: files.PathLike, title: str) -
       OSError: The file cannot be written.
     """
     figure = Figure(figsize=(9, 7), dpi=100, facecolor="white")
-    rows = _legend_rows(curves)
+    rows = legend_rows(curves)
     top = figure.add_axes((0.095, 0.425, 0.875, 0.475 - 0.03 * rows))
     bottom = figure.add_axes((0.095, 0.085, 0.875, 0.235))
     handles = []
     for number, curve in enumerate(curves.values()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         for life in np.asarray(curve.returns)[:_SINGLE_LIVES]:
             top.plot(curve.env_steps, life, color=colour, linewidth=0.9, linestyle=":", alpha=0.75, zorder=2)
-        _draw_statistics(top, curve.env_steps, curve.returns, colour)
-        _draw_statistics(bottom, np.arange(1, len(curve.env_steps) + 1), curve.kl, colour)
+        draw_statistics(top, curve.env_steps, curve.returns, colour)
+        draw_statistics(bottom, np.arange(1, len(curve.env_steps) + 1), curve.kl, colour)
         handles.append(Line2D([], [], color=colour, linewidth=3, label=curve.label))
-    _dress(top, "environment steps", "episode return")
+    dress(top, "environment steps", "episode return")
     top.xaxis.set_major_formatter(EngFormatter(sep=""))
-    _dress(bottom, "number of updates", "KL per update (nats)")
+    dress(bottom, "number of updates", "KL per update (nats)")
     bottom.set_ylim(bottom=0)
     if not any(np.isfinite(curve.kl).any() for curve in curves.values()):
-        bottom.text(0.5, 0.5, "not measured", transform=bottom.transAxes, color=_FAINT, ha="center", va="center")
+        bottom.text(0.5, 0.5, "not measured", transform=bottom.transAxes, color=FAINT, ha="center", va="center")
     figure.align_ylabels([top, bottom])
-    _head(figure, title, handles, 0.953)
+    head(figure, title, handles, 0.953)
     legend = f"line: mean     band: middle half of lives     dotted: first {_SINGLE_LIVES} lives"
-    figure.text(0.097, 0.921 - 0.03 * rows, legend, fontsize=9, color=_FAINT, va="center")
+    figure.text(0.097, 0.921 - 0.03 * rows, legend, fontsize=9, color=FAINT, va="center")
     write_png(figure, path)
 
 
@@ -147,7 +147,7 @@ def curves_csv(curves: Mapping[str, Curve], path: files.PathLike) -> None:
         for life, (returns, kls) in enumerate(zip(curve.returns, curve.kl, strict=True)):
             triples = zip(steps, np.asarray(returns).tolist(), np.asarray(kls).tolist(), strict=True)
             lines.extend([method, life, update, *triple] for update, triple in enumerate(triples, start=1))
-    _write_csv(lines, path)
+    write_csv(lines, path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,27 +185,27 @@ def study_curves(runs: Sequence[TestedRun], ppo: tuple[float, float, float], pat
     figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
     estimators = list(dict.fromkeys(run.estimator for run in runs))
     entries = len(estimators) + 1
-    axes = figure.add_axes((0.095, 0.115, 0.875, 0.75 - 0.04 * _legend_rows(range(entries))))
+    axes = figure.add_axes((0.095, 0.115, 0.875, 0.75 - 0.04 * legend_rows(range(entries))))
     handles = []
     for number, estimator in enumerate(estimators):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         mine = [run.rows for run in runs if run.estimator == estimator]
-        steps = np.array([_column(rows, "env_steps") for rows in mine])
-        means = np.array([_column(rows, "mean") for rows in mine])
+        steps = np.array([column(rows, "env_steps") for rows in mine])
+        means = np.array([column(rows, "mean") for rows in mine])
         for one_steps, one_means in zip(steps, means, strict=True):
             axes.plot(one_steps, one_means, color=colour, linewidth=0.8, alpha=0.6, zorder=2)
         axes.plot(steps.mean(axis=0), means.mean(axis=0), color=colour, linewidth=2.4, zorder=3)
         handles.append(Line2D([], [], color=colour, linewidth=3, label=estimator))
     if np.isfinite(ppo).all():
         mean, low, high = ppo
-        axes.axhspan(low, high, color=_FAINT, alpha=0.22, linewidth=0, zorder=1)
-        axes.axhline(mean, color=_FAINT, linewidth=1.6, linestyle=(0, (5, 2)), zorder=1)
-        handles.append(Line2D([], [], color=_FAINT, linewidth=1.6, linestyle=(0, (5, 2)), label="PPO, tuned"))
-    _dress(axes, "environment steps of meta-training", "test return")
+        axes.axhspan(low, high, color=FAINT, alpha=0.22, linewidth=0, zorder=1)
+        axes.axhline(mean, color=FAINT, linewidth=1.6, linestyle=(0, (5, 2)), zorder=1)
+        handles.append(Line2D([], [], color=FAINT, linewidth=1.6, linestyle=(0, (5, 2)), label="PPO, tuned"))
+    dress(axes, "environment steps of meta-training", "test return")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    _head(figure, title, handles, 0.937)
+    head(figure, title, handles, 0.937)
     legend = "thin: a run     bold: mean over runs     band: 95 % interval of PPO's mean"
-    figure.text(0.097, 0.895 - 0.04 * _legend_rows(range(entries)), legend, fontsize=9, color=_FAINT, va="center")
+    figure.text(0.097, 0.895 - 0.04 * legend_rows(range(entries)), legend, fontsize=9, color=FAINT, va="center")
     write_png(figure, path)
 
 
@@ -219,10 +219,11 @@ def study_csv(runs: Sequence[TestedRun], path: files.PathLike) -> None:
     for run in runs:
         lines.extend([run.estimator, run.seed, int(row["epoch"]), int(row["env_steps"]),
                       *(float(row[name]) for name in lines[0][4:])] for row in run.rows)
-    _write_csv(lines, path)
+    write_csv(lines, path)
 
 
-def _write_csv(lines: Sequence[Sequence[float | str]], path: files.PathLike) -> None:
+def write_csv(lines: Sequence[Sequence[float | str]], path: files.PathLike) -> None:
+    """Writes lines of cells, the header first."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(lines)
     files.write_atomically(path, lambda stream: stream.write(buffer.getvalue().encode()))
@@ -238,7 +239,8 @@ def statistics(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return result[0], result[1], result[2]
 
 
-def _draw_statistics(axes: Axes, x: np.ndarray, values: np.ndarray, colour: str) -> None:
+def draw_statistics(axes: Axes, x: np.ndarray, values: np.ndarray, colour: str) -> None:
+    """Draws mean and middle half of [L, T] values over x, [T]."""
     mean, low, high = statistics(values)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
     axes.plot(x, mean, color=colour, linewidth=2.2, zorder=3, marker=_marker(x))
@@ -249,34 +251,37 @@ def _marker(x: np.ndarray) -> str:
     return "o" if len(x) == 1 else ""
 
 
-def _column(rows: Sequence[Mapping[str, float]], name: str) -> np.ndarray:
+def column(rows: Sequence[Mapping[str, float]], name: str) -> np.ndarray:
+    """Returns one column of rows, NaN where a row lacks it."""
     values = [row.get(name) for row in rows]
     return np.array([np.nan if value in (None, "") else float(value) for value in values], np.float64)
 
 
-def _dress(axes: Axes, x_label: str, y_label: str) -> None:
-    axes.set_xlabel(x_label, color=_INK, fontsize=11)
-    axes.set_ylabel(y_label, color=_INK, fontsize=11)
+def dress(axes: Axes, x_label: str, y_label: str) -> None:
+    """Gives a panel labels, a light grid and no frame."""
+    axes.set_xlabel(x_label, color=INK, fontsize=11)
+    axes.set_ylabel(y_label, color=INK, fontsize=11)
     axes.margins(x=0.015)
     axes.grid(color="#E6E6E6", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=_INK, labelsize=10, length=0)
+    axes.tick_params(colors=INK, labelsize=10, length=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#BBBBBB")
 
 
-def _head(figure: Figure, title: str, handles: Sequence, height: float) -> None:
+def head(figure: Figure, title: str, handles: Sequence, height: float) -> None:
     """Puts title and legend above the panels, where they cover no data."""
     left = figure.axes[0].get_position().x0
-    figure.text(left, height, title, fontsize=14, fontweight="bold", color=_INK, va="bottom")
-    columns = math.ceil(len(handles) / max(1, _legend_rows(handles)))
+    figure.text(left, height, title, fontsize=14, fontweight="bold", color=INK, va="bottom")
+    columns = math.ceil(len(handles) / max(1, legend_rows(handles)))
     figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(left - 0.008, height), ncol=max(1, columns), frameon=False,
-        fontsize=10, labelcolor=_INK, handlelength=1.6, columnspacing=1.4, borderaxespad=0, borderpad=0.4,
+        fontsize=10, labelcolor=INK, handlelength=1.6, columnspacing=1.4, borderaxespad=0, borderpad=0.4,
     )  # fmt: skip
 
 
-def _legend_rows(entries: Sized) -> int:
+def legend_rows(entries: Sized) -> int:
+    """Returns how many rows a legend takes."""
     return math.ceil(len(entries) / _LEGEND_COLUMNS)
 
 

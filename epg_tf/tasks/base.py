@@ -80,6 +80,11 @@ class TaskFamily(abc.ABC):
         """Draws one task: a value for every quantity."""
         return {quantity.name: quantity.draw(generator, self._ranges[quantity.name]) for quantity in self.quantities}
 
+    def within_bounds(self, action: np.ndarray) -> np.ndarray:
+        """Maps actions in [-1, 1] linearly onto the bounds."""
+        low, high = self.action_bounds
+        return (low + high) / 2.0 + (high - low) / 2.0 * action
+
     def complete_task(self, task: Mapping[str, object]) -> Task:
         """Returns `task` as arrays; what it leaves out is as in the unrandomised body.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.config import LARGEST, ConfigError, TaskConfig
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.checks import made_and_checked
 from epg_tf.tasks.fetch import FetchReach
-from epg_tf.tasks.gymnasium_family import PREFIX, GymnasiumFamily, GymnasiumSimulation
+from epg_tf.tasks.gymnasium_family import PREFIX, GymnasiumFamily, GymnasiumSimulation, registered_limit
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
@@ -58,6 +58,26 @@ def make_family(config: TaskConfig) -> TaskFamily:
     if issubclass(kind, BodyFamily) and not kind.__module__.startswith("epg_tf."):
         return made_and_checked(kind, config)
     return kind(config.frame_skip, config.episode_limit, config.range)
+
+
+def named_environment(name: str) -> TaskFamily:
+    """Returns the family that "FAMILY" or "FAMILY@EPISODE_LIMIT" names, with its own frame skip and usual limit.
+
+    Raises:
+      ConfigError: The limit is no whole number above 0, or there is no such family.
+    """
+    family, _, limit = name.partition("@")
+    if limit and not (limit.isdecimal() and 0 < int(limit) <= LARGEST):
+        raise ConfigError(f"environment {name!r}: what follows @ is the number of env steps in an episode, and "
+                          f"{limit!r} is none; write e.g. gymnasium:Pendulum-v1@200")
+    if family.startswith(PREFIX):
+        frame_skip, usual = 1, registered_limit(family.removeprefix(PREFIX))
+    elif family in FAMILIES:
+        frame_skip, usual = FAMILIES[family].default_frame_skip, FAMILIES[family].default_episode_limit
+    else:
+        raise ConfigError(f"environment {name!r}: {family!r} is not a task family; choose one of {sorted(FAMILIES)} or "
+                          f"'gymnasium:ID'")
+    return make_family(TaskConfig(family=family, frame_skip=frame_skip, episode_limit=int(limit or usual)))
 
 
 def simulate(family: TaskFamily, population: int) -> Simulation:

@@ -1,0 +1,30 @@
+"""MetaGenRL on a laptop, trained in PointGoal within minutes on 2 cores: --config=configs/metagenrl_laptop.py.
+
+| setting | paper | here | why |
+|---|---|---|---|
+| environments | HalfCheetah, Hopper, LunarLander | PointGoal, a body of its own for every agent | critics tell within 2 k env steps |
+| agents, env steps per agent | 20, 1 M | 8, 12 k | |
+| an agent's life | the whole run | 4 k env steps, births spread over time | else the objective forgets the beginning |
+| its say in the objective | gradient clipped to norm 1 | scaled to norm 1 | else the youngest critics, which know least, decide |
+| policy, critics; objective | 350, 350; LSTM 32, 3 x 32 filters | 64, 64; LSTM 16, 1 x 16 filters | speed |
+| batch | 100 x 20 steps | 16 x 10 | speed |
+| discount, target speed | 0.99, 0.005 | 0.95, 0.01 | episodes of 25 env steps |
+| random steps; annealing from DDPG | 10 k; 10 k | 500; 4 k | |
+"""
+
+from ml_collections import ConfigDict
+
+from epg_tf.metagenrl_config import AgentConfig, BaselineConfig, MetaConfig, MetaGenRLExperiment, ObjectiveConfig
+
+
+def get_config() -> ConfigDict:
+    """Returns the experiment's settings."""
+    experiment = MetaGenRLExperiment(
+        environments=("point_goal",), agents=8, steps_per_agent=12_000, round_steps=500, life_rounds=8,
+        objective_period=4, shard_agents=8,
+        objective=ObjectiveConfig(lstm_units=16, action_layers=1, action_filters=16),
+        agent=AgentConfig(hidden=(64, 64), batch=16, chunk=10, discount=0.95, target_rate=0.01, random_steps=500,
+                          updates_after=100, replay_steps=100_000),
+        meta=MetaConfig(equal_say=True, warm_up_steps=4000),
+        baseline=BaselineConfig(update_period=500))
+    return ConfigDict(experiment.to_mapping())

@@ -1,0 +1,101 @@
+"""The newest steps of P agents, from which chunks of trajectories are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+
+class Replay:
+    """Rings of steps, all agents in lockstep.
+
+    Args:
+      population: P.
+      capacity: Steps kept of each agent, >= 1.
+      observation_size: O.
+      action_size: A.
+
+    Attributes:
+      steps: Steps held of each agent.
+    """
+
+    def __init__(self, population: int, capacity: int, observation_size: int, action_size: int):
+        shapes = {"observation": (observation_size,), "action": (action_size,), "reward": (), "terminated": (),
+                  "ended": (), "next_observation": (observation_size,)}
+        self._fields = {name: np.zeros((population, capacity, *shape), np.float32) for name, shape in shapes.items()}
+        self._population, self._capacity = population, capacity
+        self._written = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps held of each agent."""
+        return min(self._written, self._capacity)
+
+    def write(self, step: Mapping[str, np.ndarray]) -> None:
+        """Adds one step of every agent, over the oldest where the ring is full.
+
+        Args:
+          step: By field: observation [P, O], action [P, A], reward [P], terminated [P] bool, ended [P] bool (for good
+            or by a time limit: what comes next is another episode), next_observation [P, O].
+        """
+        row = self._written % self._capacity
+        for name, values in step.items():
+            self._fields[name][:, row] = values
+        self._written += 1
+
+    def newest(self, steps: int) -> dict[str, np.ndarray]:
+        """Returns the newest steps of every agent by field, oldest first, [P, steps, ...]."""
+        rows = np.arange(self._written - steps, self._written) % self._capacity
+        return {name: values[:, rows] for name, values in self._fields.items()}
+
+    def extend(self, steps: Mapping[str, np.ndarray]) -> None:
+        """Adds steps as `newest` returns them."""
+        count = next(iter(steps.values())).shape[1]
+        rows = np.arange(self._written, self._written + count) % self._capacity
+        for name, values in steps.items():
+            self._fields[name][:, rows] = values
+        self._written += count
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._written = 0
+
+    def draw(self, generators: Sequence[np.random.Generator], ages: np.ndarray, batches: int, batch: int, length: int
+             ) -> dict[str, np.ndarray]:
+        """Draws chunks that begin at steps chosen uniformly, all different while there are enough steps.
+
+        Args:
+          generators: P streams.
+          ages: [P] int, env steps since an agent was born, >= 1; what was before is not its own.
+          batches: K.
+          batch: B.
+          length: T; a chunk ends earlier where its episode, or what is held of it, does.
+
+        Returns:
+          Fields of `objectives.Chunks` by name, each [K, P, B, T, ...] float32, zeros in the padding.
+        """
+        held = np.minimum(ages, self.steps)
+        starts = np.stack([_different(generator, int(own), batches * batch)
+                           for generator, own in zip(generators, held, strict=True)])
+        numbers = starts[:, :, None] + np.arange(length)  # counted from an agent's oldest step
+        rows = (numbers + self._written - held[:, None, None]) % self._capacity
+        members = np.arange(self._population)[:, None, None]
+        goes_on = 1.0 - self._fields["ended"][members, rows]
+        mask = np.ones(rows.shape, np.float32)
+        mask[:, :, 1:] = np.cumprod(goes_on[:, :, :-1], axis=2)
+        mask *= numbers < held[:, None, None]
+        flat = (members * self._capacity + rows).ravel()
+        drawn = {"mask": mask}
+        for name in ("observation", "action", "reward", "terminated", "next_observation"):
+            values = self._fields[name]
+            part = values.reshape(-1, *values.shape[2:])[flat].reshape(*rows.shape, *values.shape[2:])
+            part *= mask if part.ndim == 3 else mask[..., None]
+            drawn[name] = part
+        return {name: part.reshape(self._population, batches, batch, *part.shape[2:]).swapaxes(0, 1)
+                for name, part in drawn.items()}
+
+
+def _different(generator: np.random.Generator, held: int, count: int) -> np.ndarray:
+    """Draws `count` of `held` numbers, without repeats if there are enough."""
+    return generator.choice(held, count, replace=held < count)

@@ -1,0 +1,1 @@
+"""What learned losses are compared with, from libraries that have the algorithm."""

@@ -1,0 +1,174 @@
+"""Meta-learns an objective with MetaGenRL, in one process or in many.
+
+    python -m launch.meta_train_metagenrl --config=configs/metagenrl_laptop.py --run_dir=runs/objective
+    horovodrun -np 2 -H localhost:2 python -m launch.meta_train_metagenrl --config=... --run_dir=runs/objective
+
+Under horovodrun all hosts must see the same --run_dir: every rank keeps the agents that live on it there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from launch import command_line  # first: it quietens the frameworks
+
+import numpy as np  # isort: skip
+from absl import flags  # isort: skip
+from ml_collections import config_flags  # isort: skip
+
+from epg_tf import communication
+from epg_tf.algorithms.inner_loop import Interrupted
+from epg_tf.algorithms.metagenrl import ObjectiveState, Population, RoundResult, metagenrl, plan_shards
+from epg_tf.communication import Communicator
+from epg_tf.config import ConfigError
+from epg_tf.learned_loss import versions
+from epg_tf.losses.lstm_objective import parameter_count
+from epg_tf.metagenrl_config import MetaGenRLExperiment
+from launch import objective_folder
+from launch.objective_folder import ObjectiveFolder
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/metagenrl_laptop.py.")
+_RUN_DIR = flags.DEFINE_string("run_dir", None, "Folder for all that the run leaves; the same for all hosts.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
+_RESUME = flags.DEFINE_bool("resume", False, "Go on with the run in --run_dir, or start it if there is none.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the run in --run_dir; other files beside it stay.")
+_RANK_TIMEOUT = flags.DEFINE_float("rank_timeout", 3600.0, "Under horovodrun: seconds that a rank may keep the others "
+                                   "waiting.", lower_bound=1.0)
+
+
+def main(argv: list[str]) -> int:
+    """Runs meta-training to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
+    del argv
+    experiment = command_line.metagenrl_experiment_of(_CONFIG)
+    if _RUN_DIR.value is None:
+        raise command_line.UsageError("--run_dir is missing; name a folder, e.g. --run_dir=runs/objective")
+    if _RESUME.value and _OVERWRITE.value:
+        raise command_line.UsageError("--resume and --overwrite contradict each other; pass one of them")
+    communicator = communication.join(_RANK_TIMEOUT.value)
+    try:
+        return _Run(experiment, communicator).train()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written before are intact: "
+              f"mend the cause and run the same command with --resume", file=sys.stderr)
+        return 1
+
+
+class _Run:
+    """One rank's part in a run."""
+
+    def __init__(self, experiment: MetaGenRLExperiment, communicator: Communicator):
+        self._experiment, self._communicator, self._path = experiment, communicator, Path(_RUN_DIR.value)
+        communicator.check_same("what the run does (settings, seed, versions)", _identity(experiment))
+        self._folder = None
+        if communicator.rank == 0:
+            self._folder = ObjectiveFolder(_RUN_DIR.value, experiment, _SEED.value, _RESUME.value, _OVERWRITE.value)
+        self._wait()
+        if not (self._path / "config.json").is_file():
+            raise ConfigError(f"--run_dir={_RUN_DIR.value}: rank {communicator.rank} does not see what rank 0 wrote "
+                              f"there; name a folder that all hosts share")
+        self._population = Population(experiment, _SEED.value, communicator)
+        self._stopped_by = command_line.stop_on_signals(
+            "stopping after the update that agents are in", communicator, self._population.stopped.set)
+
+    def _wait(self) -> None:
+        """Returns once all ranks have come here."""
+        self._communicator.sum(np.zeros(1, np.int64))
+
+    def train(self) -> int:
+        """Trains and records until the end or a signal, from where the folder is; returns the exit code."""
+        state, notes = objective_folder.restore(self._path, self._population, _SEED.value)
+        if self._folder:
+            for note in [f"damaged: {note}" for note in notes] + self._folder.notes:
+                print(note)
+            self._folder.go_on_from(state)
+            _announce(self._experiment, state, self._communicator.size)
+        self._started, self._from = time.perf_counter(), state.round
+        try:
+            for result in metagenrl(self._experiment, _SEED.value, self._population, state):
+                objective_folder.save_shards(self._path, self._population)
+                self._wait()
+                state = result.state
+                if self._folder:
+                    self._folder.record(result)
+                    self._show(result)
+                if self._stopped_by:
+                    raise Interrupted
+        except (Interrupted, communication.Stopped):
+            if self._folder:
+                print(f"stopped after round {state.round} of {self._experiment.rounds}; its checkpoint is in "
+                      f"{self._path / 'checkpoints'}\nto go on, run the same command with --resume")
+            return 128 + self._stopped_by[0]
+        if self._folder:
+            _conclude(self._folder, state)
+        return 0
+
+    def _show(self, result: RoundResult) -> None:
+        metrics, number, rounds = result.metrics, result.state.round, self._experiment.rounds
+        left = rounds - number
+        if number == self._from + 1 and left:
+            print(f"the first round took {command_line.duration(metrics['seconds'])}, compilation included")
+        if number % max(1, rounds // 20) == 0 or not left:
+            spent = time.perf_counter() - self._started
+            returns = "  ".join(f"{name} {metrics[f'training_return/{name}']:.1f}"
+                                for name in self._experiment.environments)
+            rest = spent * left / (number - self._from)
+            print(f"round {number}/{rounds}  mean return {returns}  {command_line.duration(spent)} so far, "
+                  f"{command_line.duration(rest)} left", flush=True)
+
+
+def _announce(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int) -> None:
+    count, agent = command_line.count, experiment.agent
+    left = experiment.steps_per_agent - state.round * experiment.round_steps
+    where = ", ".join(experiment.environments)
+    print(f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with {experiment.agents} "
+          f"agents in {where}" + (f", on {ranks} ranks" if ranks > 1 else "")
+          + (f", from round {state.round} on" if state.round else ""))
+    updates = left // agent.policy_delay
+    print(f"cost: {experiment.agents} agents x {count(left)} env steps = {count(experiment.agents * left)} env steps; "
+          f"{count(updates)} updates of the objective, each with {agent.policy_delay} critic updates and "
+          f"{experiment.meta.virtual_steps} virtual steps on {agent.batch} x {agent.chunk} steps per agent; replays of "
+          f"at most {count(_replay_bytes(experiment) / 2**20)} MiB in all")
+    shards = len(plan_shards(experiment))
+    if ranks > shards:
+        print(f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards of at most "
+              f"config.shard_agents={experiment.shard_agents} agents")
+
+
+def _replay_bytes(experiment: MetaGenRLExperiment) -> float:
+    from epg_tf.tasks.registry import named_environment
+
+    each = experiment.agents // len(experiment.environments)
+    families = [named_environment(name) for name in experiment.environments]
+    numbers = sum(2 * family.observation_size + family.action_size + 3 for family in families)
+    return 4.0 * numbers * each * experiment.agent.replay_steps
+
+
+def _conclude(folder: ObjectiveFolder, state: ObjectiveState) -> None:
+    summary, path = folder.finish(state), folder.path
+    last = ", ".join(f"{name.split('/', 1)[1]} {value:.1f}" for name, value in summary["last"].items())
+    print(f"meta-learned {summary['parameters']} parameters in {command_line.duration(summary['seconds'])}, "
+          f"{command_line.count(summary['env_steps'])} env steps; mean return in the last round: {last or 'none'}; "
+          f"{summary['failed_agents']} failed agents")
+    if any(math.isnan(value) for value in summary["last"].values()):
+        print("no episode ended in the last round in some environment; longer config.round_steps show more")
+    loss, output = shlex.quote(f"{path}/final"), shlex.quote(f"{path}-test")
+    print(f"results are in {path}; next: python -m launch.meta_test --loss={loss} --output_dir={output}")
+
+
+def _identity(experiment: MetaGenRLExperiment) -> bytes:
+    """Returns the SHA-256 of what must be the same on every rank."""
+    settings = experiment.to_mapping()
+    settings.pop("threads")
+    return hashlib.sha256(json.dumps([settings, _SEED.value, versions()], sort_keys=True).encode()).digest()
+
+
+if __name__ == "__main__":
+    command_line.run(main)

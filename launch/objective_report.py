@@ -1,0 +1,150 @@
+"""Tests an objective of MetaGenRL beside what it is compared with, and writes down how it did; for launch.meta_test."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from epg_tf.algorithms import on_policy, statistics
+from epg_tf.algorithms.actor_shard import check_continuous
+from epg_tf.algorithms.objective_test import METHODS, train_fresh_agents
+from epg_tf.algorithms.shards import configure_tensorflow, cpus
+from epg_tf.baselines import off_policy
+from epg_tf.learned_objective import LearnedObjective
+from epg_tf.records import files, objective_plots
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.registry import named_environment
+from epg_tf.types import LifeKey
+from launch import command_line
+
+OWN = ("curves.csv", "curves.png", "summary.json")
+LABELS = {"objective": "learned objective (MetaGenRL)", "untrained_objective": "untrained objective",
+          "off_policy_reinforce": "off-policy REINFORCE", "ppo": "PPO", "reinforce": "on-policy REINFORCE",
+          "td3": "TD3 (TF-Agents)", "ddpg": "DDPG (TF-Agents)"}
+COMPARISONS = {"none": ("objective", "untrained_objective"), "ppo": (*METHODS, "ppo"), "all": tuple(LABELS)}
+
+Curve = tuple[np.ndarray, np.ndarray]  # env steps [T], returns [L, T]
+
+
+@dataclasses.dataclass(frozen=True)
+class TestPlan:
+    """What to do.
+
+    Attributes:
+      family: Where fresh agents live.
+      seed: Names their streams.
+      agents: Per method.
+      steps: Env steps of learning of each.
+      episodes: In an evaluation.
+    """
+
+    __test__ = False  # for pytest
+
+    family: TaskFamily
+    seed: int
+    agents: int
+    steps: int
+    episodes: int
+
+
+def plan_test(learned: LearnedObjective, environment: str | None, seed: int, agents: int, steps: int | None,
+              episodes: int) -> TestPlan:
+    """Completes what the flags leave open: the first environment of meta-training, as many env steps as an agent had.
+
+    Raises:
+      ConfigError: The environment is unknown, or has no continuous actions.
+      UsageError: The env steps are no whole rounds.
+    """
+    experiment = learned.experiment
+    family = named_environment(environment or experiment.environments[0])
+    check_continuous(family)
+    steps = steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
+    for period, field in ((experiment.round_steps, "round_steps"),
+                          (experiment.baseline.update_period, "baseline.update_period")):
+        if steps % period:
+            raise command_line.UsageError(f"--env_steps={steps} is no multiple of the objective's config.{field}="
+                                          f"{period}; choose one")
+    return TestPlan(family, seed, agents, steps, episodes)
+
+
+def test_methods(learned: LearnedObjective, plan: TestPlan, methods: Sequence[str], done: Callable[[str], None]
+                 ) -> dict[str, Curve]:
+    """Trains fresh agents by every method; returns their learning curves."""
+    configure_tensorflow(learned.experiment.threads or cpus(1))
+    curves = {}
+    for method in methods:
+        curves[method] = _curve(learned, plan, method)
+        done(method)
+    return curves
+
+
+test_methods.__test__ = False  # for pytest
+
+
+def _curve(learned: LearnedObjective, plan: TestPlan, method: str) -> Curve:
+    experiment, family, steps, episodes = learned.experiment, plan.family, plan.steps, plan.episodes
+    if method in on_policy.KINDS:
+        return on_policy.learning_curves(experiment, family, plan.seed, plan.agents, steps, episodes, method)
+    if method in off_policy.KINDS:
+        rate, period = experiment.baseline.td3_learning_rate, experiment.round_steps
+        returns = [off_policy.learning_curve(method, family, experiment.agent, rate,
+                                             LifeKey(plan.seed, "objective_test", 0, index), steps, period, episodes)
+                   for index in range(plan.agents)]
+        return np.arange(steps // period + 1) * period, np.stack(returns)
+    tested = train_fresh_agents(experiment, learned.parameters, family, plan.seed, plan.agents, steps, episodes, method)
+    return tested.env_steps, tested.returns
+
+
+def scores(curves: dict[str, Curve]) -> dict[str, dict[str, float]]:
+    """Sums up the agents of each method: final return and area under the curve, with 95 % intervals.
+
+    An agent that failed counts as the worst of its method, so that none gains by failing; NaN where all failed.
+    """
+    found = {}
+    for method, (steps, returns) in curves.items():
+        final = _worst_for_failed(returns[:, -1])
+        known = np.isfinite(returns)
+        areas = np.where(known, returns, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        low, high = statistics.confidence_interval(final)
+        found[method] = {"final_return_mean": float(final.mean()), "ci95_low": low, "ci95_high": high,
+                         "final_return_iqm": statistics.interquartile_mean(final), "area_mean": float(areas.mean()),
+                         "agents": len(final), "failed_agents": int(np.isnan(returns[:, -1]).sum()),
+                         "env_steps": int(steps[-1])}
+    return found
+
+
+def _worst_for_failed(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(values), values, np.nanmin(values)) if np.isfinite(values).any() else values
+
+
+def write(folder: Path, curves: dict[str, Curve], found: dict[str, dict[str, float]], learned: LearnedObjective,
+          plan: TestPlan, loss: str) -> Path:
+    """Writes curves, picture and summary; returns the picture."""
+    labelled = {LABELS[method]: curve for method, curve in curves.items()}
+    objective_plots.curves_csv(curves, "method", folder / "curves.csv")
+    where = f"{plan.family.name}, episodes of at most {plan.family.episode_limit} env steps"
+    objective_plots.learning_curves(labelled, folder / "curves.png", f"Fresh agents in {where}")
+    about = {"loss": loss, "environment": plan.family.name, "episode_limit": plan.family.episode_limit,
+             "seed": plan.seed, "env_steps": plan.steps, "episodes": plan.episodes, "loss_facts": learned.facts,
+             "trained_in": learned.experiment.environments, "config": learned.experiment.to_mapping()}
+    files.write_json(folder / "summary.json", {**found, "about": about})
+    return folder / "curves.png"
+
+
+def print_table(found: dict[str, dict[str, float]]) -> None:
+    """Prints who won by how much."""
+    print("\nfinal return (sum of rewards in an episode), and its mean over the learning curve (area); without "
+          "exploration, but for PPO and on-policy REINFORCE")
+    print(f"{'':30}{'mean':>9}  {'95 % interval':>22}  {'IQM':>9}  {'area':>9}  {'agents':>6}  {'failed':>6}")
+    for method, row in sorted(found.items(), key=lambda item: -np.nan_to_num(item[1]["final_return_mean"],
+                                                                             nan=-np.inf)):
+        interval = f"[{row['ci95_low']:.2f}, {row['ci95_high']:.2f}]"
+        print(f"{LABELS[method]:30}{row['final_return_mean']:9.2f}  {interval:>22}  {row['final_return_iqm']:9.2f}  "
+              f"{row['area_mean']:9.2f}  {row['agents']:6d}  {row['failed_agents']:6d}")
+    mine = found["objective"]
+    beaten = [LABELS[method] for method, row in found.items()
+              if method != "objective" and mine["ci95_low"] > row["ci95_high"]]
+    print(f"\nthe learned objective ends above, 95 % intervals apart: {', '.join(beaten) or 'none of the others'}")

@@ -1,0 +1,159 @@
+"""launch.meta_train_metagenrl, launch.meta_test on its objectives, launch.objective_progress, as users run them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from tests.launch import commands
+
+CONFIG = "--config=configs/metagenrl_laptop.py"
+SETTINGS = {
+    "environments": "('gymnasium:Pendulum-v1@10',)", "agents": 2, "steps_per_agent": 60, "round_steps": 20,
+    "life_rounds": 2, "objective_period": 1, "agent.hidden": "(4,)", "agent.batch": 2, "agent.chunk": 3,
+    "agent.random_steps": 20, "agent.updates_after": 4, "agent.replay_steps": 40, "objective.lstm_units": 3,
+    "objective.action_filters": 2, "baseline.update_period": 20, "baseline.minibatch": 10,
+}
+
+
+def flags(**changes) -> list[str]:
+    """Returns --config flags: settings small enough for a test, with `changes`."""
+    return [CONFIG] + [f"--config.{name}={value}" for name, value in {**SETTINGS, **changes}.items()]
+
+
+def parameters(folder) -> np.ndarray:
+    with np.load(folder / "loss.npz", allow_pickle=False) as archive:
+        return archive["phi"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return folder, commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}")
+
+
+def test_leaves_what_it_promises(finished):
+    folder, process = finished
+    assert (process.returncode, process.stderr) == (0, "")
+    for name in ("config.json", "metrics.csv", "learning_curve.png", "summary.json", "final/loss.npz",
+                 "objectives/round_00000000/loss.json", "objectives/round_00000003/loss.npz",
+                 "agents/shard_000/weights/epoch_00000003.npz", "agents/shard_000/steps/epoch_00000003.npz"):
+        assert (folder / name).is_file(), name
+    with open(folder / "metrics.csv", newline="") as stream:
+        assert [int(row["epoch"]) for row in csv.DictReader(stream)] == [1, 2, 3]
+    description = json.loads((folder / "final" / "loss.json").read_text())
+    assert description["kind"] == "lstm_objective" and description["facts"]["round"] == 3
+    assert "cost: 2 agents x 60 env steps = 120 env steps; 30 updates of the objective" in process.stdout
+    assert process.stdout.splitlines()[-1] == (
+        f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/final --output_dir={folder}-test")
+
+
+@pytest.mark.parametrize("moment", ["agents/shard_000/weights/epoch_00000001.npz", "checkpoints/epoch_00000002.npz"])
+def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moment):
+    folder = tmp_path / "run"
+    process = commands.start("meta_train_metagenrl", *flags(), f"--run_dir={folder}")
+    while process.poll() is None and not (folder / moment).exists():
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert parameters(folder / "final").tobytes() == parameters(finished[0] / "final").tobytes()
+    rows = [[line.rsplit(",", 1)[0] for line in (path / "metrics.csv").read_text().splitlines()]
+            for path in (folder, finished[0])]
+    assert rows[0] == rows[1]  # but for the seconds, which come last
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
+    folder = tmp_path / "run"
+    process = commands.start("meta_train_metagenrl", *flags(steps_per_agent=100_000), f"--run_dir={folder}")
+    while not (folder / "checkpoints" / "epoch_00000001.npz").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert output.splitlines()[-1] == "to go on, run the same command with --resume"
+    done = len((folder / "metrics.csv").read_text().splitlines()) - 1
+    resumed = commands.run("meta_train_metagenrl", *flags(steps_per_agent=20 * (done + 1)), f"--run_dir={folder}",
+                           "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"from round {done} on" in resumed.stdout
+
+
+REFUSED = {
+    "no folder": ([], "--run_dir is missing"),
+    "uneven agents": (["--config.agents=3", "--config.environments=('point_goal','gymnasium:Pendulum-v1')"],
+                      "cannot be distributed equally"),
+    "unknown environment": (["--config.environments=('nowhere',)"], "'nowhere' is not a task family"),
+    "discrete actions": (["--config.environments=('gymnasium:CartPole-v1',)"], "its actions are discrete"),
+    "a limit that is none": (["--config.environments=('point_goal@many',)"], "'many' is none"),
+    "straddling rounds": (["--config.round_steps=21", "--config.steps_per_agent=63"], "config.agent.policy_delay=2"),
+    "no whole rounds": (["--config.steps_per_agent=61"], "a run consists of whole rounds"),
+    "a short replay": (["--config.agent.replay_steps=10"], "holds at least one round"),
+    "an unknown warm-up": (["--config.meta.warm_up=none"], "config.meta.warm_up='none' is unknown"),
+    "three values": (["--config.objective.values=3"], "config.objective.values=3 must be at most 2"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_in_one_line(case, tmp_path):
+    extra, message = REFUSED[case]
+    folder = [] if case == "no folder" else [f"--run_dir={tmp_path / 'run'}"]
+    process = commands.run("meta_train_metagenrl", *flags(), *extra, *folder)
+    assert process.returncode == 2
+    assert message in process.stderr and len(process.stderr.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_never_overwrites_unasked(finished):
+    folder, _ = finished
+    before = (folder / "metrics.csv").read_bytes()
+    for extra, message in ((["--seed=1"], "not empty"), (["--resume", "--seed=1"], "has seed 0"),
+                           (["--resume", "--config.agent.batch=3"], "config.agent.batch=3")):
+        process = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", *extra)
+        assert process.returncode == 2 and message in process.stderr
+    assert (folder / "metrics.csv").read_bytes() == before
+
+
+def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
+    """On an environment with another number of action dimensions, two where training had one."""
+    process = commands.run("meta_test", f"--loss={finished[0]}/final", "--environment=point_goal@10", "--lives=2",
+                           "--env_steps=40", "--episodes=1", "--compare=all", f"--output_dir={tmp_path / 'test'}")
+    assert (process.returncode, process.stderr) == (0, "")
+    summary = json.loads((tmp_path / "test" / "summary.json").read_text())
+    assert set(summary) == {"objective", "untrained_objective", "off_policy_reinforce", "ppo", "reinforce", "td3",
+                            "ddpg", "about", "format_version"}
+    for method, row in summary.items():
+        if method not in ("about", "format_version"):
+            assert row["agents"] == 2 and row["env_steps"] == 40 and row["failed_agents"] == 0
+            assert row["ci95_low"] <= row["final_return_mean"] <= row["ci95_high"] < 0
+    assert (tmp_path / "test" / "curves.png").is_file()
+
+
+@pytest.mark.parametrize("extra, message", [
+    (["--environment=gymnasium:CartPole-v1"], "its actions are discrete"),
+    (["--env_steps=30"], "no multiple of the objective's config.round_steps=20"),
+    (["--updates=3"], "--updates: --loss="),
+])
+def test_meta_test_refuses_in_one_line(finished, tmp_path, extra, message):
+    process = commands.run("meta_test", f"--loss={finished[0]}/final", f"--output_dir={tmp_path / 'test'}", *extra)
+    assert process.returncode == 2
+    assert message in process.stderr and len(process.stderr.splitlines()) == 1
+
+
+def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
+    process = commands.run("objective_progress", f"--run_dir={finished[0]}", f"--output_dir={tmp_path / 'grid'}",
+                           "--agents=2", "--env_steps=20", "--episodes=1", "--every=3")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert (tmp_path / "grid" / "curves.png").is_file()
+    with open(tmp_path / "grid" / "curves.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["trained_env_steps"] for row in rows} == {"0", "60"}
+    assert len(rows) == 2 * 2 * 2  # objectives, agents, evaluations
