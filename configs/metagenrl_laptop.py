@@ -2,10 +2,10 @@
 
 | setting | paper | here | why |
 |---|---|---|---|
-| environments | HalfCheetah, Hopper, LunarLander | PointGoal, a body of its own for every agent | critics tell within 2 k env steps |
+| environments | HalfCheetah, Hopper, LunarLander | PointGoal, each agent its own body | critics learn soon |
 | agents, env steps per agent | 20, 1 M | 8, 12 k | |
-| an agent's life | the whole run | 4 k env steps, births spread over time | else the objective forgets the beginning |
-| its say in the objective | gradient clipped to norm 1 | scaled to norm 1 | else the youngest critics, which know least, decide |
+| an agent's life | the run | 4 k env steps, births spread | else the objective forgets the beginning |
+| its say in the objective | gradient clipped to norm 1 | scaled to norm 1 | else the youngest critics decide |
 | policy, critics; objective | 350, 350; LSTM 32, 3 x 32 filters | 64, 64; LSTM 16, 1 x 16 filters | speed |
 | batch | 100 x 20 steps | 16 x 10 | speed |
 | discount, target speed | 0.99, 0.005 | 0.95, 0.01 | episodes of 25 env steps |

@@ -93,9 +93,10 @@ def compiled_update(agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe)
                policy_rate: tf.Tensor, awake: tf.Tensor) -> tuple[AgentState, Taught]:
         batches = [Chunks(*(part[number] for part in chunks)) for number in range(batches_needed(agent, meta))]
         critics, error = state.critics, 0.0
-        for number, (batch, noise) in enumerate(zip(batches, tf.unstack(smoothing), strict=False)):
+        for number in range(agent.policy_delay):
             step = state.updates * agent.policy_delay + number + 1.0
-            critics, one_error = _moved_critics(critics, state.policy.target, batch, noise, step, awake, agent)
+            critics, one_error = _moved_critics(critics, state.policy.target, batches[number], smoothing[number], step,
+                                                awake, agent)
             error += one_error / agent.policy_delay
         weights, critic = state.policy.weights, first_critic(critics.weights)
         gradient, objective_gradient, value = _lessons(batches, weights, critic, parts, agent, meta, recipe)

@@ -43,11 +43,11 @@ def make_learner(meta=META, keys=KEYS, alpha=ALPHA, **changes):
     return learner
 
 
-def lessons(learner, seed=1):
-    """Returns batches for an update of P agents, [K, P, ...], and noise for smoothing."""
+def lessons(learner, seed=1, delay=AGENT.policy_delay):
+    """Returns batches for an update of P agents, [K, P, ...], and noise for smoothing, [policy_delay, P, ...]."""
     chunks = slow.random_chunks(learner.batches, P, B, steps=T, observation_size=O, action_size=A, seed=seed,
                                 dtype=np.float32)
-    noise = np.random.default_rng(seed).standard_normal((learner.batches, P, B, T, A)).astype(np.float32)
+    noise = np.random.default_rng(seed).standard_normal((delay, P, B, T, A)).astype(np.float32)
     return chunks, noise
 
 
@@ -62,7 +62,7 @@ def experienced(meta=META, **changes):
     """Returns agents after 3, 1 and 2 updates, so that no moment, step count or target is what it was at birth."""
     learner = make_learner(meta, **changes)
     for seed, asleep in ((10, []), (11, [1]), (12, [1, 2])):
-        teach(learner, lessons(learner, seed), asleep=asleep)
+        teach(learner, lessons(learner, seed, changes.get("policy_delay", 2)), asleep=asleep)
     return learner
 
 
@@ -105,7 +105,7 @@ class OneAgent:
     def update(self, agent, meta, alpha, chunks, noise, blend, rate):
         """Changes the state; returns what was taught."""
         batches = [Chunks(**{name: tf.constant(part[number, self.alone]) for name, part in chunks.items()})
-                   for number in range(len(noise))]
+                   for number in range(len(chunks["mask"]))]
         errors = []
         for number, batch in enumerate(batches[: agent.policy_delay]):
             action = td3.smoothed(policy_action(batch.next_observation, self.state["policy/target"]),
@@ -155,7 +155,7 @@ def test_an_update_equals_its_pieces(meta, changes, blend, compiled):
     """`policy_delay` steps of the critics, one of the policy, then the targets; DDPG alone with a blend of 0."""
     tf.config.run_functions_eagerly(not compiled)
     learner = experienced(meta, **changes)
-    before, given = learner.arrays(), lessons(learner)
+    before, given = learner.arrays(), lessons(learner, delay=changes.get("policy_delay", 2))
     taught, after = teach(learner, given, blend), learner.arrays()
     for member in range(P):
         alone = OneAgent(before, member)

@@ -70,7 +70,8 @@ def test_scores_equal_the_reference(changes, actions):
         for member in range(P):
             chunks = slow.without_padding(seen.mask[member], seen.action[member], predicted[member],
                                           *(part[member] for part in seen[1:4]))
-            for chunk, expected in enumerate(slow.objective(alpha[member], objective.recipe.config, DISCOUNT, T, chunks)):
+            config = objective.recipe.config
+            for chunk, expected in enumerate(slow.objective(alpha[member], config, DISCOUNT, T, chunks)):
                 np.testing.assert_allclose(found[member, chunk, : len(expected)], expected, rtol=1e-6, atol=1e-9)
                 assert not found[member, chunk, len(expected) :].any()
     assert np.std(found[seen.mask > 0]) > 1e-2
