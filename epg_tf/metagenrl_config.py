@@ -61,7 +61,7 @@ class MetaConfig:
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig:
-    """What objectives are compared with in a test; `launch.tune_objective_baselines` finds the learning rates."""
+    """What objectives are compared with in a test; `launch.tune_objective_test` finds the rates."""
 
     off_policy_learning_rate: float = 1e-3  # of the policies under off-policy REINFORCE
     gae_lambda: float = 0.97  # of its advantages

@@ -229,6 +229,22 @@ def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:
     return dataclasses.replace(home, task=other.task, policy=other.policy, surrogate=other.surrogate)
 
 
+def positive_numbers(flag: str, words: list[str], kind: type) -> list:
+    """Reads the words of a list flag as numbers of one kind.
+
+    Raises:
+      UsageError: One of them is none, or is not above 0 and at most 1000.
+    """
+    try:
+        numbers = [kind(word) for word in words]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 < number <= 1000 for number in numbers):
+        raise UsageError(f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most 1000, "
+                         f"separated by commas")
+    return numbers
+
+
 def check_json(flag: flags.FlagHolder) -> None:
     """Refuses, before anything is measured, a file that cannot be written or is not ours to replace.
 

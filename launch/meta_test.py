@@ -78,7 +78,7 @@ def _refuse(*given: tuple[str, object], kind: str) -> None:
 
 
 def _test_objective(learned: LearnedObjective, agents: int) -> int:
-    plan = objective_report.plan_test(learned, _ENVIRONMENT.value, _SEED.value, agents, _ENV_STEPS.value,
+    plan = objective_report.plan_test(learned.experiment, _ENVIRONMENT.value, _SEED.value, agents, _ENV_STEPS.value,
                                       _EPISODES.value)
     _prepare_folders()
     print(f"{agents} fresh agents per method in {plan.family.name}, {command_line.count(plan.steps)} env steps of "

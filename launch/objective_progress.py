@@ -39,8 +39,8 @@ def main(argv: list[str]) -> int:
         raise command_line.UsageError(f"--run_dir={_RUN_DIR.value}: it holds no objectives/round_*; name a run of "
                                       f"launch.meta_train_metagenrl")
     learned = [load_objective(folder) for folder in folders]
-    plan = objective_report.plan_test(learned[0], _ENVIRONMENT.value, _SEED.value, _AGENTS.value, _ENV_STEPS.value,
-                                      _EPISODES.value)
+    plan = objective_report.plan_test(learned[0].experiment, _ENVIRONMENT.value, _SEED.value, _AGENTS.value,
+                                      _ENV_STEPS.value, _EPISODES.value)
     files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, objective_report.OWN)
     print(f"{len(folders)} objectives, {plan.agents} fresh agents each in {plan.family.name}, "
           f"{command_line.count(plan.steps)} env steps of learning", flush=True)

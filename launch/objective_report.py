@@ -14,6 +14,7 @@ from epg_tf.algorithms.objective_test import METHODS, train_fresh_agents
 from epg_tf.algorithms.shards import configure_tensorflow, cpus
 from epg_tf.baselines import off_policy
 from epg_tf.learned_objective import LearnedObjective
+from epg_tf.metagenrl_config import MetaGenRLExperiment
 from epg_tf.records import files, objective_plots
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import named_environment
@@ -50,7 +51,7 @@ class TestPlan:
     episodes: int
 
 
-def plan_test(learned: LearnedObjective, environment: str | None, seed: int, agents: int, steps: int | None,
+def plan_test(experiment: MetaGenRLExperiment, environment: str | None, seed: int, agents: int, steps: int | None,
               episodes: int) -> TestPlan:
     """Completes what the flags leave open: the first environment of meta-training, as many env steps as an agent had.
 
@@ -58,7 +59,6 @@ def plan_test(learned: LearnedObjective, environment: str | None, seed: int, age
       ConfigError: The environment is unknown, or has no continuous actions.
       UsageError: The env steps are no whole rounds.
     """
-    experiment = learned.experiment
     family = named_environment(environment or experiment.environments[0])
     check_continuous(family)
     steps = steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
@@ -76,7 +76,7 @@ def test_methods(learned: LearnedObjective, plan: TestPlan, methods: Sequence[st
     configure_tensorflow(learned.experiment.threads or cpus(1))
     curves = {}
     for method in methods:
-        curves[method] = _curve(learned, plan, method)
+        curves[method] = learning_curve(learned.experiment, learned.parameters, plan, method)
         done(method)
     return curves
 
@@ -84,17 +84,28 @@ def test_methods(learned: LearnedObjective, plan: TestPlan, methods: Sequence[st
 test_methods.__test__ = False  # for pytest
 
 
-def _curve(learned: LearnedObjective, plan: TestPlan, method: str) -> Curve:
-    experiment, family, steps, episodes = learned.experiment, plan.family, plan.steps, plan.episodes
+def learning_curve(experiment: MetaGenRLExperiment, parameters: np.ndarray, plan: TestPlan, method: str,
+                   tuning: bool = False) -> Curve:
+    """Trains fresh agents by one method.
+
+    Args:
+      experiment: Settings.
+      parameters: Of the objective; unused by other methods.
+      plan: What to do.
+      method: Of `LABELS`.
+      tuning: Whether settings are being chosen; then streams are others than those of any test.
+    """
+    family, steps, episodes = plan.family, plan.steps, plan.episodes
+    phase = "objective_tuning" if tuning else "objective_test"
     if method in on_policy.KINDS:
-        return on_policy.learning_curves(experiment, family, plan.seed, plan.agents, steps, episodes, method)
+        return on_policy.learning_curves(experiment, family, plan.seed, plan.agents, steps, episodes, method, phase)
     if method in off_policy.KINDS:
         rate, period = experiment.baseline.td3_learning_rate, experiment.round_steps
         returns = [off_policy.learning_curve(method, family, experiment.agent, rate,
-                                             LifeKey(plan.seed, "objective_test", 0, index), steps, period, episodes)
+                                             LifeKey(plan.seed, phase, 0, index), steps, period, episodes)
                    for index in range(plan.agents)]
         return np.arange(steps // period + 1) * period, np.stack(returns)
-    tested = train_fresh_agents(experiment, learned.parameters, family, plan.seed, plan.agents, steps, episodes, method)
+    tested = train_fresh_agents(experiment, parameters, family, plan.seed, plan.agents, steps, episodes, method, phase)
     return tested.env_steps, tested.returns
 
 

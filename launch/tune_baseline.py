@@ -30,7 +30,8 @@ def main(argv: list[str]) -> int:
     """Tries every setting on the same tasks and names the best; returns the exit code."""
     del argv
     experiment = command_line.experiment_of(_CONFIG)
-    rates, passes = _numbers("learning_rates", _RATES.value, float), _numbers("passes", _PASSES.value, int)
+    rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
+    passes = command_line.positive_numbers("passes", _PASSES.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
     unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part
     print(f"{experiment.surrogate.kind} on {_LIVES.value} {experiment.task.family} tasks, "
@@ -50,17 +51,6 @@ def main(argv: list[str]) -> int:
     print(f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_passes={times}), mean "
           f"{best.final_return_mean:.2f}; write it into the config")
     return 0
-
-
-def _numbers(flag: str, words: list[str], kind: type) -> list:
-    try:
-        numbers = [kind(word) for word in words]
-    except ValueError:
-        numbers = []
-    if not numbers or not all(0 < number <= 1000 for number in numbers):
-        raise command_line.UsageError(f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most "
-                                      f"1000, separated by commas")
-    return numbers
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def inner_loop_experiment(experiment: MetaGenRLExperiment, family: TaskFamily, k
 
 
 def learning_curves(experiment: MetaGenRLExperiment, family: TaskFamily, seed: int, agents: int, steps: int,
-                    episodes: int, kind: str, phase: str = "test") -> tuple[np.ndarray, np.ndarray]:
+                    episodes: int, kind: str, phase: str) -> tuple[np.ndarray, np.ndarray]:
     """Trains fresh Gaussian policies, normalised as in EPG's inner loop.
 
     Args:

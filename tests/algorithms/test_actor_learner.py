@@ -223,8 +223,7 @@ def test_arrays_are_all_that_learning_goes_on_from():
     assert all(part.tobytes() == other.arrays()[name].tobytes() for name, part in learner.arrays().items())
 
 
-@pytest.mark.parametrize("meta", [META, None])
-@pytest.mark.parametrize("blend", [0.5, 1.0])
+@pytest.mark.parametrize(("meta", "blend"), [(META, 0.5), (META, 1.0), (None, 1.0)])
 def test_an_agent_without_finite_lessons_stays_where_it_is_and_harms_nobody(meta, blend):
     """Below a blend of 1 its policy still follows DDPG's gradient, in which there are no rewards."""
     healthy, ill = make_learner(meta), make_learner(meta)
@@ -242,6 +241,18 @@ def test_an_agent_without_finite_lessons_stays_where_it_is_and_harms_nobody(meta
         assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes(), name
         if name != "updates" and (blend == 1.0 or name.startswith("critics")):
             assert other[1].tobytes() == old[1].tobytes(), name
+
+
+@pytest.mark.parametrize("where", ["objective", "judge"])
+def test_an_objective_or_a_verdict_that_is_not_finite_is_reported(where):
+    """The critics' errors are finite: one judge's batch is not among those that critics learn from."""
+    alpha = ALPHA.copy()
+    alpha[1] *= np.nan if where == "objective" else 1.0
+    learner = make_learner(None if where == "objective" else META, alpha=alpha, policy_delay=1)
+    chunks, noise = lessons(learner, delay=1)
+    chunks["observation"][1:, 1] = np.nan
+    taught = teach(learner, (chunks, noise), blend=1.0)
+    assert taught["finite"].tolist() == [True, False, True] and np.isfinite(taught["critic_error"]).all()
 
 
 @pytest.mark.parametrize("meta", [META, None])

@@ -1,4 +1,4 @@
-"""launch.meta_train_metagenrl, launch.meta_test on its objectives, launch.objective_progress, as users run them."""
+"""MetaGenRL's launchers, and launch.meta_test on its objectives, as users run them."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_leaves_what_it_promises(finished):
         f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/final --output_dir={folder}-test")
 
 
-@pytest.mark.parametrize("moment", ["agents/shard_000/weights/epoch_00000001.npz", "checkpoints/epoch_00000002.npz"])
-def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moment):
-    folder = tmp_path / "run"
+def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
+    """kill -9 between the agents' checkpoint and the objective's."""
+    folder, moment = tmp_path / "run", "agents/shard_000/weights/epoch_00000002.npz"
     process = commands.start("meta_train_metagenrl", *flags(), f"--run_dir={folder}")
     while process.poll() is None and not (folder / moment).exists():
         time.sleep(0.002)
@@ -88,25 +88,20 @@ def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
 
 
 REFUSED = {
-    "no folder": ([], "--run_dir is missing"),
-    "uneven agents": (["--config.agents=3", "--config.environments=('point_goal','gymnasium:Pendulum-v1')"],
+    "uneven agents": ({"agents": 3, "environments": "('point_goal','gymnasium:Pendulum-v1')"},
                       "cannot be distributed equally"),
-    "unknown environment": (["--config.environments=('nowhere',)"], "'nowhere' is not a task family"),
-    "discrete actions": (["--config.environments=('gymnasium:CartPole-v1',)"], "its actions are discrete"),
-    "a limit that is none": (["--config.environments=('point_goal@many',)"], "'many' is none"),
-    "straddling rounds": (["--config.round_steps=21", "--config.steps_per_agent=63"], "config.agent.policy_delay=2"),
-    "no whole rounds": (["--config.steps_per_agent=61"], "a run consists of whole rounds"),
-    "a short replay": (["--config.agent.replay_steps=10"], "holds at least one round"),
-    "an unknown warm-up": (["--config.meta.warm_up=none"], "config.meta.warm_up='none' is unknown"),
-    "three values": (["--config.objective.values=3"], "config.objective.values=3 must be at most 2"),
+    "unknown environment": ({"environments": "('nowhere',)"}, "'nowhere' is not a task family"),
+    "discrete actions": ({"environments": "('gymnasium:CartPole-v1',)"}, "its actions are discrete"),
+    "a limit that is none": ({"environments": "('point_goal@many',)"}, "'many' is none"),
+    "no whole rounds": ({"steps_per_agent": 61}, "a run consists of whole rounds"),
+    "an unknown warm-up": ({"meta.warm_up": "none"}, "config.meta.warm_up='none' is unknown"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refuses_in_one_line(case, tmp_path):
-    extra, message = REFUSED[case]
-    folder = [] if case == "no folder" else [f"--run_dir={tmp_path / 'run'}"]
-    process = commands.run("meta_train_metagenrl", *flags(), *extra, *folder)
+    settings, message = REFUSED[case]
+    process = commands.run("meta_train_metagenrl", *flags(**settings), f"--run_dir={tmp_path / 'run'}")
     assert process.returncode == 2
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
     assert not (tmp_path / "run").exists()
@@ -115,9 +110,9 @@ def test_refuses_in_one_line(case, tmp_path):
 def test_never_overwrites_unasked(finished):
     folder, _ = finished
     before = (folder / "metrics.csv").read_bytes()
-    for extra, message in ((["--seed=1"], "not empty"), (["--resume", "--seed=1"], "has seed 0"),
-                           (["--resume", "--config.agent.batch=3"], "config.agent.batch=3")):
-        process = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", *extra)
+    for settings, extra, message in (({}, ["--seed=1"], "not empty"), ({}, ["--resume", "--seed=1"], "has seed 0"),
+                                     ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3")):
+        process = commands.run("meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra)
         assert process.returncode == 2 and message in process.stderr
     assert (folder / "metrics.csv").read_bytes() == before
 
@@ -157,3 +152,23 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
         rows = list(csv.DictReader(stream))
     assert {row["trained_env_steps"] for row in rows} == {"0", "60"}
     assert len(rows) == 2 * 2 * 2  # objectives, agents, evaluations
+
+
+def test_tuning_tries_every_rate_and_names_the_best():
+    process = commands.run("tune_objective_test", *flags(), "--method=ppo", "--learning_rates=1e-3,1e-2", "--agents=2",
+                           "--env_steps=20", "--episodes=1")
+    assert (process.returncode, process.stderr) == (0, "")
+    lines = process.stdout.splitlines()
+    means = {line.split()[0]: float(line.split()[1]) for line in lines if line.startswith("  ppo_learning_rate=")}
+    assert list(means) == ["ppo_learning_rate=0.001", "ppo_learning_rate=0.01"]
+    assert f"BaselineConfig({max(means, key=means.get)})" in lines[-1]
+
+
+def test_benchmark_measures_both_ways(tmp_path):
+    process = commands.run("benchmark_metagenrl", *flags(), "--updates=3", "--repeats=2",
+                           f"--json={tmp_path / 'speed.json'}")
+    assert (process.returncode, process.stderr) == (0, "")
+    found = json.loads((tmp_path / "speed.json").read_text())
+    assert len(found["agent_updates_per_second"]["alone"]) == 2 and found["agents"] == 2
+    assert sum(found["shares"].values()) == pytest.approx(1.0)
+    assert min(found["shares"].values()) > 0.0
