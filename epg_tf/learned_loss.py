@@ -86,6 +86,9 @@ def load_loss(folder: PathLike) -> LearnedLoss:
     """
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)
+    if description.get("kind") == "lstm_objective":
+        raise RecordError(f"--loss={folder}: it is an objective of MetaGenRL, which this command does not read; "
+                          f"launch.meta_test does")
     try:
         experiment = from_mapping(description.get("config", {}))
         for name, implied in interface(experiment).items():

@@ -27,7 +27,7 @@ def network(inputs: tf.Tensor, weights: Weights) -> tf.Tensor:
 
 
 def policy_action(observation: tf.Tensor, weights: Weights) -> tf.Tensor:
-    """Returns pi(s) in (-1, 1): [P, ..., O] -> [P, ..., A]."""
+    """Returns pi(s) in [-1, 1]: [P, ..., O] -> [P, ..., A]."""
     shape = tf.shape(observation)
     flat = tf.reshape(observation, [shape[0], -1, observation.shape[-1]])
     action = tf.tanh(network(flat, weights))
@@ -76,7 +76,7 @@ class ActingDeterministic:
         self._kernel, self._bias = weights[-2], weights[-1][:, None]
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """Returns pi(s), [P, A] float32, of observations [P, O]."""
+        """Returns pi(s), [P, A], of observations [P, O] float32."""
         hidden = observation[:, None]
         for kernel, bias, scale, shift in self._layers:
             hidden = np.matmul(hidden, kernel) + bias

@@ -45,7 +45,7 @@ class Replay:
         self._written += 1
 
     def newest(self, steps: int) -> dict[str, np.ndarray]:
-        """Returns the newest steps of every agent by field, oldest first, [P, steps, ...]."""
+        """Returns the newest steps of every agent by field, oldest first, [P, steps, ...]; it must hold so many."""
         rows = np.arange(self._written - steps, self._written) % self._capacity
         return {name: values[:, rows] for name, values in self._fields.items()}
 
@@ -64,6 +64,8 @@ class Replay:
     def draw(self, generators: Sequence[np.random.Generator], ages: np.ndarray, batches: int, batch: int, length: int
              ) -> dict[str, np.ndarray]:
         """Draws chunks that begin at steps chosen uniformly, all different while there are enough steps.
+
+        So batches have no chunk in common; chunks that begin near each other overlap.
 
         Args:
           generators: P streams.
@@ -90,8 +92,8 @@ class Replay:
         for name in ("observation", "action", "reward", "terminated", "next_observation"):
             values = self._fields[name]
             part = values.reshape(-1, *values.shape[2:])[flat].reshape(*rows.shape, *values.shape[2:])
-            part *= mask if part.ndim == 3 else mask[..., None]
-            drawn[name] = part
+            there = mask.astype(bool)
+            drawn[name] = np.where(there if part.ndim == 3 else there[..., None], part, np.float32(0.0))
         return {name: part.reshape(self._population, batches, batch, *part.shape[2:]).swapaxes(0, 1)
                 for name, part in drawn.items()}
 

@@ -52,7 +52,8 @@ class Taught(NamedTuple):
       critic_error: [P], mean squared TD error.
       value: [P], the first critic's value of the policies, mean over a batch; after the virtual steps if any.
       agreement: [P], cosine of the angle between the objective's and DDPG's gradient of the policy.
-      finite: [P] bool, whether all of this is.
+      finite: [P] bool, whether all of this was, gradients before they were clipped included; where not, the agent stays
+        as it is, but for its targets, and has no say in the objective.
     """
 
     objective_gradient: tf.Tensor
@@ -83,7 +84,8 @@ def compiled_update(agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe)
         chunks: `Chunks` with another leading axis of K batches. Critics take the first ones, the objective as many as
           it needs, beginning with the first, and its judge the one after those.
         smoothing: [policy_delay, P, B, T, A], standard normal.
-        blend: Weight of the objective in what policies follow; the rest is DDPG's.
+        blend: Weight of the objective in what policies follow; the rest is DDPG's. Below 1 both gradients are first
+          scaled to norm 1, for the two objectives have no scale in common.
         policy_rate: Learning rate of the policies.
         awake: [P], 1.0 or 0.0: such agents keep their weights and have no say in the objective.
       that returns the new state and `Taught`.
@@ -99,18 +101,24 @@ def compiled_update(agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe)
                                                 awake, agent)
             error += one_error / agent.policy_delay
         weights, critic = state.policy.weights, first_critic(critics.weights)
-        gradient, objective_gradient, value = _lessons(batches, weights, critic, parts, agent, meta, recipe)
+        gradient, lesson, value = _lessons(batches, weights, critic, parts, meta, recipe)
         ddpg = _ddpg_gradient(batches[0], weights, critic)
-        blended = [blend * own + (1.0 - blend) * slope
-                   for own, slope in zip(td3.unit(gradient), td3.unit(ddpg), strict=True)]
-        policy = _adam(state.policy, td3.clipped(blended, agent.clip), state.updates + 1.0, policy_rate, awake, axis=0)
+        finite = td3.finite([error, value, *lesson, *gradient, *ddpg])
+        awake *= tf.cast(finite, awake.dtype)
+        followed = td3.clipped(_blended(gradient, ddpg, blend), agent.clip)
+        policy = _adam(state.policy, followed, state.updates + 1.0, policy_rate, awake, axis=0)
         new = AgentState(*(network._replace(target=td3.averaged(network.target, network.weights, agent.target_rate))
                            for network in (policy, critics)), state.updates + awake)
-        found = flattened([error, value, objective_gradient, *gradient])
-        finite = tf.reduce_all(tf.math.is_finite(found), axis=1)
-        return new, Taught(objective_gradient * awake[:, None], error, value, td3.cosine(gradient, ddpg), finite)
+        say = td3.unit(lesson) if meta and meta.equal_say else td3.clipped(lesson, agent.clip)
+        return new, Taught(flattened(say) * awake[:, None], error, value, td3.cosine(gradient, ddpg), finite)
 
     return tf.function(update)
+
+
+def _blended(gradient: Weights, ddpg: Weights, blend: tf.Tensor) -> Weights:
+    """Returns what policies follow: the objective's gradient, or while it warms up a blend of directions."""
+    return [tf.where(blend < 1.0, blend * own + (1.0 - blend) * other, raw)
+            for raw, own, other in zip(gradient, td3.unit(gradient), td3.unit(ddpg), strict=True)]
 
 
 def _moved_critics(critics: Learned, policy_target: Weights, chunks: Chunks, noise: tf.Tensor, step: tf.Tensor,
@@ -121,18 +129,20 @@ def _moved_critics(critics: Learned, policy_target: Weights, chunks: Chunks, noi
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(critics.weights)
         error = td3.critic_error(chunks, critics.weights, tf.stop_gradient(target))
-    gradient = td3.clipped(tape.gradient(error, critics.weights), agent.clip, axis=1)
-    return _adam(critics, gradient, step, agent.critic_learning_rate, awake, axis=1), error
+    gradient = tape.gradient(error, critics.weights)
+    moving = awake * tf.cast(td3.finite(gradient, axis=1), awake.dtype)
+    return _adam(critics, td3.clipped(gradient, agent.clip, axis=1), step, agent.critic_learning_rate, moving,
+                 axis=1), error
 
 
 def _lessons(batches: Sequence[Chunks], policy: Weights, critic: Weights, parts: dict[str, tf.Tensor],
-             agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe) -> tuple[Weights, tf.Tensor, tf.Tensor]:
-    """Returns the objective's gradient of the policies, the judge's of the objective [P, D], and the judge's value."""
+             meta: MetaConfig | None, recipe: Recipe) -> tuple[Weights, Weights, tf.Tensor]:
+    """Returns the objective's gradient of the policies, the judge's of the objective, if any, and the judge's value."""
     if meta is None:
         batch, objective = batches[0], recipe.objective(parts)
         gradient = meta_gradient.policy_gradient(objective, policy, batch.observation,
                                                  meta_gradient.trajectories_of(batch, policy, critic))
-        return gradient, tf.zeros([batch.mask.shape[0], 0]), -meta_gradient.judgement(batch, policy, critic)
+        return gradient, [tf.zeros([batch.mask.shape[0], 0])], -meta_gradient.judgement(batch, policy, critic)
     virtual = batches[: meta.virtual_steps]
     seen = [meta_gradient.trajectories_of(batch, policy, critic) for batch in virtual]
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -142,9 +152,7 @@ def _lessons(batches: Sequence[Chunks], policy: Weights, critic: Weights, parts:
                                                          seen, meta.virtual_learning_rate)
         verdict = meta_gradient.judgement(batches[meta.virtual_steps], moved, critic)
     by_name = tape.gradient(verdict, parts)
-    gradients = [by_name[name] for name in recipe.names]
-    gradients = td3.unit(gradients) if meta.equal_say else td3.clipped(gradients, agent.clip)
-    return gradient, flattened(gradients), -verdict
+    return gradient, [by_name[name] for name in recipe.names], -verdict
 
 
 def _ddpg_gradient(chunks: Chunks, policy: Weights, critic: Weights) -> Weights:

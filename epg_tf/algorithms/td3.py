@@ -78,6 +78,12 @@ def _scaled(gradients: Sequence[tf.Tensor], factor: tf.Tensor, axis: int) -> lis
             for part in gradients]
 
 
+def finite(parts: Sequence[tf.Tensor], axis: int = 0) -> tf.Tensor:
+    """Returns for each agent whether all numbers in its parts are finite, [P] bool; agents are on `axis`."""
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(part), axis=[k for k in range(part.shape.rank) if k != axis])
+                          for part in parts], axis=0)
+
+
 def cosine(first: Sequence[tf.Tensor], second: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the cosine of the angle between two gradients of each agent, [P]; 0 where one of them is 0."""
     dot, one, other = (sum(tf.reduce_sum(a * b, axis=list(range(1, a.shape.rank))) for a, b in pairs)

@@ -9,8 +9,8 @@ pi(s_t) alone. Where a chunk is shorter than the others the LSTM starts, from ze
 
 The paper does not say in which units rewards and values come. Here as in the authors' code each input is standardised
 over an agent's batch (unlike there, without the padding), or one objective could not serve environments whose rewards
-differ in scale. V(s_{t+1}) enters as the temporal difference r + gamma V(s_{t+1}) - V(s_t): together with the other two
-that is the same information, but standardised values would bury what one action changes under what states differ in.
+differ in scale. V(s_{t+1}) enters as the temporal difference r + gamma V(s_{t+1}) - V(s_t): standardised by themselves,
+values would bury what one action changes under what states differ in.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class LSTMObjective(tf.keras.Model, Objective):
             variable.assign(part.reshape(variable.shape))
 
     def per_step(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
-        """Scores every step, [P, B, T], within (-bound, bound); 0 in the padding."""
+        """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
         return self.recipe.objective(self.parts).per_step(trajectories, predicted)
 
     call = per_step
@@ -131,7 +131,7 @@ class BackwardLSTM(Objective):
         self.config, self.discount = recipe.config, recipe.discount
 
     def per_step(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
-        """Scores every step, [P, B, T], within (-bound, bound); 0 in the padding."""
+        """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
         mask = trajectories.mask
         embedded = self._embed(trajectories.action, predicted)
         inputs = tf.concat([self._scalars(trajectories), embedded], axis=-1)

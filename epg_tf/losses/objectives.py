@@ -150,17 +150,15 @@ class OffPolicyReinforce(Objective, Recipe):
 
 
 def standardised(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Shifts and scales each agent's [P, B, T] to mean 0 and deviation 1 over its steps; the padding becomes 0."""
-    mean, deviation = masked_moments(values, mask)
-    return (values - mean) / (deviation + _TINY) * mask
+    """Shifts and scales each agent's [P, B, T] to mean 0 and deviation 1 over its steps; the padding becomes 0.
 
-
-def masked_moments(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns mean and deviation over the steps of each agent, both [P, 1, 1], of values [P, B, T]."""
+    What does not vary becomes 0: counted from an agent's first step it is so exactly, whatever the rounding of means.
+    """
+    values = values - values[:, :1, :1]
     steps = tf.reduce_sum(mask, axis=[1, 2], keepdims=True)
-    mean = tf.reduce_sum(values * mask, axis=[1, 2], keepdims=True) / steps
-    variance = tf.reduce_sum(tf.square(values - mean) * mask, axis=[1, 2], keepdims=True) / steps
-    return mean, tf.sqrt(variance)
+    centred = values - tf.reduce_sum(values * mask, axis=[1, 2], keepdims=True) / steps
+    variance = tf.reduce_sum(tf.square(centred) * mask, axis=[1, 2], keepdims=True) / steps
+    return centred / (tf.sqrt(variance) + _TINY) * mask
 
 
 def total(per_step: tf.Tensor) -> tf.Tensor:
