@@ -3,7 +3,8 @@
 | setting | paper | here | why |
 |---|---|---|---|
 | environments | HalfCheetah, Hopper, LunarLander | PointGoal, each agent its own body | critics learn soon |
-| agents, env steps per agent | 20, 1 M | 8, 12 k | |
+| agents, env steps per agent | 20, 1 M | 16, 12 k | |
+| learning rate of the objective | 1e-3 | 1e-3, annealed to 1e-4 | few updates, noisy gradients |
 | an agent's life | the run | 4 k env steps, births spread | else the objective forgets the beginning |
 | its say in the objective | gradient clipped to norm 1 | scaled to norm 1 | else the youngest critics decide |
 | policy, critics; objective | 350, 350; LSTM 32, 3 x 32 filters | 64, 64; LSTM 16, 1 x 16 filters | speed |
@@ -20,11 +21,12 @@ from epg_tf.metagenrl_config import AgentConfig, BaselineConfig, MetaConfig, Met
 def get_config() -> ConfigDict:
     """Returns the experiment's settings."""
     experiment = MetaGenRLExperiment(
-        environments=("point_goal",), agents=8, steps_per_agent=12_000, round_steps=500, life_rounds=8,
+        environments=("point_goal",), agents=16, steps_per_agent=12_000, round_steps=500, life_rounds=8,
         objective_period=4, shard_agents=8,
         objective=ObjectiveConfig(lstm_units=16, action_layers=1, action_filters=16),
         agent=AgentConfig(hidden=(64, 64), batch=16, chunk=10, discount=0.95, target_rate=0.01, random_steps=500,
                           updates_after=100, replay_steps=100_000),
-        meta=MetaConfig(equal_say=True, warm_up_steps=4000),
-        baseline=BaselineConfig(update_period=500))
+        meta=MetaConfig(final_learning_rate=1e-4, learning_rate_rounds=24, equal_say=True, warm_up_steps=4000),
+        baseline=BaselineConfig(off_policy_learning_rate=1e-3, gae_lambda=0.5, update_period=500,
+                                ppo_learning_rate=3e-3))  # tuned: docs/metagenrl.md
     return ConfigDict(experiment.to_mapping())

@@ -51,7 +51,9 @@ class AgentConfig:
 class MetaConfig:
     """How the objective is learned (Equation 6)."""
 
-    learning_rate: float = 1e-3  # of the objective's Adam
+    learning_rate: float = 1e-3  # of the objective's Adam, in the first round
+    final_learning_rate: float = 1e-3
+    learning_rate_rounds: int = 1  # of linear annealing between the two
     equal_say: bool = False  # scale every agent's gradient of the objective to norm 1; False: clip it at agent.clip
     virtual_steps: int = 1  # of the policy before the critic judges it; the paper tries 1, 3 and 5
     virtual_learning_rate: float = 1e-3  # of those steps: plain gradient descent
@@ -122,7 +124,7 @@ def from_mapping(mapping: Mapping[str, Any]) -> MetaGenRLExperiment:
 
 _MAY_BE_ZERO = {"values", "discount", "gae_lambda", "exploration", "smoothing", "smoothing_clip", "random_steps",
                 "life_rounds", "updates_after", "virtual_learning_rate", "warm_up_steps", "threads", "steps_per_agent",
-                "policy_learning_rate", "learning_rate"}
+                "policy_learning_rate", "learning_rate", "final_learning_rate"}
 _AT_MOST = {"values": 2, "discount": 1, "gae_lambda": 1, "target_rate": 1, "exploration": 10, "threads": 1024}
 
 

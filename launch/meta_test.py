@@ -33,7 +33,8 @@ _LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DI
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for curves.csv, summary.json and curves.png.")
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Experiment whose task, policy and baseline replace those of evolution, for example with "
-    "--config.task.range=out_of_distribution; also loads a family of one's own.")
+    "--config.task.range=out_of_distribution; also loads a family of one's own. For objectives of MetaGenRL: one whose "
+    "baseline settings replace those of meta-training.")
 _LIVES = flags.DEFINE_integer("lives", None, "Lives per method, one unseen task each; 64 by default, 8 agents of "
                               "MetaGenRL.", lower_bound=2, upper_bound=10**6)
 _UPDATES = flags.DEFINE_integer("updates", None, "Updates per life; as in evolution by default.",
@@ -62,7 +63,7 @@ def main(argv: list[str]) -> int:
         if not value:
             raise command_line.UsageError(f"--{flag} is missing; name a folder, e.g. --{flag}={example}")
     if is_objective(_LOSS.value):
-        _refuse(("config", _CONFIG.value), ("updates", _UPDATES.value), ("save_policy", _SAVE_POLICY.value),
+        _refuse(("updates", _UPDATES.value), ("save_policy", _SAVE_POLICY.value),
                 kind="an objective of MetaGenRL")
         return _test_objective(load_objective(_LOSS.value), _LIVES.value or 8)
     _refuse(("environment", _ENVIRONMENT.value), ("env_steps", _ENV_STEPS.value), kind="a loss of EPG")
@@ -78,6 +79,9 @@ def _refuse(*given: tuple[str, object], kind: str) -> None:
 
 
 def _test_objective(learned: LearnedObjective, agents: int) -> int:
+    if _CONFIG.value is not None:
+        baseline = command_line.metagenrl_experiment_of(_CONFIG).baseline
+        learned = dataclasses.replace(learned, experiment=dataclasses.replace(learned.experiment, baseline=baseline))
     plan = objective_report.plan_test(learned.experiment, _ENVIRONMENT.value, _SEED.value, agents, _ENV_STEPS.value,
                                       _EPISODES.value)
     _prepare_folders()

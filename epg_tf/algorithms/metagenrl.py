@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from epg_tf.adam import adam_update
 from epg_tf.algorithms.actor_shard import ActorShard, Lives
+from epg_tf.algorithms.es_math import annealed
 from epg_tf.algorithms.inner_loop import Interrupted
 from epg_tf.algorithms.shards import configure_tensorflow, cpus
 from epg_tf.communication import Alone, Communicator
@@ -122,7 +123,8 @@ class Population:
         Raises:
           Interrupted: `stopped` was set; the agents are then in the middle of a round and of no use.
         """
-        started, experiment = time.perf_counter(), self.experiment
+        started, experiment, meta = time.perf_counter(), self.experiment, self.experiment.meta
+        rate = annealed(meta.learning_rate, meta.final_learning_rate, meta.learning_rate_rounds, state.round)
         self._load(state.parameters)
         self._each(ActorShard.begin_round)
         taken, norms = state.round * experiment.round_steps, []
@@ -134,7 +136,7 @@ class Population:
             if taken >= experiment.agent.updates_after:
                 gradient = self._sum([result.objective_gradient.numpy() for result in taught], len(state.parameters))
                 norms.append(float(np.linalg.norm(gradient)))
-                state = objective_step(state, gradient, experiment.meta.learning_rate)
+                state = objective_step(state, gradient, rate)
                 self._load(state.parameters)
         state = dataclasses.replace(state, round=state.round + 1)
         metrics = {"epoch": state.round, "env_steps": taken * experiment.agents,
