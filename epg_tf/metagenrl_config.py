@@ -52,8 +52,8 @@ class MetaConfig:
     """How the objective is learned (Equation 6)."""
 
     learning_rate: float = 1e-3  # of the objective's Adam, in the first round
-    final_learning_rate: float = 1e-3
-    learning_rate_rounds: int = 1  # of linear annealing between the two
+    final_learning_rate: float = 0.0
+    learning_rate_rounds: int = 0  # of linear annealing between the two; 0: none
     equal_say: bool = False  # scale every agent's gradient of the objective to norm 1; False: clip it at agent.clip
     virtual_steps: int = 1  # of the policy before the critic judges it; the paper tries 1, 3 and 5
     virtual_learning_rate: float = 1e-3  # of those steps: plain gradient descent
@@ -72,7 +72,8 @@ class BaselineConfig:
     ppo_learning_rate: float = 3e-4
     ppo_passes: int = 10  # over the steps of an update
     reinforce_learning_rate: float = 1e-3  # on-policy, one pass
-    td3_learning_rate: float = 1e-3  # of TF-Agents' TD3 and DDPG, policy and critic
+    td3_learning_rate: float = 1e-3  # of TF-Agents' TD3, policy and critics
+    ddpg_learning_rate: float = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,9 +124,10 @@ def from_mapping(mapping: Mapping[str, Any]) -> MetaGenRLExperiment:
 
 
 _MAY_BE_ZERO = {"values", "discount", "gae_lambda", "exploration", "smoothing", "smoothing_clip", "random_steps",
-                "life_rounds", "updates_after", "virtual_learning_rate", "warm_up_steps", "threads", "steps_per_agent",
-                "policy_learning_rate", "learning_rate", "final_learning_rate"}
-_AT_MOST = {"values": 2, "discount": 1, "gae_lambda": 1, "target_rate": 1, "exploration": 10, "threads": 1024}
+                "learning_rate_rounds", "life_rounds", "updates_after", "virtual_learning_rate", "warm_up_steps",
+                "threads", "steps_per_agent", "policy_learning_rate", "learning_rate", "final_learning_rate"}
+_AT_MOST = {"values": 2, "discount": 1, "gae_lambda": 1, "target_rate": 1, "exploration": 10,
+            "threads": 1024, "clip": 1000}
 
 
 def validate(experiment: MetaGenRLExperiment) -> None:
@@ -141,6 +143,8 @@ def validate(experiment: MetaGenRLExperiment) -> None:
     if not experiment.environments or experiment.agents % len(experiment.environments):
         raise ConfigError(f"config.agents={experiment.agents} cannot be distributed equally over "
                           f"config.environments={experiment.environments}; make it a multiple of their number")
+    if len(set(experiment.environments)) < len(experiment.environments):
+        raise ConfigError(f"config.environments={experiment.environments} names one twice; more agents do the same")
     if period % agent.policy_delay:
         raise ConfigError(f"config.round_steps={period} is no multiple of config.agent.policy_delay="
                           f"{agent.policy_delay}; updates must not straddle rounds")

@@ -19,6 +19,7 @@ class ClaimedFolder:
 
     Args:
       path: The folder.
+      kind: Of the run, e.g. "evolution".
       settings: Of the run, nested dictionaries.
       read: Completes and checks settings read from a file; raises ConfigError.
       seed: Of the run.
@@ -37,11 +38,12 @@ class ClaimedFolder:
       RecordError: The folder cannot be used as asked; nothing has been deleted.
     """
 
-    def __init__(self, path: str, settings: Mapping[str, Any], read: Callable[[Any], Mapping[str, Any]], seed: int,
-                 resume: bool, overwrite: bool, own: Sequence[str], may_change: Set[str]):
-        self.path, self.seed = Path(path), seed
+    def __init__(self, path: str, kind: str, settings: Mapping[str, Any], read: Callable[[Any], Mapping[str, Any]],
+                 seed: int, resume: bool, overwrite: bool, own: Sequence[str], may_change: Set[str]):
+        self.path, self.seed, self._kind = Path(path), seed, kind
         self._settings, self._read, self._own, self._may_change = settings, read, own, may_change
         self._lock = lock(self.path, "--run_dir") if self.path.is_dir() else None
+        self._check_kind()
         now = {"seed": seed, "commit": _commit(), "versions": versions()}
         before = self._earlier_run() if resume else None
         if overwrite:
@@ -51,7 +53,15 @@ class ClaimedFolder:
         self.facts = now if before is None else {name: before.get(name) for name in now}
         self.notes = [f"this run began with {name} {self.facts[name]}; now it is {now[name]}, so numbers may differ"
                       for name in ("commit", "versions") if self.facts[name] != now[name]]
-        files.write_json(self.path / "config.json", {"config": settings, **self.facts})
+        files.write_json(self.path / "config.json", {"kind": kind, "config": settings, **self.facts})
+
+    def _check_kind(self) -> None:
+        """Refuses the folder of a run of another kind, whatever is asked."""
+        found = _read_mapping(self.path / "config.json")
+        kind = found.get("kind", "evolution")  # runs begun before there were others do not say
+        if "config" in found and kind != self._kind:
+            raise files.RecordError(f"--run_dir={self.path}: this is a run of another kind ({str(kind)[:50]}, not "
+                                    f"{self._kind}); choose another folder")
 
     def _earlier_run(self) -> dict | None:
         """Returns config.json of the run to resume, or None where nothing has begun."""

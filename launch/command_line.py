@@ -245,6 +245,18 @@ def positive_numbers(flag: str, words: list[str], kind: type) -> list:
     return numbers
 
 
+def refuse_runs(flag: flags.FlagHolder) -> None:
+    """Refuses the folder of a run, or of a loss, for results of a test: they have files of the same names.
+
+    Raises:
+      UsageError: The flag names such a folder.
+    """
+    for name in ("checkpoints", "loss.npz"):
+        if (Path(flag.value) / name).exists():
+            raise UsageError(f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run of evolution or a "
+                             f"loss; choose another folder")
+
+
 def check_json(flag: flags.FlagHolder) -> None:
     """Refuses, before anything is measured, a file that cannot be written or is not ours to replace.
 

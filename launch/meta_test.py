@@ -48,8 +48,8 @@ _ENVIRONMENT = flags.DEFINE_string("environment", None, "For objectives of MetaG
                                    "e.g. gymnasium:Hopper-v5@250; as in meta-training by default.")
 _ENV_STEPS = flags.DEFINE_integer("env_steps", None, "For objectives of MetaGenRL: env steps of learning per agent; as "
                                   "in meta-training by default.", lower_bound=1, upper_bound=10**8)
-_EPISODES = flags.DEFINE_integer("episodes", 5, "For objectives of MetaGenRL: episodes per agent and evaluation.",
-                                 lower_bound=1, upper_bound=10**4)
+_EPISODES = flags.DEFINE_integer("episodes", None, "For objectives of MetaGenRL: episodes per agent and evaluation; 5 "
+                                 "by default.", lower_bound=1, upper_bound=10**4)
 
 _OWN = ("curves.csv", "curves.png", "summary.json")
 _LABELS = {"epg": "evolved loss (EPG)", "ppo": "PPO", "untrained": "untrained agent", "random_loss": "unevolved loss"}
@@ -66,7 +66,8 @@ def main(argv: list[str]) -> int:
         _refuse(("updates", _UPDATES.value), ("save_policy", _SAVE_POLICY.value),
                 kind="an objective of MetaGenRL")
         return _test_objective(load_objective(_LOSS.value), _LIVES.value or 8)
-    _refuse(("environment", _ENVIRONMENT.value), ("env_steps", _ENV_STEPS.value), kind="a loss of EPG")
+    _refuse(("environment", _ENVIRONMENT.value), ("env_steps", _ENV_STEPS.value),
+            ("episodes", _EPISODES.value), kind="a loss of EPG")
     return _test_loss(load_loss(_LOSS.value), _LIVES.value or 64)
 
 
@@ -83,7 +84,7 @@ def _test_objective(learned: LearnedObjective, agents: int) -> int:
         baseline = command_line.metagenrl_experiment_of(_CONFIG).baseline
         learned = dataclasses.replace(learned, experiment=dataclasses.replace(learned.experiment, baseline=baseline))
     plan = objective_report.plan_test(learned.experiment, _ENVIRONMENT.value, _SEED.value, agents, _ENV_STEPS.value,
-                                      _EPISODES.value)
+                                      _EPISODES.value or 5)
     _prepare_folders()
     print(f"{agents} fresh agents per method in {plan.family.name}, {command_line.count(plan.steps)} env steps of "
           f"learning each", flush=True)
@@ -118,10 +119,7 @@ def _test_loss(learned: LearnedLoss, lives: int) -> int:
 
 def _prepare_folders() -> None:
     """Prepares --output_dir and, before it unless it lies within, --save_policy."""
-    for name in ("checkpoints", "loss.npz"):
-        if (Path(_OUTPUT_DIR.value) / name).exists():
-            raise command_line.UsageError(f"--output_dir={_OUTPUT_DIR.value}: it holds {name}, so it belongs to a "
-                                          f"run of evolution; choose another folder")
+    command_line.refuse_runs(_OUTPUT_DIR)
 
     def prepare_output() -> None:
         files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)

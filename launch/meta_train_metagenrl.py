@@ -24,7 +24,8 @@ from ml_collections import config_flags  # isort: skip
 
 from epg_tf import communication
 from epg_tf.algorithms.inner_loop import Interrupted
-from epg_tf.algorithms.metagenrl import ObjectiveState, Population, RoundResult, metagenrl, plan_shards
+from epg_tf.algorithms.metagenrl import ObjectiveState, Population, RoundResult, initial_state, metagenrl, plan_shards
+from epg_tf.algorithms.shards import configure_tensorflow, cpus
 from epg_tf.communication import Communicator
 from epg_tf.config import ConfigError
 from epg_tf.learned_loss import versions
@@ -51,6 +52,7 @@ def main(argv: list[str]) -> int:
     if _RESUME.value and _OVERWRITE.value:
         raise command_line.UsageError("--resume and --overwrite contradict each other; pass one of them")
     communicator = communication.join(_RANK_TIMEOUT.value)
+    configure_tensorflow(experiment.threads or cpus(communicator.local_size))  # before the first collective uses it
     try:
         return _Run(experiment, communicator).train()
     except BrokenPipeError:
@@ -84,14 +86,10 @@ class _Run:
 
     def train(self) -> int:
         """Trains and records until the end or a signal, from where the folder is; returns the exit code."""
-        state, notes = objective_folder.restore(self._path, self._population, _SEED.value)
-        if self._folder:
-            for note in [f"damaged: {note}" for note in notes] + self._folder.notes:
-                print(note)
-            self._folder.go_on_from(state)
-            _announce(self._experiment, state, self._communicator.size)
-        self._started, self._from = time.perf_counter(), state.round
+        state = initial_state(self._experiment, _SEED.value)
         try:
+            state = self._restore()
+            self._started, self._from = time.perf_counter(), state.round
             for result in metagenrl(self._experiment, _SEED.value, self._population, state):
                 objective_folder.save_shards(self._path, self._population)
                 self._wait()
@@ -103,12 +101,25 @@ class _Run:
                     raise Interrupted
         except (Interrupted, communication.Stopped):
             if self._folder:
-                print(f"stopped after round {state.round} of {self._experiment.rounds}; its checkpoint is in "
-                      f"{self._path / 'checkpoints'}\nto go on, run the same command with --resume")
+                where = f"; its checkpoint is in {self._path / 'checkpoints'}" if state.round else ""
+                print(f"stopped after round {state.round} of {self._experiment.rounds}{where}\nto go on, run the same "
+                      f"command with --resume")
             return 128 + self._stopped_by[0]
         if self._folder:
             _conclude(self._folder, state)
         return 0
+
+    def _restore(self) -> ObjectiveState:
+        """Returns the state to go on from, the same on every rank, and tells the user."""
+        state, notes = objective_folder.restore(self._path, self._population, _SEED.value)
+        held = hashlib.sha256(state.parameters.tobytes() + bytes([state.round % 256])).digest()
+        self._communicator.check_same(f"what was restored from --run_dir={self._path}", held)
+        if self._folder:
+            for note in [f"damaged: {note}" for note in notes] + self._folder.notes:
+                print(note)
+            self._folder.go_on_from(state)
+            _announce(self._experiment, state, self._communicator.size)
+        return state
 
     def _show(self, result: RoundResult) -> None:
         metrics, number, rounds = result.metrics, result.state.round, self._experiment.rounds
@@ -135,7 +146,7 @@ def _announce(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int
     print(f"cost: {experiment.agents} agents x {count(left)} env steps = {count(experiment.agents * left)} env steps; "
           f"{count(updates)} updates of the objective, each with {agent.policy_delay} critic updates and "
           f"{experiment.meta.virtual_steps} virtual steps on {agent.batch} x {agent.chunk} steps per agent; replays of "
-          f"at most {count(_replay_bytes(experiment) / 2**20)} MiB in all")
+          f"at most {count(_replay_bytes(experiment) / 2**20)} MiB in all, in memory and again in the run's folder")
     shards = len(plan_shards(experiment))
     if ranks > shards:
         print(f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards of at most "

@@ -41,8 +41,9 @@ class ObjectiveFolder(ClaimedFolder):
     """
 
     def __init__(self, path: str, experiment: MetaGenRLExperiment, seed: int, resume: bool, overwrite: bool):
-        super().__init__(path, experiment.to_mapping(), lambda settings: from_mapping(settings).to_mapping(), seed,
-                         resume, overwrite, OWN, _MAY_CHANGE)
+        super().__init__(path, "metagenrl", experiment.to_mapping(),
+                         lambda settings: from_mapping(settings).to_mapping(), seed, resume, overwrite, OWN,
+                         _MAY_CHANGE)
         self.experiment = experiment
         self.metrics = MetricsFile(self.path / "metrics.csv")
         self.board = TensorBoardWriter(self.path / "tensorboard")
@@ -57,6 +58,9 @@ class ObjectiveFolder(ClaimedFolder):
             raise files.RecordError(f"config.steps_per_agent={self.experiment.steps_per_agent}: the run in --run_dir="
                                     f"{self.path} has done {state.round * self.experiment.round_steps}; ask for at "
                                     f"least as many")
+        for folder in self.path.glob("objectives/round_*"):
+            if int(folder.name.removeprefix("round_")) > state.round:
+                shutil.rmtree(folder)
         if state.round < self.experiment.rounds:
             shutil.rmtree(self.path / "final", ignore_errors=True)
             (self.path / "summary.json").unlink(missing_ok=True)
@@ -71,13 +75,16 @@ class ObjectiveFolder(ClaimedFolder):
         self.board.scalars(state.round, {k: v for k, v in result.metrics.items() if k != "epoch"}, "metagenrl")
         self._keep(state)
         save_state(self.path, state)
+        self._draw()
+
+    def _draw(self) -> None:
         objective_plots.training_curves(self.metrics.read(), self.experiment.environments,
                                         self.path / "learning_curve.png")
 
     def _keep(self, state: ObjectiveState) -> None:
         """Keeps the objective for good, at intervals, the first one included."""
         folder = self.path / "objectives" / f"round_{state.round:08d}"
-        if state.round % self.experiment.objective_period == 0 and not folder.exists():
+        if state.round % self.experiment.objective_period == 0 and not (folder / "loss.json").is_file():
             self._save(folder, state)
 
     def _save(self, folder: Path, state: ObjectiveState) -> None:
@@ -89,6 +96,7 @@ class ObjectiveFolder(ClaimedFolder):
         """Writes `final/` and `summary.json`; returns the summary."""
         rows = self.metrics.read()
         self._save(self.path / "final", state)
+        self._draw()
         last = rows[-1] if rows else {}
         returns = {name: value for name, value in last.items() if name.startswith("training_return")}
         summary = {"rounds": state.round, "parameters": state.parameters.size,
@@ -147,6 +155,9 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
         reason = notes[0].split(";")[0] if notes else "another rank cannot read its agents"
         raise files.RecordError(f"--run_dir={path}: no checkpoint can be read ({reason}); restore one, or pass "
                                 f"--overwrite to start anew")
+    if MetricsFile(path / "metrics.csv").read():
+        raise files.RecordError(f"--run_dir={path}: no checkpoint can be read (there is none, but metrics.csv has "
+                                f"rows); restore one, or pass --overwrite to start anew")
     return initial_state(population.experiment, seed), notes
 
 

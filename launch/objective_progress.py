@@ -9,7 +9,6 @@ from pathlib import Path
 
 from launch import command_line  # first: it quietens the frameworks
 
-import numpy as np  # isort: skip
 from absl import flags  # isort: skip
 
 from epg_tf.learned_objective import load_objective
@@ -41,18 +40,18 @@ def main(argv: list[str]) -> int:
     learned = [load_objective(folder) for folder in folders]
     plan = objective_report.plan_test(learned[0].experiment, _ENVIRONMENT.value, _SEED.value, _AGENTS.value,
                                       _ENV_STEPS.value, _EPISODES.value)
+    command_line.refuse_runs(_OUTPUT_DIR)
     files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, objective_report.OWN)
     print(f"{len(folders)} objectives, {plan.agents} fresh agents each in {plan.family.name}, "
           f"{command_line.count(plan.steps)} env steps of learning", flush=True)
     curves, summary = {}, {}
-    for objective in learned:
-        trained = objective.facts["round"] * objective.experiment.round_steps
+    for folder, objective in zip(folders, learned, strict=True):
+        trained = int(folder.name.removeprefix("round_")) * objective.experiment.round_steps
         tested = objective_report.test_methods(objective, plan, ["objective"], lambda method: None)
         curves[trained] = tested["objective"]
-        final = curves[trained][1][:, -1]
-        summary[str(trained)] = {"final_returns": final, "final_return_mean": float(np.mean(final))}
-        print(f"  after {command_line.count(trained)} env steps per agent: mean final return {np.mean(final):.2f}",
-              flush=True)
+        summary[str(trained)] = row = objective_report.scores(tested)["objective"]
+        print(f"  after {command_line.count(trained)} env steps per agent: mean final return "
+              f"{row['final_return_mean']:.2f}", flush=True)
     output = Path(_OUTPUT_DIR.value)
     objective_plots.curves_csv(curves, "trained_env_steps", output / "curves.csv")
     objective_plots.objective_grid(curves, output / "curves.png", f"Fresh agents in {plan.family.name}")

@@ -23,7 +23,8 @@ from launch import command_line
 
 OWN = ("curves.csv", "curves.png", "summary.json")
 LABELS = {"objective": "learned objective (MetaGenRL)", "untrained_objective": "untrained objective",
-          "off_policy_reinforce": "off-policy REINFORCE", "ppo": "PPO", "reinforce": "on-policy REINFORCE",
+          "off_policy_reinforce": "off-policy REINFORCE", "ppo": "PPO (curve: exploring)",
+          "reinforce": "on-policy REINFORCE (exploring)",
           "td3": "TD3 (TF-Agents)", "ddpg": "DDPG (TF-Agents)"}
 COMPARISONS = {"none": ("objective", "untrained_objective"), "ppo": (*METHODS, "ppo"), "all": tuple(LABELS)}
 
@@ -100,7 +101,8 @@ def learning_curve(experiment: MetaGenRLExperiment, parameters: np.ndarray, plan
     if method in on_policy.KINDS:
         return on_policy.learning_curves(experiment, family, plan.seed, plan.agents, steps, episodes, method, phase)
     if method in off_policy.KINDS:
-        rate, period = experiment.baseline.td3_learning_rate, experiment.round_steps
+        baseline, period = experiment.baseline, experiment.round_steps
+        rate = baseline.td3_learning_rate if method == "td3" else baseline.ddpg_learning_rate
         returns = [off_policy.learning_curve(method, family, experiment.agent, rate,
                                              LifeKey(plan.seed, phase, 0, index), steps, period, episodes)
                    for index in range(plan.agents)]
@@ -113,15 +115,15 @@ def scores(curves: dict[str, Curve]) -> dict[str, dict[str, float]]:
     """Sums up the agents of each method: final return and area under the curve, with 95 % intervals.
 
     An agent that failed counts as the worst of its method, so that none gains by failing; NaN where all failed.
+    On-policy methods have no area: their curves are of episodes with exploration.
     """
     found = {}
     for method, (steps, returns) in curves.items():
         final = _worst_for_failed(returns[:, -1])
-        known = np.isfinite(returns)
-        areas = np.where(known, returns, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        area = np.nan if method in on_policy.KINDS else float(_worst_for_failed(returns).mean())
         low, high = statistics.confidence_interval(final)
         found[method] = {"final_return_mean": float(final.mean()), "ci95_low": low, "ci95_high": high,
-                         "final_return_iqm": statistics.interquartile_mean(final), "area_mean": float(areas.mean()),
+                         "final_return_iqm": statistics.interquartile_mean(final), "area_mean": area,
                          "agents": len(final), "failed_agents": int(np.isnan(returns[:, -1]).sum()),
                          "env_steps": int(steps[-1])}
     return found
@@ -148,7 +150,7 @@ def write(folder: Path, curves: dict[str, Curve], found: dict[str, dict[str, flo
 def print_table(found: dict[str, dict[str, float]]) -> None:
     """Prints who won by how much."""
     print("\nfinal return (sum of rewards in an episode), and its mean over the learning curve (area); without "
-          "exploration, but for PPO and on-policy REINFORCE")
+          "exploration")
     print(f"{'':30}{'mean':>9}  {'95 % interval':>22}  {'IQM':>9}  {'area':>9}  {'agents':>6}  {'failed':>6}")
     for method, row in sorted(found.items(), key=lambda item: -np.nan_to_num(item[1]["final_return_mean"],
                                                                              nan=-np.inf)):

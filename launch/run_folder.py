@@ -33,8 +33,9 @@ class RunFolder(ClaimedFolder):
     """
 
     def __init__(self, path: str, experiment: Experiment, seed: int, resume: bool, overwrite: bool):
-        super().__init__(path, experiment.to_mapping(), lambda settings: from_mapping(settings).to_mapping(), seed,
-                         resume, overwrite, OWN, _MAY_CHANGE)
+        super().__init__(path, "evolution", experiment.to_mapping(),
+                         lambda settings: from_mapping(settings).to_mapping(), seed, resume, overwrite, OWN,
+                         _MAY_CHANGE)
         self.experiment = experiment
         self.metrics = MetricsFile(self.path / "metrics.csv")
         self.board = TensorBoardWriter(self.path / "tensorboard")

@@ -19,7 +19,7 @@ from epg_tf.algorithms.shards import configure_tensorflow, cpus
 from launch import objective_report
 
 _FIELDS = {"off_policy_reinforce": "off_policy_learning_rate", "ppo": "ppo_learning_rate",
-           "reinforce": "reinforce_learning_rate", "td3": "td3_learning_rate", "ddpg": "td3_learning_rate"}
+           "reinforce": "reinforce_learning_rate", "td3": "td3_learning_rate", "ddpg": "ddpg_learning_rate"}
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/metagenrl_laptop.py.")
 _METHOD = flags.DEFINE_enum("method", "off_policy_reinforce", list(_FIELDS), "What to tune.")

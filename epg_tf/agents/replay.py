@@ -63,9 +63,10 @@ class Replay:
 
     def draw(self, generators: Sequence[np.random.Generator], ages: np.ndarray, batches: int, batch: int, length: int
              ) -> dict[str, np.ndarray]:
-        """Draws chunks that begin at steps chosen uniformly, all different while there are enough steps.
+        """Draws chunks that have no step in common, while there are enough steps for that.
 
-        So batches have no chunk in common; chunks that begin near each other overlap.
+        An agent's steps are cut into blocks of T, at a place drawn anew each time; chunks are blocks, drawn without
+        repeats unless there are too few.
 
         Args:
           generators: P streams.
@@ -78,7 +79,7 @@ class Replay:
           Fields of `objectives.Chunks` by name, each [K, P, B, T, ...] float32, zeros in the padding.
         """
         held = np.minimum(ages, self.steps)
-        starts = np.stack([_different(generator, int(own), batches * batch)
+        starts = np.stack([_block_starts(generator, int(own), batches * batch, length)
                            for generator, own in zip(generators, held, strict=True)])
         numbers = starts[:, :, None] + np.arange(length)  # counted from an agent's oldest step
         rows = (numbers + self._written - held[:, None, None]) % self._capacity
@@ -98,6 +99,8 @@ class Replay:
                 for name, part in drawn.items()}
 
 
-def _different(generator: np.random.Generator, held: int, count: int) -> np.ndarray:
-    """Draws `count` of `held` numbers, without repeats if there are enough."""
-    return generator.choice(held, count, replace=held < count)
+def _block_starts(generator: np.random.Generator, held: int, count: int, length: int) -> np.ndarray:
+    """Cuts `held` steps into blocks and draws where `count` of them begin; a last block may be short."""
+    offset = int(generator.integers(min(length, held)))
+    blocks = -(-(held - offset) // length)
+    return offset + length * generator.choice(blocks, count, replace=blocks < count)

@@ -135,7 +135,7 @@ class ActorShard:
         ended = result.terminated | result.truncated
         stepped = clock()
         self.replay.write({"observation": self._observation, "action": action, "reward": result.reward,
-                           "terminated": result.terminated & ~result.diverged, "ended": ended | last,
+                           "terminated": result.terminated, "ended": ended | last,
                            "next_observation": result.observation})
         self.failed |= result.diverged
         self._running += result.reward

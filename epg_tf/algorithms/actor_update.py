@@ -105,6 +105,7 @@ def compiled_update(agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe)
         ddpg = _ddpg_gradient(batches[0], weights, critic)
         finite = td3.finite([error, value, *lesson, *gradient, *ddpg])
         awake *= tf.cast(finite, awake.dtype)
+        critics = _unless(finite, critics, state.critics)
         followed = td3.clipped(_blended(gradient, ddpg, blend), agent.clip)
         policy = _adam(state.policy, followed, state.updates + 1.0, policy_rate, awake, axis=0)
         new = AgentState(*(network._replace(target=td3.averaged(network.target, network.weights, agent.target_rate))
@@ -113,6 +114,13 @@ def compiled_update(agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe)
         return new, Taught(flattened(say) * awake[:, None], error, value, td3.cosine(gradient, ddpg), finite)
 
     return tf.function(update)
+
+
+def _unless(finite: tf.Tensor, new: Learned, old: Learned) -> Learned:
+    """Returns critics as they were where an agent is not `finite`, [P]."""
+    return tf.nest.map_structure(
+        lambda after, before: tf.where(tf.reshape(finite, [-1] + [1] * (after.shape.rank - 2)), after, before),
+        new, old)
 
 
 def _blended(gradient: Weights, ddpg: Weights, blend: tf.Tensor) -> Weights:
@@ -129,10 +137,8 @@ def _moved_critics(critics: Learned, policy_target: Weights, chunks: Chunks, noi
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(critics.weights)
         error = td3.critic_error(chunks, critics.weights, tf.stop_gradient(target))
-    gradient = tape.gradient(error, critics.weights)
-    moving = awake * tf.cast(td3.finite(gradient, axis=1), awake.dtype)
-    return _adam(critics, td3.clipped(gradient, agent.clip, axis=1), step, agent.critic_learning_rate, moving,
-                 axis=1), error
+    gradient = td3.clipped(tape.gradient(error, critics.weights), agent.clip, axis=1)
+    return _adam(critics, gradient, step, agent.critic_learning_rate, awake, axis=1), error
 
 
 def _lessons(batches: Sequence[Chunks], policy: Weights, critic: Weights, parts: dict[str, tf.Tensor],

@@ -39,12 +39,14 @@ class Teaching:
       passes: Times an update goes over its M steps; the paper's answer is 1.
       fitness_from: Which episodes a life is judged by: "final_episodes", with the final policy after the life;
         "last_episodes", as many, the newest that ended within it; or "whole_life", all that did.
+      final_noise: Factor of the noise on actions in final episodes; 0: the policy's most likely actions.
     """
 
     alpha: float
     learning_rate: float
     passes: int = 1
     fitness_from: str = "final_episodes"
+    final_noise: float = 1.0
 
 
 class Tally:
@@ -181,6 +183,7 @@ class _Life:
         family, population = loop.family, loop.population
         self.family, self.population = family, population
         self.inner, self.passes, self.watch = loop.experiment.inner, teaching.passes, watch
+        self._final_noise = np.float32(teaching.final_noise)
         self.simulation, self.learner, self.buffer, self.seconds = (
             loop._simulation, loop.learner, loop._buffer, loop.seconds)
         self.actions, self.resets, self.orders, self.final_actions, self.final_resets = (
@@ -280,7 +283,7 @@ class _Life:
                 if stop.is_set():
                     raise Interrupted
                 shape = (self.inner.update_period, size)
-                noise = np.stack([self.policy.draw_noise(g, shape) for g in self.final_actions])
+                noise = self._final_noise * np.stack([self.policy.draw_noise(g, shape) for g in self.final_actions])
             start = clock()
             action = self._act(observation, noise[:, step % self.inner.update_period])
             acted, in_family = clock(), self.simulation.family_seconds

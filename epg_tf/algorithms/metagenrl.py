@@ -124,7 +124,9 @@ class Population:
           Interrupted: `stopped` was set; the agents are then in the middle of a round and of no use.
         """
         started, experiment, meta = time.perf_counter(), self.experiment, self.experiment.meta
-        rate = annealed(meta.learning_rate, meta.final_learning_rate, meta.learning_rate_rounds, state.round)
+        rate = meta.learning_rate
+        if meta.learning_rate_rounds:
+            rate = annealed(rate, meta.final_learning_rate, meta.learning_rate_rounds, state.round)
         self._load(state.parameters)
         self._each(ActorShard.begin_round)
         taken, norms = state.round * experiment.round_steps, []
@@ -136,8 +138,9 @@ class Population:
             if taken >= experiment.agent.updates_after:
                 gradient = self._sum([result.objective_gradient.numpy() for result in taught], len(state.parameters))
                 norms.append(float(np.linalg.norm(gradient)))
-                state = objective_step(state, gradient, rate)
-                self._load(state.parameters)
+                if gradient.any():  # with all agents asleep, momentum alone would move it
+                    state = objective_step(state, gradient, rate)
+                    self._load(state.parameters)
         state = dataclasses.replace(state, round=state.round + 1)
         metrics = {"epoch": state.round, "env_steps": taken * experiment.agents,
                    "objective_gradient": float(np.mean(norms)) if norms else np.nan, **self._numbers()}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Sequence
 
 import numpy as np
 
 from epg_tf.algorithms.actor_shard import ActorShard, Lives
-from epg_tf.algorithms.inner_loop import Interrupted
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
 from epg_tf.losses.objectives import Objective, OffPolicyReinforce
 from epg_tf.metagenrl_config import AgentConfig, MetaGenRLExperiment
@@ -35,7 +33,7 @@ class TestedAgents:
 
 def train_fresh_agents(experiment: MetaGenRLExperiment, parameters: np.ndarray, family: TaskFamily, seed: int,
                        agents: int, steps: int, episodes: int, method: str = "objective",
-                       phase: str = "objective_test", stop: threading.Event | None = None) -> TestedAgents:
+                       phase: str = "objective_test") -> TestedAgents:
     """Trains fresh agents and evaluates them after every round.
 
     Args:
@@ -49,7 +47,6 @@ def train_fresh_agents(experiment: MetaGenRLExperiment, parameters: np.ndarray, 
       method: Of `METHODS`: the objective, frozen; one that was never trained, another for each agent; or off-policy
         REINFORCE with generalised advantages.
       phase: Of the streams: "objective_test", or "objective_tuning" for choosing settings.
-      stop: When set, training ends early with `Interrupted`.
     """
     size = min(agents, experiment.shard_agents)
     parts = []
@@ -58,7 +55,7 @@ def train_fresh_agents(experiment: MetaGenRLExperiment, parameters: np.ndarray, 
         keys = [LifeKey(seed, phase, 0, index) for index in range(first, first + size)]
         shard = ActorShard(family, _agent(experiment, method), _teacher(experiment, parameters, keys, method), None,
                            experiment.round_steps, keys, Lives(0, np.zeros(size, np.int64)))
-        parts.append(_learning_curve(shard, experiment, steps, episodes, stop or threading.Event()))
+        parts.append(_learning_curve(shard, experiment, steps, episodes))
     returns = np.concatenate(parts)[:agents]
     return TestedAgents(np.arange(returns.shape[1]) * experiment.round_steps, returns)
 
@@ -80,15 +77,12 @@ def _teacher(experiment: MetaGenRLExperiment, parameters: np.ndarray, keys: Sequ
     return objective
 
 
-def _learning_curve(shard: ActorShard, experiment: MetaGenRLExperiment, steps: int, episodes: int,
-                    stop: threading.Event) -> np.ndarray:
+def _learning_curve(shard: ActorShard, experiment: MetaGenRLExperiment, steps: int, episodes: int) -> np.ndarray:
     """Lets a shard learn; returns its evaluations before the first round and after each, [P, T]."""
     curve = [shard.evaluate(episodes)]
     for _ in range(steps // experiment.round_steps):
         shard.begin_round()
         for _ in range(experiment.round_steps // experiment.agent.policy_delay):
-            if stop.is_set():
-                raise Interrupted
             shard.advance()
         shard.end_round()
         curve.append(np.where(shard.failed, np.nan, shard.evaluate(episodes)))

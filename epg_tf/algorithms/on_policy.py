@@ -1,4 +1,7 @@
-"""PPO and on-policy REINFORCE from EPG's inner loop, on the terms of an objective's test (MetaGenRL, Appendix B.3)."""
+"""PPO and on-policy REINFORCE from EPG's inner loop, on the terms of an objective's test (MetaGenRL, Appendix B.3).
+
+REINFORCE is that of `losses.surrogates`, with returns to go and no value network; the paper's has a GAE baseline.
+"""
 
 from __future__ import annotations
 
@@ -57,18 +60,19 @@ def learning_curves(experiment: MetaGenRLExperiment, family: TaskFamily, seed: i
       seed: Names tasks and streams.
       agents: L.
       steps: Env steps of learning of each.
-      episodes: After it, with the final policy and its exploration.
+      episodes: After it, with the final policy and no exploration.
       kind: Of `KINDS`.
       phase: Of the streams.
 
     Returns:
-      (env steps [T], returns [L, T]): of the newest episode at each update, at the last the mean of those final
-      episodes; NaN before the first, and where an agent failed.
+      (env steps [T], returns [L, T]): of the newest episode at each update, with exploration; at the last update the
+      mean of those final episodes. NaN before the first, and where an agent failed.
     """
     settings = inner_loop_experiment(experiment, family, kind, steps, episodes, agents)
     keys = [LifeKey(seed, phase, 0, index) for index in range(agents)]
     unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part
-    teaching = Teaching(1.0, settings.surrogate.baseline_learning_rate, settings.surrogate.baseline_passes)
+    teaching = Teaching(1.0, settings.surrogate.baseline_learning_rate, settings.surrogate.baseline_passes,
+                        final_noise=0.0)
     with Shards(settings) as shards:
         lives = shards.run(keys, lambda life: unused, teaching)
     returns = np.where(lives.failed[:, None], np.nan, lives.episode_return)

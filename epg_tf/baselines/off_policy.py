@@ -1,8 +1,8 @@
 """TD3 and DDPG by TF-Agents, one agent at a time, on the terms of an objective's test (MetaGenRL, Appendix B.3).
 
 Exploration, env steps, updates per env step, transitions per update, sizes of the networks and evaluations are those of
-the population's agents; the algorithm is TF-Agents' own, without layer norm. One critic update per env step; TD3 moves
-its policy at every second, DDPG at each.
+the population's agents; the algorithm is TF-Agents' own: no layer norm, no clipping of gradients, smoothed target
+actions may leave [-1, 1]. One critic update per env step; TD3 moves its policy at every second, DDPG at each.
 """
 
 from __future__ import annotations
@@ -43,17 +43,19 @@ def make_agent(kind: str, family: TaskFamily, config: AgentConfig, learning_rate
     critics = [critic_network.CriticNetwork((observation, action), joint_fc_layer_params=config.hidden,
                                             kernel_initializer=initializer(place),
                                             last_kernel_initializer=initializer(place + 1)) for place in (2, 4)]
+    counter = tf.Variable(0, dtype=tf.int64)  # of its own: TF-Agents' is shared by all agents of a process
     optimizers = [tf.keras.optimizers.Adam(learning_rate) for _ in range(2)]
     specs = ts.time_step_spec(observation), action
     if kind == "ddpg":
         agent = ddpg_agent.DdpgAgent(*specs, actor, critics[0], *optimizers, target_update_tau=config.target_rate,
-                                     td_errors_loss_fn=_squared, gamma=config.discount)
+                                     td_errors_loss_fn=_squared, gamma=config.discount,
+                                     train_step_counter=counter)
     else:
         agent = td3_agent.Td3Agent(*specs, actor, critics[0], *optimizers, critic_network_2=critics[1],
                                    target_update_tau=config.target_rate, target_update_period=config.policy_delay,
                                    actor_update_period=config.policy_delay, td_errors_loss_fn=_squared,
                                    gamma=config.discount, target_policy_noise=config.smoothing,
-                                   target_policy_noise_clip=config.smoothing_clip)
+                                   target_policy_noise_clip=config.smoothing_clip, train_step_counter=counter)
     agent.initialize()
     return agent
 
@@ -77,10 +79,11 @@ def learning_curve(kind: str, family: TaskFamily, config: AgentConfig, learning_
       episodes: In an evaluation.
 
     Returns:
-      [steps / period + 1] mean returns without exploration, the first before any learning.
+      [steps / period + 1] mean returns without exploration, the first before any learning; NaN once physics diverged or
+      a gradient was not finite.
     """
-    tf.random.set_seed(key.index)
     seed = int(life_generator(key, "policy").integers(2**31 - 10))
+    tf.random.set_seed(seed)  # of the smoothing noise that TF-Agents draws itself
     agent = make_agent(kind, family, config, learning_rate, seed)
     simulation, taken = simulate(family, 1), 0
     simulation.set_tasks([family.sample_task(life_generator(key, "task"))])
@@ -94,16 +97,20 @@ def learning_curve(kind: str, family: TaskFamily, config: AgentConfig, learning_
         resets = [life_generator(LifeKey(key.seed, key.phase, number, key.index), "final_reset")]
         return float(mean_returns(simulation, lambda seen: family.within_bounds(greedy(seen)), resets, episodes)[0])
 
-    curve = [evaluated(0)]
+    curve, failed = [evaluated(0)], False
     for number in range(steps // period):
         named = LifeKey(key.seed, key.phase, number, key.index)
         draws = [life_generator(named, "minibatch")]
         for step in _steps(simulation, greedy, named, config, number * period, period):
+            failed |= bool(step.pop("diverged")[0])
             replay.write(step)
             taken += 1
-            if taken >= config.updates_after:
-                train(_transitions(replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)))
-        curve.append(evaluated(number + 1))
+            if taken >= config.updates_after and not failed:
+                try:
+                    train(_transitions(replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)))
+                except tf.errors.InvalidArgumentError:  # TF-Agents checks its losses
+                    failed = True
+        curve.append(np.nan if failed else evaluated(number + 1))
     return np.array(curve)
 
 
@@ -121,7 +128,8 @@ def _steps(simulation: Simulation, greedy: Callable[[np.ndarray], np.ndarray], k
         result = simulation.step(family.within_bounds(action))
         ended = result.terminated | result.truncated
         yield {"observation": observation, "action": action, "reward": result.reward, "terminated": result.terminated,
-               "ended": ended | (step == period - 1), "next_observation": result.observation}
+               "ended": ended | (step == period - 1), "next_observation": result.observation,
+               "diverged": result.diverged}
         observation = simulation.next_episode(np.arange(1), resets) if ended[0] else result.observation
 
 

@@ -21,7 +21,7 @@ def mean_returns(simulation: Simulation, act: Callable[[np.ndarray], np.ndarray]
       episodes: Of each, >= 1.
 
     Returns:
-      [P] mean returns.
+      [P] mean returns; NaN where physics diverged.
     """
     total, left = np.zeros(simulation.population), np.full(simulation.population, episodes)
     playing = np.arange(simulation.population)
@@ -29,7 +29,7 @@ def mean_returns(simulation: Simulation, act: Callable[[np.ndarray], np.ndarray]
     while playing.size:
         action = act(observation)
         result = simulation.step(action[playing], None if playing.size == simulation.population else playing)
-        total[playing] += result.reward
+        total[playing] += np.where(result.diverged, np.nan, result.reward)
         observation = observation.copy()
         observation[playing] = result.observation
         ended = result.terminated | result.truncated

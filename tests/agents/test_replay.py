@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -56,12 +58,11 @@ def test_the_ring_overwrites_the_oldest():
 def test_chunks_are_consecutive_whole_steps_of_one_episode(steps):
     """Before the ring is full, when it just is, and long after: every field is that of the step, up to an end."""
     ends, terminations = ((0, 4), (0, 17), (1, 9), (1, 33), (0, 39)), ((1, 6), (0, 11), (1, 36))
-    replay = written(steps, 20, ends, terminations)
-    drawn = draw(replay, 1, min(steps, 20))
-    oldest, found = max(1, steps - 19), numbers(drawn)[0]
-    for agent in range(P):
-        starts = set()
-        for place, chunk in enumerate(found[agent]):
+    replay, oldest = written(steps, 20, ends, terminations), max(1, steps - 19)
+    starts = [set() for _ in range(P)]
+    for agent, seed in itertools.product(range(P), range(40)):
+        drawn = draw(replay, 1, 3, seed=seed)
+        for place, chunk in enumerate(numbers(drawn)[0, agent]):
             expected = [chunk[0]]
             while len(expected) < T and expected[-1] < steps and (agent, expected[-1]) not in ends + terminations:
                 expected.append(expected[-1] + 1)
@@ -75,16 +76,17 @@ def test_chunks_are_consecutive_whole_steps_of_one_episode(steps):
                 assert not part[len(expected) :].any(), name
             np.testing.assert_array_equal(drawn["terminated"][0, agent, place],
                                           [float((agent, number) in terminations) for number in expected] + [0] * rest)
-            starts.add(chunk[0])
-        assert starts == set(range(oldest, steps + 1))
+            starts[agent].add(chunk[0])
+    assert starts == [set(range(oldest, steps + 1))] * P
 
 
-def test_starts_differ_while_there_are_enough_steps():
-    """Over all K batches, which are therefore disjoint; with fewer steps than chunks there is still an answer."""
-    for seed in range(5):
-        starts = numbers(draw(written(K * B, 10), seed=seed))[..., 0]
+def test_batches_are_disjoint_while_there_are_enough_steps():
+    """No step is drawn twice, in one batch or in two; with fewer steps than chunks there is still an answer."""
+    for seed in range(20):
+        found = numbers(draw(written((K * B + 1) * T, 1000, ends=[(0, 8)]), seed=seed))
         for agent in range(P):
-            assert sorted(starts[:, agent].ravel()) == list(range(1, K * B + 1))
+            steps = found[:, agent][found[:, agent] > 0]
+            assert len(set(steps)) == len(steps) > K * B
     few = numbers(draw(written(2, 10)))[..., 0]
     assert few.shape == (K, P, B) and set(few.ravel()) <= {1, 2}
 
@@ -124,12 +126,14 @@ def test_an_agents_draws_do_not_depend_on_its_neighbours():
 @pytest.mark.parametrize("age", [1, 7, 12])
 def test_what_was_before_an_agent_was_born_is_not_drawn(steps, age):
     """Its own steps are, all of them and as whole chunks."""
-    replay = written(steps, 20)
-    found = numbers(draw(replay, 1, age, ages=[age, 1000]))[0]
-    assert set(found[0, :, 0]) == set(range(steps - age + 1, steps + 1))
-    for chunk in found[0]:
-        np.testing.assert_array_equal(chunk, [n if n <= steps else 0 for n in range(chunk[0], chunk[0] + T)])
-    np.testing.assert_array_equal(found[1], numbers(draw(replay, 1, age))[0, 1])
+    replay, starts = written(steps, 20), set()
+    for seed in range(60):
+        found = numbers(draw(replay, 1, 2, ages=[age, 1000], seed=seed))[0]
+        starts |= set(found[0, :, 0])
+        for chunk in found[0]:
+            np.testing.assert_array_equal(chunk, [n if n <= steps else 0 for n in range(chunk[0], chunk[0] + T)])
+        np.testing.assert_array_equal(found[1], numbers(draw(replay, 1, 2, seed=seed))[0, 1])
+    assert starts == set(range(steps - age + 1, steps + 1))
 
 
 def test_a_cleared_replay_is_a_new_one():
