@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch import commands
+from tests.launch import commands, test_metagenrl_launchers
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("horovod") is None,
                                 reason="Horovod is not installed; `make horovod` builds it")
@@ -205,3 +205,15 @@ def test_a_full_disk_ends_all_ranks_and_the_last_checkpoint_is_whole(small, tmp_
     resumed = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
     assert resumed.returncode == 0 and "from epoch 2 on" in resumed.stdout, resumed.stderr
     assert_same(folder, small)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_metagenrl_gives_the_same_bits_on_any_number_of_ranks(tmp_path, size):
+    """Two shards on two ranks, then with a rank that has none; the agents' checkpoints are the same, too."""
+    flags = test_metagenrl_launchers.flags(agents=4, shard_agents=2, threads=1)
+    for folder, under in (("alone", []), ("ranks", ranks(size))):
+        process = commands.run("meta_train_metagenrl", *flags, f"--run_dir={tmp_path / folder}", under=under)
+        assert process.returncode == 0, process.stderr
+    for name in ("final/loss.npz", "agents/shard_000/weights/epoch_00000003.npz",
+                 "agents/shard_001/weights/epoch_00000003.npz", "agents/shard_001/steps/epoch_00000003.npz"):
+        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "ranks" / name).read_bytes(), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import time
 
@@ -62,6 +63,7 @@ def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    assert not (folder / "final").exists()
     resumed = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert parameters(folder / "final").tobytes() == parameters(finished[0] / "final").tobytes()
@@ -117,6 +119,24 @@ def test_never_overwrites_unasked(finished):
     assert (folder / "metrics.csv").read_bytes() == before
 
 
+def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finished, tmp_path):
+    """Neither is taken for a damaged run, which --overwrite would replace, nor for one that has not begun."""
+    evolution, bare = tmp_path / "evolution", tmp_path / "bare"
+    shutil.copytree(finished[0], evolution)
+    (evolution / "config.json").write_text(json.dumps({"config": {}, "seed": 0}))  # as evolution wrote it
+    shutil.copytree(finished[0], bare, ignore=lambda folder, names: {"checkpoints"} & set(names))
+    for folder, extra, message in ((evolution, "--resume", "a run of another kind"),
+                                   (evolution, "--overwrite", "a run of another kind"),
+                                   (bare, "--resume", "there is none, but metrics.csv has rows")):
+        before = sorted(path.name for path in folder.rglob("*"))
+        process = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", extra)
+        assert process.returncode == 2 and message in process.stderr
+        assert {path.name for path in folder.rglob("*")} >= set(before)
+        assert (folder / "metrics.csv").read_bytes() == (finished[0] / "metrics.csv").read_bytes()
+    process = commands.run("meta_train", "--config=configs/point_goal.py", f"--run_dir={finished[0]}", "--overwrite")
+    assert process.returncode == 2 and "a run of another kind (metagenrl, not evolution)" in process.stderr
+
+
 def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     """On an environment with another number of action dimensions, two where training had one."""
     process = commands.run("meta_test", f"--loss={finished[0]}/final", "--environment=point_goal@10", "--lives=2",
@@ -128,7 +148,8 @@ def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     for method, row in summary.items():
         if method not in ("about", "format_version"):
             assert row["agents"] == 2 and row["env_steps"] == 40 and row["failed_agents"] == 0
-            assert row["ci95_low"] <= row["final_return_mean"] <= row["ci95_high"] < 0
+            assert row["ci95_low"] <= row["final_return_mean"] <= row["ci95_high"] and row["final_return_mean"] < 0
+            assert (row["area_mean"] is None) == (method in ("ppo", "reinforce"))
     assert (tmp_path / "test" / "curves.png").is_file()
 
 
@@ -147,6 +168,9 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     process = commands.run("objective_progress", f"--run_dir={finished[0]}", f"--output_dir={tmp_path / 'grid'}",
                            "--agents=2", "--env_steps=20", "--episodes=1", "--every=3")
     assert (process.returncode, process.stderr) == (0, "")
+    refused = commands.run("objective_progress", f"--run_dir={finished[0]}", f"--output_dir={finished[0]}",
+                           "--overwrite")
+    assert refused.returncode == 2 and "it holds checkpoints" in refused.stderr
     assert (tmp_path / "grid" / "curves.png").is_file()
     with open(tmp_path / "grid" / "curves.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
