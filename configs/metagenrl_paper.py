@@ -11,6 +11,8 @@
 | gradient clipping, discount, target speed | 1.0, 0.99, 0.005 | the same |
 | exploration, critic noise and its clip | 0.1, 0.2, 0.5 | the same, in units of half the action range |
 | random steps, annealing from DDPG | 10 k, 10 k | the same |
+| ... blended as | objectives | directions of their gradients, see docs/metagenrl.md |
+| first update | not said | after 1000 env steps |
 | environments | HalfCheetah-v2, Hopper-v2, LunarLanderContinuous-v2 | v5, v5, v3: the old ones are gone |
 
 Episodes start anew every 1000 env steps, the time limit of all three. Gymnasium's returns differ between versions.
