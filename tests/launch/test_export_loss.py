@@ -155,7 +155,7 @@ DAMAGE = {truncated: "damaged or not an .npz file", swapped_shapes: "parameter_s
           oversized: "1099511627776 bytes, more than", zip_bomb: "bytes when unpacked",
           path_traversal: "is a path, not the name", pickled: "Object arrays cannot be loaded",
           foreign_saved_model: "SavedModel of other origin", newer_format: "format_version 2",
-          missing_card: "holds no loss.json", another_kind: "kind='lstm_objective'"}
+          missing_card: "holds no loss.json", another_kind: "it is an objective of MetaGenRL"}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
