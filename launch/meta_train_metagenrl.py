@@ -31,6 +31,7 @@ from epg_tf.config import ConfigError
 from epg_tf.learned_loss import versions
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl_config import MetaGenRLExperiment
+from epg_tf.tasks.registry import named_environment
 from launch import objective_folder
 from launch.objective_folder import ObjectiveFolder
 
@@ -112,7 +113,7 @@ class _Run:
     def _restore(self) -> ObjectiveState:
         """Returns the state to go on from, the same on every rank, and tells the user."""
         state, notes = objective_folder.restore(self._path, self._population, _SEED.value)
-        held = hashlib.sha256(state.parameters.tobytes() + bytes([state.round % 256])).digest()
+        held = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
         self._communicator.check_same(f"what was restored from --run_dir={self._path}", held)
         if self._folder:
             for note in [f"damaged: {note}" for note in notes] + self._folder.notes:
@@ -154,8 +155,6 @@ def _announce(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int
 
 
 def _replay_bytes(experiment: MetaGenRLExperiment) -> float:
-    from epg_tf.tasks.registry import named_environment
-
     each = experiment.agents // len(experiment.environments)
     families = [named_environment(name) for name in experiment.environments]
     numbers = sum(2 * family.observation_size + family.action_size + 3 for family in families)

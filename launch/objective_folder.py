@@ -115,13 +115,14 @@ def save_state(path: Path, state: ObjectiveState) -> None:
 
 
 def save_shards(path: Path, population: Population) -> None:
-    """Writes the shards that live on this rank, after a round."""
+    """Writes the shards that live on this rank, after a round or before the first."""
     experiment = population.experiment
     rounds = -(-experiment.agent.replay_steps // experiment.round_steps)
     for number, shard in population.shards.items():
         folder = _shard_folder(path, number)
-        checkpoints.save(folder / "steps", shard.round, shard.replay.newest(experiment.round_steps), {},
-                         rounds + _KEEP - 1)
+        if shard.round:
+            checkpoints.save(folder / "steps", shard.round, shard.replay.newest(experiment.round_steps), {},
+                             rounds + _KEEP - 1)
         checkpoints.save(folder / "weights", shard.round, shard.arrays(), {}, _KEEP)
 
 
@@ -133,7 +134,7 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     """Puts objective and agents back to the newest round that all ranks can restore whole.
 
     Returns:
-      (the state, the initial one where nothing was saved; a line per damaged checkpoint that was passed over).
+      (the state, the initial one where nothing was saved, which is then saved itself; a line per damaged checkpoint that was passed over).
 
     Raises:
       RecordError: There are checkpoints, but none can be read.
@@ -158,7 +159,12 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     if MetricsFile(path / "metrics.csv").read():
         raise files.RecordError(f"--run_dir={path}: no checkpoint can be read (there is none, but metrics.csv has "
                                 f"rows); restore one, or pass --overwrite to start anew")
-    return initial_state(population.experiment, seed), notes
+    state = initial_state(population.experiment, seed)
+    save_shards(path, population)  # or a kill in the first round would leave rows without a checkpoint
+    communicator.sum(np.zeros(1, np.int64))
+    if communicator.rank == 0:
+        save_state(path, state)
+    return state, notes
 
 
 def _read(path: Path, population: Population, number: int) -> ObjectiveState:

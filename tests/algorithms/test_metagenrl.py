@@ -18,6 +18,8 @@ from epg_tf.algorithms.metagenrl import (
     plan_shards,
 )
 from epg_tf.metagenrl_config import MetaConfig, from_mapping
+from epg_tf.records.files import RecordError
+from epg_tf.records.metrics import MetricsFile
 from launch import objective_folder
 from tests.thread_ranks import on_ranks
 
@@ -86,6 +88,21 @@ def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
     for result, alone in zip(metagenrl(tiny, 0, fresh, state), results[stop:], strict=True):
         assert result.state.parameters.tobytes() == alone.state.parameters.tobytes()
         assert result.metrics["objective_gradient"] == alone.metrics["objective_gradient"]
+
+
+def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_path):
+    """Its row is written before its checkpoint; the run then starts over, with the same bits."""
+    objective_folder.restore(tmp_path, Population(tiny, 0), 0)
+    MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
+    state, notes = objective_folder.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    assert (state.round, notes) == (0, [])
+    assert next(metagenrl(tiny, 0, fresh, state)).state.parameters.tobytes() == results[0].state.parameters.tobytes()
+
+
+def test_rows_without_any_checkpoint_are_not_started_over(tiny, results, tmp_path):
+    MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
+    with pytest.raises(RecordError, match="there is none, but metrics.csv has rows"):
+        objective_folder.restore(tmp_path, Population(tiny, 0), 0)
 
 
 def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, results, tmp_path):
