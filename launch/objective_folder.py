@@ -134,7 +134,8 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     """Puts objective and agents back to the newest round that all ranks can restore whole.
 
     Returns:
-      (the state, the initial one where nothing was saved, which is then saved itself; a line per damaged checkpoint that was passed over).
+      (the state, the initial one where nothing was saved, which is then saved itself; a line per damaged checkpoint
+      that was passed over).
 
     Raises:
       RecordError: There are checkpoints, but none can be read.
