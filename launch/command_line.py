@@ -116,7 +116,8 @@ def _in_one_line(error: Exception) -> str:
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
         message = re.sub(r"[\\']", "", message.replace("\\n", ". "))  # a KeyError quotes its text twice
-        message = f"a --config.GROUP.FIELD flag names no setting: {message} All are in epg_tf/config.py"
+        message = (f"a --config.GROUP.FIELD flag names no setting: {message} All are in epg_tf/config.py; MetaGenRL's "
+                   f"in epg_tf/metagenrl_config.py")
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
     return " ".join(message.split())

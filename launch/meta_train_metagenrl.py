@@ -9,10 +9,8 @@ Under horovodrun all hosts must see the same --run_dir: every rank keeps the age
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import shlex
-import sys
 import time
 from pathlib import Path
 
@@ -28,56 +26,43 @@ from epg_tf.algorithms.metagenrl import ObjectiveState, Population, RoundResult,
 from epg_tf.algorithms.shards import configure_tensorflow, cpus
 from epg_tf.communication import Communicator
 from epg_tf.config import ConfigError
-from epg_tf.learned_loss import versions
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl_config import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
-from launch import objective_folder
+from launch import objective_folder, run_flags
 from launch.objective_folder import ObjectiveFolder
+from launch.run_flags import RunFlags
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/metagenrl_laptop.py.")
-_RUN_DIR = flags.DEFINE_string("run_dir", None, "Folder for all that the run leaves; the same for all hosts.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
-_RESUME = flags.DEFINE_bool("resume", False, "Go on with the run in --run_dir, or start it if there is none.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the run in --run_dir; other files beside it stay.")
-_RANK_TIMEOUT = flags.DEFINE_float("rank_timeout", 3600.0, "Under horovodrun: seconds that a rank may keep the others "
-                                   "waiting.", lower_bound=1.0)
+flags.adopt_module_key_flags(run_flags)
 
 
 def main(argv: list[str]) -> int:
     """Runs meta-training to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
     experiment = command_line.metagenrl_experiment_of(_CONFIG)
-    if _RUN_DIR.value is None:
-        raise command_line.UsageError("--run_dir is missing; name a folder, e.g. --run_dir=runs/objective")
-    if _RESUME.value and _OVERWRITE.value:
-        raise command_line.UsageError("--resume and --overwrite contradict each other; pass one of them")
-    communicator = communication.join(_RANK_TIMEOUT.value)
+    asked = run_flags.read("runs/objective")
+    communicator = run_flags.join()
     configure_tensorflow(experiment.threads or cpus(communicator.local_size))  # before the first collective uses it
-    try:
-        return _Run(experiment, communicator).train()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written before are intact: "
-              f"mend the cause and run the same command with --resume", file=sys.stderr)
-        return 1
+    return asked.guard(lambda: _Run(experiment, asked, communicator).train())
 
 
 class _Run:
     """One rank's part in a run."""
 
-    def __init__(self, experiment: MetaGenRLExperiment, communicator: Communicator):
-        self._experiment, self._communicator, self._path = experiment, communicator, Path(_RUN_DIR.value)
-        communicator.check_same("what the run does (settings, seed, versions)", _identity(experiment))
+    def __init__(self, experiment: MetaGenRLExperiment, asked: RunFlags, communicator: Communicator):
+        self._experiment, self._communicator, self._path = experiment, communicator, Path(asked.run_dir)
+        self._seed, settings = asked.seed, experiment.to_mapping()
+        settings.pop("threads")
+        communicator.check_same("what the run does (settings, seed, versions)", asked.identity(settings))
         self._folder = None
         if communicator.rank == 0:
-            self._folder = ObjectiveFolder(_RUN_DIR.value, experiment, _SEED.value, _RESUME.value, _OVERWRITE.value)
+            self._folder = ObjectiveFolder(asked.run_dir, experiment, asked.seed, asked.resume, asked.overwrite)
         self._wait()
         if not (self._path / "config.json").is_file():
-            raise ConfigError(f"--run_dir={_RUN_DIR.value}: rank {communicator.rank} does not see what rank 0 wrote "
+            raise ConfigError(f"--run_dir={asked.run_dir}: rank {communicator.rank} does not see what rank 0 wrote "
                               f"there; name a folder that all hosts share")
-        self._population = Population(experiment, _SEED.value, communicator)
+        self._population = Population(experiment, asked.seed, communicator)
         self._stopped_by = command_line.stop_on_signals(
             "stopping after the update that agents are in", communicator, self._population.stopped.set)
 
@@ -87,11 +72,11 @@ class _Run:
 
     def train(self) -> int:
         """Trains and records until the end or a signal, from where the folder is; returns the exit code."""
-        state = initial_state(self._experiment, _SEED.value)
+        state = initial_state(self._experiment, self._seed)
         try:
             state = self._restore()
             self._started, self._from = time.perf_counter(), state.round
-            for result in metagenrl(self._experiment, _SEED.value, self._population, state):
+            for result in metagenrl(self._experiment, self._seed, self._population, state):
                 objective_folder.save_shards(self._path, self._population)
                 self._wait()
                 state = result.state
@@ -112,7 +97,7 @@ class _Run:
 
     def _restore(self) -> ObjectiveState:
         """Returns the state to go on from, the same on every rank, and tells the user."""
-        state, notes = objective_folder.restore(self._path, self._population, _SEED.value)
+        state, notes = objective_folder.restore(self._path, self._population, self._seed)
         held = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
         self._communicator.check_same(f"what was restored from --run_dir={self._path}", held)
         if self._folder:
@@ -171,13 +156,6 @@ def _conclude(folder: ObjectiveFolder, state: ObjectiveState) -> None:
         print("no episode ended in the last round in some environment; longer config.round_steps show more")
     loss, output = shlex.quote(f"{path}/final"), shlex.quote(f"{path}-test")
     print(f"results are in {path}; next: python -m launch.meta_test --loss={loss} --output_dir={output}")
-
-
-def _identity(experiment: MetaGenRLExperiment) -> bytes:
-    """Returns the SHA-256 of what must be the same on every rank."""
-    settings = experiment.to_mapping()
-    settings.pop("threads")
-    return hashlib.sha256(json.dumps([settings, _SEED.value, versions()], sort_keys=True).encode()).digest()
 
 
 if __name__ == "__main__":
