@@ -114,18 +114,24 @@ def learning_curve(experiment: MetaGenRLExperiment, parameters: np.ndarray, plan
 def scores(curves: dict[str, Curve]) -> dict[str, dict[str, float]]:
     """Sums up the agents of each method: final return and area under the curve, with 95 % intervals.
 
-    An agent that failed counts as the worst of its method, so that none gains by failing; NaN where all failed.
-    On-policy methods have no area: their curves are of episodes with exploration.
+    Where the learned objective is among the methods, also how far it ends above each of the others, agent by agent:
+    all methods train agents of the same tasks. An agent that failed counts as the worst of its method, so that none
+    gains by failing; NaN where all failed. On-policy methods have no area: their curves are of episodes that explore.
     """
+    finals = {method: _worst_for_failed(returns[:, -1]) for method, (_, returns) in curves.items()}
     found = {}
     for method, (steps, returns) in curves.items():
-        final = _worst_for_failed(returns[:, -1])
+        final = finals[method]
         area = np.nan if method in on_policy.KINDS else float(_worst_for_failed(returns).mean())
         low, high = statistics.confidence_interval(final)
         found[method] = {"final_return_mean": float(final.mean()), "ci95_low": low, "ci95_high": high,
                          "final_return_iqm": statistics.interquartile_mean(final), "area_mean": area,
                          "agents": len(final), "failed_agents": int(np.isnan(returns[:, -1]).sum()),
                          "env_steps": int(steps[-1])}
+        if "objective" in finals and method != "objective":
+            ahead = finals["objective"] - final
+            low, high = statistics.confidence_interval(ahead)
+            found[method] |= {"ahead_mean": float(ahead.mean()), "ahead_ci95_low": low, "ahead_ci95_high": high}
     return found
 
 
@@ -150,14 +156,19 @@ def write(folder: Path, curves: dict[str, Curve], found: dict[str, dict[str, flo
 def print_table(found: dict[str, dict[str, float]]) -> None:
     """Prints who won by how much."""
     print("\nfinal return (sum of rewards in an episode), and its mean over the learning curve (area); without "
-          "exploration")
-    print(f"{'':30}{'mean':>9}  {'95 % interval':>22}  {'IQM':>9}  {'area':>9}  {'agents':>6}  {'failed':>6}")
+          "exploration;\nahead: how far the learned objective ends above it, agent by agent")
+    print(f"{'':30}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'area':>9}  {'agents':>6}  {'failed':>6}  "
+          f"{'ahead':>8}  {'95 % interval':>18}")
     for method, row in sorted(found.items(), key=lambda item: -np.nan_to_num(item[1]["final_return_mean"],
                                                                              nan=-np.inf)):
-        interval = f"[{row['ci95_low']:.2f}, {row['ci95_high']:.2f}]"
-        print(f"{LABELS[method]:30}{row['final_return_mean']:9.2f}  {interval:>22}  {row['final_return_iqm']:9.2f}  "
-              f"{row['area_mean']:9.2f}  {row['agents']:6d}  {row['failed_agents']:6d}")
-    mine = found["objective"]
-    beaten = [LABELS[method] for method, row in found.items()
-              if method != "objective" and mine["ci95_low"] > row["ci95_high"]]
-    print(f"\nthe learned objective ends above, 95 % intervals apart: {', '.join(beaten) or 'none of the others'}")
+        counts = f"{row['agents']:6d}  {row['failed_agents']:6d}"
+        ahead = f"{row['ahead_mean']:8.2f}  {_interval(row, 'ahead_ci95'):>18}" if "ahead_mean" in row else ""
+        print(f"{LABELS[method]:30}{row['final_return_mean']:9.2f}  {_interval(row, 'ci95'):>20}  "
+              f"{row['final_return_iqm']:9.2f}  {row['area_mean']:9.2f}  {counts}  {ahead}".rstrip())
+    beaten = [LABELS[method] for method, row in found.items() if row.get("ahead_ci95_low", -1.0) > 0.0]
+    print(f"\nthe learned objective ends above, agent by agent and beyond its 95 % interval: "
+          f"{', '.join(beaten) or 'none of the others'}")
+
+
+def _interval(row: dict[str, float], name: str) -> str:
+    return f"[{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"

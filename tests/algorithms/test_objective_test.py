@@ -82,3 +82,15 @@ def test_scores_count_failed_agents_as_the_worst():
     assert (row["failed_agents"], row["agents"], row["env_steps"]) == (1, 3, 10)
     assert row["area_mean"] == pytest.approx((-5 - 6 - 9) / 3)
     assert row["ci95_low"] < row["final_return_mean"] < row["ci95_high"]
+
+
+def test_scores_compare_methods_agent_by_agent():
+    def curve(*final):
+        return np.array([0, 10]), np.stack([np.full(len(final), -9.0), np.array(final)], axis=1)
+
+    found = scores({"objective": curve(-1.0, -5.0, -9.0), "td3": curve(-1.5, -5.6, -9.7)})
+    row = found["td3"]
+    assert row["ahead_mean"] == pytest.approx(0.6)  # of 0.5, 0.6, 0.7; Student's t of 2 is 4.3027
+    assert row["ahead_ci95_low"] == pytest.approx(0.6 - 4.3027 * 0.1 / np.sqrt(3), abs=1e-4)
+    assert row["ahead_ci95_high"] == pytest.approx(0.6 + 4.3027 * 0.1 / np.sqrt(3), abs=1e-4)
+    assert row["ci95_low"] < -9.0 and "ahead_mean" not in found["objective"]
