@@ -7,6 +7,7 @@
 | learning rate of the objective | 1e-3 | 1e-3, annealed to 1e-4 | few updates, noisy gradients |
 | an agent's life | the run | 4 k env steps, births spread | else the objective forgets the beginning |
 | its say in the objective | gradient clipped to norm 1 | scaled to norm 1 | else the youngest critics decide |
+| virtual step | along the gradient | of fixed length | else a louder objective passes for a better one |
 | learning rate of policies | 1e-3 | 3e-3 | tuned in tests of objectives |
 | policy, critics; objective | 350, 350; LSTM 32, 3 x 32 filters | 64, 64; LSTM 16, 1 x 16 filters | speed |
 | batch | 100 x 20 steps | 16 x 10 | speed |
@@ -27,7 +28,8 @@ def get_config() -> ConfigDict:
         objective=ObjectiveConfig(lstm_units=16, action_layers=1, action_filters=16),
         agent=AgentConfig(hidden=(64, 64), policy_learning_rate=3e-3, batch=16, chunk=10, discount=0.95,
                           target_rate=0.01, random_steps=500, updates_after=100, replay_steps=100_000),
-        meta=MetaConfig(final_learning_rate=1e-4, learning_rate_rounds=24, equal_say=True, warm_up_steps=4000),
+        meta=MetaConfig(final_learning_rate=1e-4, learning_rate_rounds=24, equal_say=True,
+                        unit_virtual_steps=True, warm_up_steps=4000),
         baseline=BaselineConfig(off_policy_learning_rate=1e-2, gae_lambda=0.0, update_period=500,
                                 ppo_learning_rate=3e-3))  # tuned: docs/metagenrl.md
     return ConfigDict(experiment.to_mapping())

@@ -57,6 +57,7 @@ class MetaConfig:
     equal_say: bool = False  # scale every agent's gradient of the objective to norm 1; False: clip it at agent.clip
     virtual_steps: int = 1  # of the policy before the critic judges it; the paper tries 1, 3 and 5
     virtual_learning_rate: float = 1e-3  # of those steps: plain gradient descent
+    unit_virtual_steps: bool = False  # scale their gradients to norm 1, so that the judge looks at directions alone
     warm_up: str = "ddpg"  # blend the objective in from DDPG's; or "learning_rate": raise the policies' from zero
     warm_up_steps: int = 10_000  # env steps per agent
 

@@ -155,7 +155,7 @@ def _lessons(batches: Sequence[Chunks], policy: Weights, critic: Weights, parts:
         tape.watch(parts)
         objective: Objective = recipe.objective(parts)
         moved, gradient = meta_gradient.virtual_policies(objective, policy, [batch.observation for batch in virtual],
-                                                         seen, meta.virtual_learning_rate)
+                                                         seen, meta.virtual_learning_rate, meta.unit_virtual_steps)
         verdict = meta_gradient.judgement(batches[meta.virtual_steps], moved, critic)
     by_name = tape.gradient(verdict, parts)
     return gradient, [by_name[name] for name in recipe.names], -verdict

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from epg_tf.agents.actor_critic import Weights, action_values, policy_action
+from epg_tf.algorithms import td3
 from epg_tf.losses.objectives import Chunks, Objective, Trajectories, total
 
 
@@ -34,7 +35,8 @@ def policy_gradient(objective: Objective, policy: Weights, observation: tf.Tenso
 
 
 def virtual_policies(objective: Objective, policy: Weights, observations: Sequence[tf.Tensor],
-                     seen: Sequence[Trajectories], learning_rate: float) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+                     seen: Sequence[Trajectories], learning_rate: float, unit: bool = False
+                     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Takes one step of plain gradient descent on the objective per batch (Appendix B.2).
 
         theta_{i+1} = theta_i - rate * grad L_alpha(tau_i, V, pi_{theta_i})
@@ -45,6 +47,7 @@ def virtual_policies(objective: Objective, policy: Weights, observations: Sequen
       observations: Of tau_0, tau_1, ..., disjoint batches.
       seen: The same batches as the objective sees them.
       learning_rate: Of the steps.
+      unit: Scale each gradient to norm 1 before its step, so that only directions count.
 
     Returns:
       (the policies after the last step, differentiable in the objective's weights; the gradient of the first step).
@@ -52,7 +55,8 @@ def virtual_policies(objective: Objective, policy: Weights, observations: Sequen
     weights, first = list(policy), None
     for observation, trajectories in zip(observations, seen, strict=True):
         gradient = policy_gradient(objective, weights, observation, trajectories)
-        weights = [part - learning_rate * slope for part, slope in zip(weights, gradient, strict=True)]
+        step = td3.unit(gradient) if unit else gradient
+        weights = [part - learning_rate * slope for part, slope in zip(weights, step, strict=True)]
         first = first or gradient
     return weights, first
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from epg_tf.agents.actor_critic import Weights, action_values
 from epg_tf.losses.objectives import Chunks
 
+_TINY = 1e-30
+
 
 def smoothed(action: tf.Tensor, noise: tf.Tensor, deviation: float, clip: float) -> tf.Tensor:
     """Adds clipped noise to target actions, within [-1, 1] (target policy smoothing).
@@ -55,21 +57,21 @@ def clipped(gradients: Sequence[tf.Tensor], limit: float, axis: int = 0) -> list
       limit: Largest norm, > 0.
       axis: Number of the population axis.
     """
-    norm = _norms(gradients, axis)
+    norm = tf.sqrt(_squares(gradients, axis))
     factor = tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), 0.0)
     return _scaled(gradients, factor, axis)
 
 
 def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Scales each agent's gradient to a global norm of 1; one that is 0 or not finite becomes 0."""
-    norm = _norms(gradients, 0)
-    return _scaled(gradients, tf.where(tf.math.is_finite(norm), tf.math.divide_no_nan(1.0, norm), 0.0), 0)
+    """Scales each agent's gradient to a global norm of 1, differentiably; one that is 0 or not finite becomes 0."""
+    norm = tf.sqrt(tf.maximum(_squares(gradients, 0), _TINY))  # the root of 0 has no derivative
+    return _scaled(gradients, tf.where(tf.math.is_finite(norm), 1.0 / norm, 0.0), 0)
 
 
-def _norms(gradients: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
-    """Returns the global norm of each agent's gradient, [P]."""
-    return tf.sqrt(sum(tf.reduce_sum(tf.square(part), axis=[k for k in range(part.shape.rank) if k != axis])
-                       for part in gradients))
+def _squares(gradients: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
+    """Returns the squared global norm of each agent's gradient, [P]."""
+    return sum(tf.reduce_sum(tf.square(part), axis=[k for k in range(part.shape.rank) if k != axis])
+               for part in gradients)
 
 
 def _scaled(gradients: Sequence[tf.Tensor], factor: tf.Tensor, axis: int) -> list[tf.Tensor]:
