@@ -49,31 +49,31 @@ def tensors(parts):
     return [tf.constant(part) for part in parts]
 
 
-def moved_policies(setting, steps, rate=RATE):
+def moved_policies(setting, steps, rate=RATE, unit=False):
     """Returns the policies after virtual steps, and the first gradient."""
     policy, critic = tensors(setting.policy), tensors(setting.critic)
     batches = [Chunks(*tensors(batch)) for batch in setting.batches[:steps]]
     seen = [trajectories_of(batch, policy, critic) for batch in batches]
-    return virtual_policies(setting.objective, policy, [batch.observation for batch in batches], seen, rate)
+    return virtual_policies(setting.objective, policy, [batch.observation for batch in batches], seen, rate, unit)
 
 
-def verdicts(setting, steps, rate=RATE):
+def verdicts(setting, steps, rate=RATE, unit=False):
     """Returns what the critics say of the policies after virtual steps, [P]."""
-    moved, _ = moved_policies(setting, steps, rate)
+    moved, _ = moved_policies(setting, steps, rate, unit)
     return judgement(Chunks(*tensors(setting.batches[steps])), moved, tensors(setting.critic))
 
 
-def meta_gradient(setting, steps, rate=RATE):
+def meta_gradient(setting, steps, rate=RATE, unit=False):
     """Returns the gradient of the verdicts by the objectives' weights, [P, D]."""
     parts = list(setting.objective.parts.values())
     with tf.GradientTape() as tape:
-        value = verdicts(setting, steps, rate)
+        value = verdicts(setting, steps, rate, unit)
     return flattened(tape.gradient(value, parts)).numpy()
 
 
-def slope_by_differences(setting, steps, width):
+def slope_by_differences(setting, steps, width, unit):
     """Returns the same by central differences; all agents at once, for none depends on another."""
-    compiled, slopes = tf.function(lambda: verdicts(setting, steps)), np.zeros_like(setting.alpha)
+    compiled, slopes = tf.function(lambda: verdicts(setting, steps, unit=unit)), np.zeros_like(setting.alpha)
     for place in range(setting.alpha.shape[1]):
         found = []
         for sign in (1.0, -1.0):
@@ -86,12 +86,13 @@ def slope_by_differences(setting, steps, width):
     return slopes
 
 
-@pytest.mark.parametrize(("steps", "seed"), [(1, 0), (1, 1), (2, 1), (3, 3)])
-def test_meta_gradient_equals_finite_differences(steps, seed):
+@pytest.mark.parametrize(("steps", "seed", "unit"), [(1, 0, False), (1, 1, False), (2, 1, False), (3, 3, False),
+                                                     (1, 0, True), (2, 1, True)])
+def test_meta_gradient_equals_finite_differences(steps, seed, unit):
     """At points away from the kinks of ReLU: there, differences do not depend on their width."""
     setting = make_setting(seed)
-    wide, narrow = (slope_by_differences(setting, steps, width) for width in (4e-5, 1e-5))
-    found = meta_gradient(setting, steps)
+    wide, narrow = (slope_by_differences(setting, steps, width, unit) for width in (4e-5, 1e-5))
+    found = meta_gradient(setting, steps, unit=unit)
     for member in range(P):
         scale = np.linalg.norm(narrow[member])
         assert scale > 1e-3 and np.linalg.norm(wide[member] - narrow[member]) < 1e-5 * scale
@@ -174,6 +175,27 @@ def test_virtual_steps_are_plain_gradient_descent(steps):
     for one, other, start in zip(moved, weights, setting.policy, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
         assert np.abs(one - start).max() > 1e-3
+
+
+def test_virtual_steps_of_fixed_length_follow_the_direction_alone():
+    setting = make_setting()
+    plain, _ = moved_policies(setting, 1)
+    moved, first = moved_policies(setting, 1, unit=True)
+    for member in range(P):
+        step, direction = (np.concatenate([(part.numpy() - start)[member].ravel()
+                                           for part, start in zip(parts, setting.policy, strict=True)])
+                           for parts in (moved, plain))
+        np.testing.assert_allclose(step, RATE * direction / np.linalg.norm(direction), rtol=1e-9, atol=1e-12)
+    for one, other in zip(first, moved_policies(setting, 1)[1], strict=True):
+        np.testing.assert_array_equal(one, other)  # what agents themselves follow is not scaled
+
+
+def test_a_policy_that_cannot_move_teaches_nothing_by_steps_of_fixed_length():
+    """Saturated, its gradient is exactly 0; so is the objective's, rather than NaN."""
+    setting = make_setting()
+    setting.policy[-1][0] = 1e3
+    found = meta_gradient(setting, 2, unit=True)
+    assert not found[0].any() and np.isfinite(found[1]).all() and found[1].any()
 
 
 def test_a_virtual_learning_rate_of_zero_leaves_nothing_to_learn():
