@@ -23,7 +23,7 @@ class ObjectiveConfig:
     action_filters: int = 32  # half of them ReLU, half square
     bound: float = 1000.0  # of a step's value
     time: bool = True  # whether it is told the step's number in the chunk
-    values: int = 2  # value estimates it sees: 2 of this state and the next, 1 of this state alone, 0 none
+    value_inputs: int = 2  # value estimates it sees: 2 of this state and the next, 1 of this state alone, 0 none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +115,8 @@ def from_mapping(mapping: Mapping[str, Any]) -> MetaGenRLExperiment:
     hints, values = typing.get_type_hints(MetaGenRLExperiment), {}
     for name, value in mapping.items():
         if name not in hints:
-            raise ConfigError(f"config.{name} is not a setting of MetaGenRL; there are {sorted(hints)}")
+            raise ConfigError(f"config.{name} is not a setting of MetaGenRL; there are {sorted(hints)} (configs of EPG "
+                              f"are for launch.meta_train)")
         group = dataclasses.is_dataclass(hints[name])
         values[name] = (hints[name](**typed_fields(name, hints[name], value)) if group
                         else typed(f"config.{name}", hints[name], value))
@@ -124,10 +125,10 @@ def from_mapping(mapping: Mapping[str, Any]) -> MetaGenRLExperiment:
     return experiment
 
 
-_MAY_BE_ZERO = {"values", "discount", "gae_lambda", "exploration", "smoothing", "smoothing_clip", "random_steps",
+_MAY_BE_ZERO = {"value_inputs", "discount", "gae_lambda", "exploration", "smoothing", "smoothing_clip", "random_steps",
                 "learning_rate_rounds", "life_rounds", "updates_after", "virtual_learning_rate", "warm_up_steps",
                 "threads", "steps_per_agent", "policy_learning_rate", "learning_rate", "final_learning_rate"}
-_AT_MOST = {"values": 2, "discount": 1, "gae_lambda": 1, "target_rate": 1, "exploration": 10,
+_AT_MOST = {"value_inputs": 2, "discount": 1, "gae_lambda": 1, "target_rate": 1, "exploration": 10,
             "threads": 1024, "clip": 1000}
 
 

@@ -53,7 +53,12 @@ class ClaimedFolder:
         self.facts = now if before is None else {name: before.get(name) for name in now}
         self.notes = [f"this run began with {name} {self.facts[name]}; now it is {now[name]}, so numbers may differ"
                       for name in ("commit", "versions") if self.facts[name] != now[name]]
-        files.write_json(self.path / "config.json", {"kind": kind, "config": settings, **self.facts})
+        if before is None:
+            self.describe()
+
+    def describe(self) -> None:
+        """Writes `config.json`; for a run that goes on, once it is clear that it can."""
+        files.write_json(self.path / "config.json", {"kind": self._kind, "config": self._settings, **self.facts})
 
     def _check_kind(self) -> None:
         """Refuses the folder of a run of another kind, whatever is asked."""

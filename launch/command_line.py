@@ -59,6 +59,7 @@ from epg_tf import communication, metagenrl_config  # noqa: E402
 from epg_tf.algorithms.actor_shard import check_continuous  # noqa: E402
 from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
 from epg_tf.records.files import RecordError  # noqa: E402
+from epg_tf.tasks.base import TaskFamily  # noqa: E402
 from epg_tf.tasks.registry import make_family, named_environment  # noqa: E402
 
 
@@ -109,6 +110,8 @@ def _in_one_line(error: Exception) -> str:
     message = message.replace("epg_tf.config.ConfigError: ", "")
     if "Unknown command line flag 'config." in message:
         message += "; give --config=FILE as well"
+    elif "Unknown command line flag" in message:
+        message += "; see --help"
     if "Traceback" in message:
         reason = message.strip().splitlines()[-1]
         if "positional argument" in reason:
@@ -116,7 +119,7 @@ def _in_one_line(error: Exception) -> str:
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
         message = re.sub(r"[\\']", "", message.replace("\\n", ". "))  # a KeyError quotes its text twice
-        message = (f"a --config.GROUP.FIELD flag names no setting: {message} All are in epg_tf/config.py; MetaGenRL's "
+        message = (f"a --config.GROUP.FIELD flag names no setting: {message}. All are in epg_tf/config.py; MetaGenRL's "
                    f"in epg_tf/metagenrl_config.py")
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
@@ -168,9 +171,24 @@ def experiment_of(flag: flags.FlagHolder) -> Experiment:
 def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_config.MetaGenRLExperiment:
     """Turns a --config flag into a validated experiment of MetaGenRL; errors as of `experiment_of`."""
     experiment = metagenrl_config.from_mapping(_settings_of(flag, "configs/metagenrl_laptop.py"))
-    for environment in experiment.environments:
-        check_continuous(named_environment(environment))
+    for name in experiment.environments:
+        continuous_environment("config.environments", name)
     return experiment
+
+
+def continuous_environment(field: str, name: str) -> TaskFamily:
+    """Returns the environment that a flag or field names, one that deterministic policies can act in.
+
+    Raises:
+      UsageError: There is none of that name, or its actions are discrete or unbounded.
+    """
+    try:
+        family = named_environment(name)
+        check_continuous(family)
+    except ConfigError as error:
+        several = '; several are written as "(\'point_goal\', \'random_hopper\')"' if "," in name else ""
+        raise UsageError(f"{field}: {error}{several}") from error
+    return family
 
 
 def _settings_of(flag: flags.FlagHolder, example: str) -> Any:
@@ -254,8 +272,8 @@ def refuse_runs(flag: flags.FlagHolder) -> None:
     """
     for name in ("checkpoints", "loss.npz"):
         if (Path(flag.value) / name).exists():
-            raise UsageError(f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run of evolution or a "
-                             f"loss; choose another folder")
+            raise UsageError(f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a loss; "
+                             f"choose another folder")
 
 
 def check_json(flag: flags.FlagHolder) -> None:

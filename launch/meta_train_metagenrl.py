@@ -125,6 +125,9 @@ def _announce(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int
     count, agent = command_line.count, experiment.agent
     left = experiment.steps_per_agent - state.round * experiment.round_steps
     where = ", ".join(experiment.environments)
+    if not left:
+        print(f"all {state.round} rounds are done; writing what a finished run leaves")
+        return
     print(f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with {experiment.agents} "
           f"agents in {where}" + (f", on {ranks} ranks" if ranks > 1 else "")
           + (f", from round {state.round} on" if state.round else ""))

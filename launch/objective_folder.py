@@ -58,6 +58,7 @@ class ObjectiveFolder(ClaimedFolder):
             raise files.RecordError(f"config.steps_per_agent={self.experiment.steps_per_agent}: the run in --run_dir="
                                     f"{self.path} has done {state.round * self.experiment.round_steps}; ask for at "
                                     f"least as many")
+        self.describe()
         for folder in self.path.glob("objectives/round_*"):
             if int(folder.name.removeprefix("round_")) > state.round:
                 shutil.rmtree(folder)

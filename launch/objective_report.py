@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from epg_tf.algorithms import on_policy, statistics
-from epg_tf.algorithms.actor_shard import check_continuous
 from epg_tf.algorithms.objective_test import METHODS, train_fresh_agents
 from epg_tf.algorithms.shards import configure_tensorflow, cpus
 from epg_tf.baselines import off_policy
@@ -17,14 +16,12 @@ from epg_tf.learned_objective import LearnedObjective
 from epg_tf.metagenrl_config import MetaGenRLExperiment
 from epg_tf.records import files, objective_plots
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.registry import named_environment
 from epg_tf.types import LifeKey
 from launch import command_line
 
 OWN = ("curves.csv", "curves.png", "summary.json")
-LABELS = {"objective": "learned objective (MetaGenRL)", "untrained_objective": "untrained objective",
-          "off_policy_reinforce": "off-policy REINFORCE", "ppo": "PPO (curve: exploring)",
-          "reinforce": "on-policy REINFORCE (exploring)",
+LABELS = {"objective": "learned objective", "untrained_objective": "untrained objective",
+          "off_policy_reinforce": "off-policy REINFORCE", "ppo": "PPO", "reinforce": "on-policy REINFORCE",
           "td3": "TD3 (TF-Agents)", "ddpg": "DDPG (TF-Agents)"}
 COMPARISONS = {"none": ("objective", "untrained_objective"), "ppo": (*METHODS, "ppo"), "all": tuple(LABELS)}
 
@@ -57,11 +54,9 @@ def plan_test(experiment: MetaGenRLExperiment, environment: str | None, seed: in
     """Completes what the flags leave open: the first environment of meta-training, as many env steps as an agent had.
 
     Raises:
-      ConfigError: The environment is unknown, or has no continuous actions.
-      UsageError: The env steps are no whole rounds.
+      UsageError: The environment is unknown or has no continuous actions, or the env steps are no whole rounds.
     """
-    family = named_environment(environment or experiment.environments[0])
-    check_continuous(family)
+    family = command_line.continuous_environment("--environment", environment or experiment.environments[0])
     steps = steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
     for period, field in ((experiment.round_steps, "round_steps"),
                           (experiment.baseline.update_period, "baseline.update_period")):
@@ -144,8 +139,9 @@ def write(folder: Path, curves: dict[str, Curve], found: dict[str, dict[str, flo
     """Writes curves, picture and summary; returns the picture."""
     labelled = {LABELS[method]: curve for method, curve in curves.items()}
     objective_plots.curves_csv(curves, "method", folder / "curves.csv")
-    where = f"{plan.family.name}, episodes of at most {plan.family.episode_limit} env steps"
-    objective_plots.learning_curves(labelled, folder / "curves.png", f"Fresh agents in {where}")
+    exploring = [LABELS[method] for method in curves if method in on_policy.KINDS]
+    where = f"{plan.family.name}@{plan.family.episode_limit}"
+    objective_plots.learning_curves(labelled, exploring, folder / "curves.png", f"Fresh agents in {where}")
     about = {"loss": loss, "environment": plan.family.name, "episode_limit": plan.family.episode_limit,
              "seed": plan.seed, "env_steps": plan.steps, "episodes": plan.episodes, "loss_facts": learned.facts,
              "trained_in": learned.experiment.environments, "config": learned.experiment.to_mapping()}
@@ -155,16 +151,18 @@ def write(folder: Path, curves: dict[str, Curve], found: dict[str, dict[str, flo
 
 def print_table(found: dict[str, dict[str, float]]) -> None:
     """Prints who won by how much."""
-    print("\nfinal return (sum of rewards in an episode), and its mean over the learning curve (area); without "
-          "exploration;\nahead: how far the learned objective ends above it, agent by agent")
-    print(f"{'':30}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'area':>9}  {'agents':>6}  {'failed':>6}  "
+    print("\nfinal return (sum of rewards in an episode) and its mean over the learning curve (area), without "
+          "exploration;\non-policy methods have no area, for their curves explore; ahead: how far the learned "
+          "objective ends above it, agent by agent")
+    print(f"{'':22}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'area':>9}  {'agents':>6}  {'failed':>6}  "
           f"{'ahead':>8}  {'95 % interval':>18}")
     for method, row in sorted(found.items(), key=lambda item: -np.nan_to_num(item[1]["final_return_mean"],
                                                                              nan=-np.inf)):
-        counts = f"{row['agents']:6d}  {row['failed_agents']:6d}"
+        area = f"{row['area_mean']:.2f}" if np.isfinite(row["area_mean"]) else "-"
         ahead = f"{row['ahead_mean']:8.2f}  {_interval(row, 'ahead_ci95'):>18}" if "ahead_mean" in row else ""
-        print(f"{LABELS[method]:30}{row['final_return_mean']:9.2f}  {_interval(row, 'ci95'):>20}  "
-              f"{row['final_return_iqm']:9.2f}  {row['area_mean']:9.2f}  {counts}  {ahead}".rstrip())
+        print(f"{LABELS[method]:22}{row['final_return_mean']:9.2f}  {_interval(row, 'ci95'):>20}  "
+              f"{row['final_return_iqm']:9.2f}  {area:>9}  {row['agents']:6d}  {row['failed_agents']:6d}  "
+              f"{ahead}".rstrip())
     beaten = [LABELS[method] for method, row in found.items() if row.get("ahead_ci95_low", -1.0) > 0.0]
     print(f"\nthe learned objective ends above, agent by agent and beyond its 95 % interval: "
           f"{', '.join(beaten) or 'none of the others'}")

@@ -56,6 +56,7 @@ class RunFolder(ClaimedFolder):
         if state.epoch > self.experiment.evolution.epochs:
             raise files.RecordError(f"config.evolution.epochs={self.experiment.evolution.epochs}: the run in "
                                     f"--run_dir={self.path} has done {state.epoch}; ask for at least as many")
+        self.describe()
         if state.epoch < self.experiment.evolution.epochs:
             self._unfinish()
         self.metrics.truncate_after(state.epoch)

@@ -23,7 +23,7 @@ _FIELDS = {"off_policy_reinforce": "off_policy_learning_rate", "ppo": "ppo_learn
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/metagenrl_laptop.py.")
 _METHOD = flags.DEFINE_enum("method", "off_policy_reinforce", list(_FIELDS), "What to tune.")
-_RATES = flags.DEFINE_list("learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3"], "Rates to try.")
+_RATES = flags.DEFINE_list("learning_rates", ["3e-4", "1e-3", "3e-3", "1e-2"], "Rates to try.")
 _ENVIRONMENT = flags.DEFINE_string("environment", None, "FAMILY or FAMILY@EPISODE_LIMIT; as in training by default.")
 _AGENTS = flags.DEFINE_integer("agents", 8, "Agents per rate.", lower_bound=2, upper_bound=10**6)
 _ENV_STEPS = flags.DEFINE_integer("env_steps", None, "Env steps of learning per agent; as in training by default.",
@@ -49,10 +49,11 @@ def main(argv: list[str]) -> int:
         curve = objective_report.learning_curve(tried, np.zeros(1, np.float32), plan, method, tuning=True)
         row = found[rate] = objective_report.scores({method: curve})[method]
         print(f"  {field}={rate:<8g} {row['final_return_mean']:9.2f}  [{row['ci95_low']:.2f}, {row['ci95_high']:.2f}]  "
-              f"area {row['area_mean']:.2f}  failed {row['failed_agents']}", flush=True)
+              f"failed {row['failed_agents']}", flush=True)
     best = max(rates, key=lambda rate: np.nan_to_num(found[rate]["final_return_mean"], nan=-np.inf))
+    edge = "; the largest or smallest tried, so try more" if best in (min(rates), max(rates)) else ""
     print(f"best: BaselineConfig({field}={best:g}), mean {found[best]['final_return_mean']:.2f}; write it into the "
-          f"config")
+          f"config{edge}")
     return 0
 
 

@@ -108,10 +108,10 @@ def objective(alpha, config, discount, length, chunks):
     for _ in range(config.action_layers):
         layers.append((take(before, config.action_filters), take(config.action_filters)))
         before = config.action_filters
-    inputs = 1 + config.values + (1 if config.time else 0) + before
+    inputs = 1 + config.value_inputs + (1 if config.time else 0) + before
     kernel, bias, output, output_bias = take(inputs + units, 4 * units), take(4 * units), take(units), take(1)[0]
     assert cursor == len(alpha), "alpha is longer than the network"
-    scalars = [[r, v, r + discount * n - v][: 1 + config.values]
+    scalars = [[r, v, r + discount * n - v][: 1 + config.value_inputs]
                for _, _, *estimates in chunks for r, v, n in zip(*estimates, strict=True)]
     means, deviations = np.mean(scalars, axis=0), np.std(scalars, axis=0)
     remaining, found = iter(scalars), []

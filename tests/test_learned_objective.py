@@ -14,7 +14,7 @@ from epg_tf.losses.lstm_objective import initial_parameters
 from epg_tf.metagenrl_config import MetaGenRLExperiment, ObjectiveConfig
 from epg_tf.records.files import RecordError
 
-EXPERIMENT = MetaGenRLExperiment(objective=ObjectiveConfig(lstm_units=3, action_filters=4, values=1))
+EXPERIMENT = MetaGenRLExperiment(objective=ObjectiveConfig(lstm_units=3, action_filters=4, value_inputs=1))
 
 
 @pytest.fixture

@@ -5,9 +5,14 @@ import dataclasses
 import pytest
 
 import epg_tf
-from configs import point_goal
+from configs import metagenrl_laptop, point_goal
+from epg_tf import metagenrl_config
 from epg_tf.algorithms.evolution import initial_phi
 from epg_tf.algorithms.inner_loop import Teaching
+from epg_tf.algorithms.metagenrl import metagenrl
+from epg_tf.algorithms.objective_test import train_fresh_agents
+from epg_tf.algorithms.statistics import confidence_interval
+from epg_tf.tasks.registry import named_environment
 from epg_tf.types import LifeKey
 
 pytestmark = pytest.mark.slow
@@ -50,3 +55,16 @@ def test_evolution_improves_a_reward_free_loss(experiment):
 
 def _unused(experiment):
     return initial_phi(experiment, 0)
+
+
+def test_metagenrl_learns_an_objective():
+    """Half the laptop's meta-training, with half its agents, makes an objective that fresh agents learn from."""
+    laptop = metagenrl_config.from_mapping(metagenrl_laptop.get_config().to_dict())
+    short = dataclasses.replace(laptop, agents=8, steps_per_agent=laptop.steps_per_agent // 2,
+                                meta=dataclasses.replace(laptop.meta, learning_rate_rounds=laptop.rounds // 2))
+    *_, last = metagenrl(short, seed=3)
+    family, steps = named_environment("point_goal"), 4000
+    finals = {method: train_fresh_agents(short, last.state.parameters, family, 3, 16, steps, 5, method).returns[:, -1]
+              for method in ("objective", "untrained_objective")}
+    intervals = {method: confidence_interval(final) for method, final in finals.items()}
+    assert intervals["objective"][0] > intervals["untrained_objective"][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ml_collections import ConfigDict
 
 from configs import metagenrl_laptop, metagenrl_paper
 from epg_tf.algorithms.metagenrl import plan_shards
@@ -25,6 +26,13 @@ def test_defaults_are_the_papers():
         32, 3, 32, 1000.0)
     assert (meta.virtual_steps, meta.warm_up, meta.warm_up_steps) == (1, "ddpg", 10_000)
     assert parameter_count(objective) == 2 * 32 + 32 + 2 * (32 * 32 + 32) + (36 + 32) * 128 + 128 + 32 + 1
+
+
+def test_every_setting_can_be_given_as_a_flag():
+    """A ConfigDict's own methods hide fields of their names from the flags."""
+    mapping = MetaGenRLExperiment().to_mapping()
+    names = {*mapping, *(name for group in mapping.values() if isinstance(group, dict) for name in group)}
+    assert len(names) > 40 and not [name for name in names if hasattr(ConfigDict, name)]
 
 
 @pytest.mark.parametrize("names", ["lunar", "hopper", "cheetah_lunar", "cheetah_hopper", "hopper_lunar"])
@@ -52,7 +60,7 @@ def test_the_laptop_config_is_valid():
     ({"agent": {"random_steps": 1500}}, "config.agent.random_steps=1500 is no multiple"),
     ({"agent": {"replay_steps": 10}}, "config.agent.replay_steps=10 is below config.round_steps=1000"),
     ({"agent": {"discount": 1.5}}, "config.agent.discount=1.5 must be at most 1"),
-    ({"objective": {"values": 3}}, "config.objective.values=3 must be at most 2"),
+    ({"objective": {"value_inputs": 3}}, "config.objective.value_inputs=3 must be at most 2"),
     ({"objective": {"action_filters": 1}}, "config.objective.action_filters=1 leaves no unit"),
     ({"meta": {"warm_up": "none"}}, "config.meta.warm_up='none' is unknown"),
     ({"baseline": {"minibatch": 33}}, "config.baseline.minibatch=33 does not divide"),

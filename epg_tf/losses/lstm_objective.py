@@ -35,7 +35,7 @@ def parameter_shapes(config: ObjectiveConfig) -> dict[str, tuple[int, ...]]:
     for layer in range(config.action_layers):
         shapes[f"action_{layer + 1}/kernel"] = (2 if layer == 0 else filters, filters)
         shapes[f"action_{layer + 1}/bias"] = (filters,)
-    inputs = 1 + config.values + config.time + filters
+    inputs = 1 + config.value_inputs + config.time + filters
     return {**shapes, "lstm/kernel": (inputs + units, 4 * units), "lstm/bias": (4 * units,),
             "output/kernel": (units, 1), "output/bias": (1,)}
 
@@ -152,7 +152,7 @@ class BackwardLSTM(Objective):
         """Returns the inputs other than actions, [P, B, T, 1 + values + time], in units of their own batch."""
         reward, value, next_value, mask = trajectories[1:]
         seen = (reward, value, reward + self.discount * next_value - value)
-        channels = [standardised(part, mask) for part in seen[: 1 + self.config.values]]
+        channels = [standardised(part, mask) for part in seen[: 1 + self.config.value_inputs]]
         if self.config.time:
             steps = mask.shape[2]
             channels.append(tf.broadcast_to(tf.range(steps, dtype=mask.dtype) / steps, tf.shape(mask)))

@@ -15,7 +15,7 @@ from epg_tf.records import files
 _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
 _FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
-_REMEDY = "point it at a folder written by launch.meta_train, e.g. RUN_DIR/final"
+_REMEDY = "point it at a folder written by launch.meta_train or launch.meta_train_metagenrl, e.g. RUN_DIR/final"
 
 
 def save_loss(folder: files.PathLike, phi: np.ndarray, description: Mapping[str, Any]) -> None:

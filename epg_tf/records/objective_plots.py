@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,6 +23,7 @@ from epg_tf.records.plots import (
 )
 
 _GRID_COLUMNS = 4
+_LEGEND_COLUMNS = 3
 
 
 def training_curves(rows: Sequence[Mapping[str, float]], environments: Sequence[str], path: files.PathLike) -> None:
@@ -48,11 +49,13 @@ def training_curves(rows: Sequence[Mapping[str, float]], environments: Sequence[
     write_png(figure, path)
 
 
-def learning_curves(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], path: files.PathLike, title: str) -> None:
+def learning_curves(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], exploring: Collection[str],
+                    path: files.PathLike, title: str) -> None:
     """Draws how fresh agents learn under several methods.
 
     Args:
       curves: Label -> (env steps [T], returns [L, T]); drawn in this order.
+      exploring: Labels of curves whose episodes are played with exploration; dashed.
       path: PNG to write, 900 x 540 pixels.
       title: Line above the panel.
 
@@ -60,18 +63,19 @@ def learning_curves(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], path: f
       OSError: The file cannot be written.
     """
     figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
-    rows = legend_rows(curves)
+    rows = legend_rows(curves, _LEGEND_COLUMNS)
     axes = figure.add_axes((0.095, 0.115, 0.875, 0.75 - 0.04 * rows))
     handles = []
     for number, (label, (steps, returns)) in enumerate(curves.items()):
         colour = COLOURS[number % len(COLOURS)]
-        draw_statistics(axes, steps, returns, colour)
-        handles.append(Line2D([], [], color=colour, linewidth=3, label=label))
-    dress(axes, "environment steps", "return without exploration")
+        style = "--" if label in exploring else "-"
+        draw_statistics(axes, steps, returns, colour, style)
+        handles.append(Line2D([], [], color=colour, linestyle=style, linewidth=2.4, label=label))
+    dress(axes, "environment steps", "return")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    head(figure, title, handles, 0.937)
-    figure.text(0.097, 0.895 - 0.04 * rows, "line: mean     band: middle half of agents", fontsize=9, color=FAINT,
-                va="center")
+    head(figure, title, handles, 0.937, _LEGEND_COLUMNS)
+    note = "line: mean     band: middle half of agents" + ("     dashed: with exploration" if exploring else "")
+    figure.text(0.097, 0.895 - 0.04 * rows, note, fontsize=9, color=FAINT, va="center")
     write_png(figure, path)
 
 

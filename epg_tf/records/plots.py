@@ -25,7 +25,7 @@ from epg_tf.records import files
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#8A8A8A"
 _SINGLE_LIVES = 5
-_LEGEND_COLUMNS = 4
+LEGEND_COLUMNS = 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -239,11 +239,15 @@ def statistics(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return result[0], result[1], result[2]
 
 
-def draw_statistics(axes: Axes, x: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draws mean and middle half of [L, T] values over x, [T]."""
+def draw_statistics(axes: Axes, x: np.ndarray, values: np.ndarray, colour: str, style: str = "-") -> None:
+    """Draws mean and middle half of [L, T] values over x, [T]; a mean without neighbours becomes a dot."""
     mean, low, high = statistics(values)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
-    axes.plot(x, mean, color=colour, linewidth=2.2, zorder=3, marker=_marker(x))
+    axes.plot(x, mean, color=colour, linewidth=2.2, linestyle=style, zorder=3)
+    known = np.pad(np.isfinite(mean), 1)
+    lonely = known[1:-1] & ~known[:-2] & ~known[2:]
+    if lonely.any():
+        axes.plot(x[lonely], mean[lonely], color=colour, linestyle="", marker="o", zorder=3)
 
 
 def _marker(x: np.ndarray) -> str:
@@ -269,20 +273,20 @@ def dress(axes: Axes, x_label: str, y_label: str) -> None:
     axes.spines[["left", "bottom"]].set_color("#BBBBBB")
 
 
-def head(figure: Figure, title: str, handles: Sequence, height: float) -> None:
-    """Puts title and legend above the panels, where they cover no data."""
+def head(figure: Figure, title: str, handles: Sequence, height: float, columns: int = LEGEND_COLUMNS) -> None:
+    """Puts title and legend, of at most so many columns, above the panels, where they cover no data."""
     left = figure.axes[0].get_position().x0
     figure.text(left, height, title, fontsize=14, fontweight="bold", color=INK, va="bottom")
-    columns = math.ceil(len(handles) / max(1, legend_rows(handles)))
+    columns = math.ceil(len(handles) / max(1, legend_rows(handles, columns)))
     figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(left - 0.008, height), ncol=max(1, columns), frameon=False,
         fontsize=10, labelcolor=INK, handlelength=1.6, columnspacing=1.4, borderaxespad=0, borderpad=0.4,
     )  # fmt: skip
 
 
-def legend_rows(entries: Sized) -> int:
+def legend_rows(entries: Sized, columns: int = LEGEND_COLUMNS) -> int:
     """Returns how many rows a legend takes."""
-    return math.ceil(len(entries) / _LEGEND_COLUMNS)
+    return math.ceil(len(entries) / columns)
 
 
 def write_png(figure: Figure, path: files.PathLike) -> None:

@@ -70,14 +70,17 @@ def named_environment(name: str) -> TaskFamily:
     if limit and not (limit.isdecimal() and 0 < int(limit) <= LARGEST):
         raise ConfigError(f"environment {name!r}: what follows @ is the number of env steps in an episode, and "
                           f"{limit!r} is none; write e.g. gymnasium:Pendulum-v1@200")
-    if family.startswith(PREFIX):
-        frame_skip, usual = 1, registered_limit(family.removeprefix(PREFIX))
-    elif family in FAMILIES:
-        frame_skip, usual = FAMILIES[family].default_frame_skip, FAMILIES[family].default_episode_limit
-    else:
+    if not family.startswith(PREFIX) and family not in FAMILIES:
         raise ConfigError(f"environment {name!r}: {family!r} is not a task family; choose one of {sorted(FAMILIES)} or "
                           f"'gymnasium:ID'")
-    return make_family(TaskConfig(family=family, frame_skip=frame_skip, episode_limit=int(limit or usual)))
+    try:
+        if family.startswith(PREFIX):
+            frame_skip, usual = 1, registered_limit(family.removeprefix(PREFIX))
+        else:
+            frame_skip, usual = FAMILIES[family].default_frame_skip, FAMILIES[family].default_episode_limit
+        return make_family(TaskConfig(family=family, frame_skip=frame_skip, episode_limit=int(limit or usual)))
+    except ConfigError as error:  # which speaks of a field that is not what named the environment
+        raise ConfigError(str(error).replace("config.task.family=", "environment ")) from error
 
 
 def simulate(family: TaskFamily, population: int) -> Simulation:

@@ -96,6 +96,9 @@ REFUSED = {
     "discrete actions": ({"environments": "('gymnasium:CartPole-v1',)"}, "its actions are discrete"),
     "a limit that is none": ({"environments": "('point_goal@many',)"}, "'many' is none"),
     "no whole rounds": ({"steps_per_agent": 61}, "a run consists of whole rounds"),
+    "environments in one word": ({"environments": "point_goal,random_hopper"}, "several are written as"),
+    "no such Gymnasium id": ({"environments": "('gymnasium:None-v9',)"}, "environments: environment 'gymnasium:"),
+    "too many values": ({"objective.value_inputs": 3}, "config.objective.value_inputs=3 must be at most 2"),
     "an unknown warm-up": ({"meta.warm_up": "none"}, "config.meta.warm_up='none' is unknown"),
 }
 
@@ -111,12 +114,13 @@ def test_refuses_in_one_line(case, tmp_path):
 
 def test_never_overwrites_unasked(finished):
     folder, _ = finished
-    before = (folder / "metrics.csv").read_bytes()
+    before = [(folder / name).read_bytes() for name in ("metrics.csv", "config.json")]
     for settings, extra, message in (({}, ["--seed=1"], "not empty"), ({}, ["--resume", "--seed=1"], "has seed 0"),
-                                     ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3")):
+                                     ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3"),
+                                     ({"steps_per_agent": 40}, ["--resume"], "has done 60; ask for at least as many")):
         process = commands.run("meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra)
         assert process.returncode == 2 and message in process.stderr
-    assert (folder / "metrics.csv").read_bytes() == before
+    assert [(folder / name).read_bytes() for name in ("metrics.csv", "config.json")] == before
 
 
 def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finished, tmp_path):

@@ -58,8 +58,8 @@ def score(objective, seen, predicted):
 
 
 @pytest.mark.parametrize("changes", [
-    {}, {"time": False}, {"values": 1}, {"values": 0, "time": False}, {"action_layers": 1}, {"action_layers": 3},
-    {"action_filters": 2}, {"lstm_units": 1}, {"bound": 0.3}])
+    {}, {"time": False}, {"value_inputs": 1}, {"value_inputs": 0, "time": False}, {"action_layers": 1},
+    {"action_layers": 3}, {"action_filters": 2}, {"lstm_units": 1}, {"bound": 0.3}])
 @pytest.mark.parametrize("actions", [1, 3, 6])
 def test_scores_equal_the_reference(changes, actions):
     """Whatever the number of action dimensions, the weights are the same."""
@@ -162,7 +162,7 @@ def test_half_of_the_units_are_relu_half_square():
 
 @pytest.mark.parametrize(("values", "sees"), [(0, []), (1, ["value"]), (2, ["value", "next_value"])])
 def test_undeclared_values_change_no_bit(values, sees):
-    objective, _ = make_objective(values=values)
+    objective, _ = make_objective(value_inputs=values)
     seen, predicted = make_trajectories()
     before, generator = score(objective, seen, predicted), np.random.default_rng(7)
     for field in ("value", "next_value"):
@@ -203,7 +203,7 @@ def test_initial_parameters():
 def test_sizes_of_table_3():
     """3 layers of 32 filters on pairs; an LSTM of 32 units on reward, 2 values, time and 32 features; one output."""
     assert parameter_count(ObjectiveConfig()) == (2 + 1 + 2 * (32 + 1)) * 32 + (4 + 32 + 32 + 1) * 4 * 32 + 32 + 1
-    assert parameter_count(ObjectiveConfig(values=0, time=False)) == parameter_count(ObjectiveConfig()) - 3 * 128
+    assert parameter_count(ObjectiveConfig(value_inputs=0, time=False)) == parameter_count(ObjectiveConfig()) - 3 * 128
 
 
 def test_weights_are_lined_up_as_they_were_loaded():
