@@ -57,7 +57,7 @@ class ClaimedFolder:
             self.describe()
 
     def describe(self) -> None:
-        """Writes `config.json`; for a run that goes on, once it is clear that it can."""
+        """Writes `config.json`; for a run that goes on, once it is clear that it can. Raises OSError."""
         files.write_json(self.path / "config.json", {"kind": self._kind, "config": self._settings, **self.facts})
 
     def _check_kind(self) -> None:
@@ -93,8 +93,8 @@ class ClaimedFolder:
         try:
             then = self._read(before.get("config"))
         except ConfigError as error:
-            raise files.RecordError(f"--run_dir={self.path}: config.json is damaged ({error}); restore it, or pass "
-                                    f"--overwrite to start anew") from error
+            raise files.RecordError(f"--run_dir={self.path}: config.json is damaged, or of another version of "
+                                    f"epg_tf ({error}); restore it, or pass --overwrite to start anew") from error
         for field, old, value in changes(then, self._settings, self._may_change):
             raise files.RecordError(f"{field}={value!r}: the run in --run_dir={self.path} has {old!r}; resume with "
                                     f"that, pass --overwrite, or choose another folder")

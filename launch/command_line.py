@@ -111,7 +111,7 @@ def _in_one_line(error: Exception) -> str:
     if "Unknown command line flag 'config." in message:
         message += "; give --config=FILE as well"
     elif "Unknown command line flag" in message:
-        message += "; see --help"
+        message = f"{message.rstrip(' ?.')}; see --help"
     if "Traceback" in message:
         reason = message.strip().splitlines()[-1]
         if "positional argument" in reason:
@@ -119,8 +119,9 @@ def _in_one_line(error: Exception) -> str:
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
         message = re.sub(r"[\\']", "", message.replace("\\n", ". "))  # a KeyError quotes its text twice
-        message = (f"a --config.GROUP.FIELD flag names no setting: {message}. All are in epg_tf/config.py; MetaGenRL's "
-                   f"in epg_tf/metagenrl_config.py")
+        message = message.rstrip(" ?.")
+        message = (f"a --config.GROUP.FIELD flag names no setting: {message}. All are in epg_tf/config.py, "
+                   f"MetaGenRL's in epg_tf/metagenrl_config.py")
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
     return " ".join(message.split())
@@ -172,12 +173,18 @@ def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_config.MetaGenR
     """Turns a --config flag into a validated experiment of MetaGenRL; errors as of `experiment_of`."""
     experiment = metagenrl_config.from_mapping(_settings_of(flag, "configs/metagenrl_laptop.py"))
     for name in experiment.environments:
-        continuous_environment("config.environments", name)
+        several = '; several are written as "(\'point_goal\', \'random_hopper\')"' if "," in name else ""
+        continuous_environment("config.environments", name, several)
     return experiment
 
 
-def continuous_environment(field: str, name: str) -> TaskFamily:
+def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
     """Returns the environment that a flag or field names, one that deterministic policies can act in.
+
+    Args:
+      field: The flag or field.
+      name: FAMILY or FAMILY@EPISODE_LIMIT.
+      advice: Ends the message where it is unusable.
 
     Raises:
       UsageError: There is none of that name, or its actions are discrete or unbounded.
@@ -186,8 +193,7 @@ def continuous_environment(field: str, name: str) -> TaskFamily:
         family = named_environment(name)
         check_continuous(family)
     except ConfigError as error:
-        several = '; several are written as "(\'point_goal\', \'random_hopper\')"' if "," in name else ""
-        raise UsageError(f"{field}: {error}{several}") from error
+        raise UsageError(f"{field}: {error}{advice}") from error
     return family
 
 

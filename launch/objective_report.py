@@ -56,7 +56,8 @@ def plan_test(experiment: MetaGenRLExperiment, environment: str | None, seed: in
     Raises:
       UsageError: The environment is unknown or has no continuous actions, or the env steps are no whole rounds.
     """
-    family = command_line.continuous_environment("--environment", environment or experiment.environments[0])
+    field = "--environment" if environment else "config.environments of the objective, which --environment replaces"
+    family = command_line.continuous_environment(field, environment or experiment.environments[0])
     steps = steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
     for period, field in ((experiment.round_steps, "round_steps"),
                           (experiment.baseline.update_period, "baseline.update_period")):
@@ -110,8 +111,9 @@ def scores(curves: dict[str, Curve]) -> dict[str, dict[str, float]]:
     """Sums up the agents of each method: final return and area under the curve, with 95 % intervals.
 
     Where the learned objective is among the methods, also how far it ends above each of the others, agent by agent:
-    all methods train agents of the same tasks. An agent that failed counts as the worst of its method, so that none
-    gains by failing; NaN where all failed. On-policy methods have no area: their curves are of episodes that explore.
+    all methods train agents of the same tasks, if not from the same starts where they are on-policy. An agent that
+    failed counts as the worst of its method, so that none gains by failing; NaN where all failed. On-policy methods
+    have no area: their curves are of episodes that explore.
     """
     finals = {method: _worst_for_failed(returns[:, -1]) for method, (_, returns) in curves.items()}
     found = {}

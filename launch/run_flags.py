@@ -46,7 +46,14 @@ class RunFlags:
         return hashlib.sha256(json.dumps([settings, self.seed, versions()], sort_keys=True).encode()).digest()
 
     def guard(self, run: Callable[[], int]) -> int:
-        """Runs; where the folder cannot be written to, says what to do. Returns the exit code."""
+        """Runs; where the folder cannot be written to, says what to do.
+
+        Args:
+          run: Does the work and returns the exit code.
+
+        Returns:
+          The exit code: that of `run`, or 1.
+        """
         try:
             return run()
         except BrokenPipeError:
@@ -63,6 +70,9 @@ def read(example: str) -> RunFlags:
     Args:
       example: A folder to propose where none is named.
 
+    Returns:
+      What they say.
+
     Raises:
       UsageError: No folder is named, or flags contradict each other.
     """
@@ -74,5 +84,5 @@ def read(example: str) -> RunFlags:
 
 
 def join() -> communication.Communicator:
-    """Joins the other ranks, if there are any, for as long as --rank_timeout allows."""
+    """Joins the other ranks, if there are any; none waits longer than --rank_timeout. Errors as of that module."""
     return communication.join(_RANK_TIMEOUT.value)

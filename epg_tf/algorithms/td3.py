@@ -63,9 +63,14 @@ def clipped(gradients: Sequence[tf.Tensor], limit: float, axis: int = 0) -> list
 
 
 def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Scales each agent's gradient to a global norm of 1, differentiably; one that is 0 or not finite becomes 0."""
-    norm = tf.sqrt(tf.maximum(_squares(gradients, 0), _TINY))  # the root of 0 has no derivative
-    return _scaled(gradients, tf.where(tf.math.is_finite(norm), 1.0 / norm, 0.0), 0)
+    """Scales each agent's gradient to a global norm of 1, differentiably.
+
+    One that is not finite, or not longer than 1e-15, becomes 0 and has no derivative.
+    """
+    squares = _squares(gradients, 0)
+    norm = tf.sqrt(tf.maximum(squares, _TINY))  # the root of 0 has no derivative
+    usable = (squares > _TINY) & tf.math.is_finite(norm)
+    return _scaled(gradients, tf.where(usable, 1.0 / norm, 0.0), 0)
 
 
 def _squares(gradients: Sequence[tf.Tensor], axis: int) -> tf.Tensor:

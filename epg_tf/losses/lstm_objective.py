@@ -149,7 +149,7 @@ class BackwardLSTM(Objective):
         return tf.reduce_mean(tf.reshape(hidden, [*tf.unstack(shape[:4]), self.config.action_filters]), axis=3)
 
     def _scalars(self, trajectories: Trajectories) -> tf.Tensor:
-        """Returns the inputs other than actions, [P, B, T, 1 + values + time], in units of their own batch."""
+        """Returns the inputs other than actions, [P, B, T, 1 + value_inputs + time], in units of their own batch."""
         reward, value, next_value, mask = trajectories[1:]
         seen = (reward, value, reward + self.discount * next_value - value)
         channels = [standardised(part, mask) for part in seen[: 1 + self.config.value_inputs]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
 import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -125,17 +127,20 @@ class TensorBoardWriter:
     """Writes scalars and texts to a TensorBoard log; every call is flushed."""
 
     def __init__(self, folder: files.PathLike):
-        """Opens a new event file in `folder`, which is created if missing."""
+        """Writes nothing yet; the first point or text opens a new event file in `folder`, created if missing."""
         import tensorflow as tf  # slow to import, and only needed where somebody watches
 
         self._v1 = tf.compat.v1
-        self._make_tensor_proto = tf.make_tensor_proto
+        self._make_tensor_proto, self._folder = tf.make_tensor_proto, folder
+
+    @functools.cached_property
+    def _writer(self) -> Any:
         # The v1 writer is the one public interface that can write session logs. It asks for a graph only when made,
         # and does not initialise TensorFlow's runtime, so threads may still be configured afterwards.
-        with tf.Graph().as_default():
+        with self._v1.Graph().as_default():
             # Files are named after the second and read in order of their names: runs within a second need more digits.
             suffix = f".{time.time_ns() % 10**9:09d}"
-            self._writer = self._v1.summary.FileWriter(str(folder), filename_suffix=suffix)
+            return self._v1.summary.FileWriter(str(self._folder), filename_suffix=suffix)
 
     def scalars(self, step: int, mapping: Mapping[str, float], prefix: str = "") -> None:
         """Adds one point at `step` to the curve `prefix/name` of every item; NaN adds none."""
@@ -166,5 +171,6 @@ class TensorBoardWriter:
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the event file; the writer cannot be used afterwards."""
-        self._writer.close()
+        """Closes the event file, if there is one; the writer cannot be used afterwards."""
+        if "_writer" in vars(self):
+            self._writer.close()

@@ -25,7 +25,7 @@ from epg_tf.records import files
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#8A8A8A"
 _SINGLE_LIVES = 5
-LEGEND_COLUMNS = 4
+_LEGEND_COLUMNS = 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -273,7 +273,7 @@ def dress(axes: Axes, x_label: str, y_label: str) -> None:
     axes.spines[["left", "bottom"]].set_color("#BBBBBB")
 
 
-def head(figure: Figure, title: str, handles: Sequence, height: float, columns: int = LEGEND_COLUMNS) -> None:
+def head(figure: Figure, title: str, handles: Sequence, height: float, columns: int = _LEGEND_COLUMNS) -> None:
     """Puts title and legend, of at most so many columns, above the panels, where they cover no data."""
     left = figure.axes[0].get_position().x0
     figure.text(left, height, title, fontsize=14, fontweight="bold", color=INK, va="bottom")
@@ -284,7 +284,7 @@ def head(figure: Figure, title: str, handles: Sequence, height: float, columns: 
     )  # fmt: skip
 
 
-def legend_rows(entries: Sized, columns: int = LEGEND_COLUMNS) -> int:
+def legend_rows(entries: Sized, columns: int = _LEGEND_COLUMNS) -> int:
     """Returns how many rows a legend takes."""
     return math.ceil(len(entries) / columns)
 

@@ -214,7 +214,7 @@ def registered(env_id: str) -> EnvSpec:
         return gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
         raise ConfigError(f"config.task.family={name!r} is unknown ({_line(error)}); name an environment with its "
-                          f"version, e.g. 'gymnasium:Pendulum-v1', or the --config that registers yours") from None
+                          f"version, e.g. 'gymnasium:Pendulum-v1', or a --config that registers yours") from None
 
 
 def registered_limit(env_id: str) -> int:

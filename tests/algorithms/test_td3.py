@@ -158,6 +158,16 @@ def test_unit_gradients_have_norm_one_unless_they_are_zero_or_not_finite(poison)
     np.testing.assert_allclose(second, [[[0.0, 0.8]], [[0.8, 0.0]], [[0.0, 0.0]], [[0.0, 0.0]]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-17, -2.0])
+def test_unit_gradients_do_not_depend_on_length_not_even_at_zero(scale):
+    length = tf.constant([scale])
+    with tf.GradientTape() as tape:
+        tape.watch(length)
+        total = tf.reduce_sum(unit([length[:, None] * [[3.0, 4.0]]])[0])
+    assert float(total) == pytest.approx(1.4 * np.sign(scale) * (abs(scale) > 1e-15), abs=1e-6)
+    np.testing.assert_allclose(tape.gradient(total, length), [0.0], atol=1e-6)
+
+
 def test_cosines_are_of_whole_gradients():
     """Each agent's parts in a row: (3, 0, 4) and (6, 0, 8); (1, 1, 0) and (-1, 1, 0); 0 and something."""
     first = [tf.constant([[3.0], [1.0], [0.0]]), tf.constant([[[0.0, 4.0]], [[1.0, 0.0]], [[0.0, 0.0]]])]

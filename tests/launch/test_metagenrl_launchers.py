@@ -114,13 +114,13 @@ def test_refuses_in_one_line(case, tmp_path):
 
 def test_never_overwrites_unasked(finished):
     folder, _ = finished
-    before = [(folder / name).read_bytes() for name in ("metrics.csv", "config.json")]
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for settings, extra, message in (({}, ["--seed=1"], "not empty"), ({}, ["--resume", "--seed=1"], "has seed 0"),
                                      ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3"),
                                      ({"steps_per_agent": 40}, ["--resume"], "has done 60; ask for at least as many")):
         process = commands.run("meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra)
         assert process.returncode == 2 and message in process.stderr
-    assert [(folder / name).read_bytes() for name in ("metrics.csv", "config.json")] == before
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finished, tmp_path):
