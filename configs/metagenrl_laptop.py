@@ -31,5 +31,5 @@ def get_config() -> ConfigDict:
         meta=MetaConfig(final_learning_rate=1e-4, learning_rate_rounds=24, equal_say=True,
                         unit_virtual_steps=True, warm_up_steps=4000),
         baseline=BaselineConfig(off_policy_learning_rate=1e-2, gae_lambda=0.0, update_period=500,
-                                ppo_learning_rate=3e-3))  # tuned: docs/metagenrl.md
+                                ppo_learning_rate=3e-3, ddpg_learning_rate=3e-3))  # tuned: docs/metagenrl.md
     return ConfigDict(experiment.to_mapping())
