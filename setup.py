@@ -5,7 +5,8 @@ from setuptools import find_packages, setup
 setup(
     name="epg_tf",
     version="0.1.0",
-    description="Learned loss functions for reinforcement learning: Evolved Policy Gradients and MetaGenRL",
+    description="Learned loss functions for reinforcement learning: Evolved Policy Gradients and "
+    "MetaGenRL",
     long_description=open("README.md", encoding="utf-8").read(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
@@ -27,7 +28,8 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # gymnasium[box2d] would add pygame-ce, whose files are TF-Agents' pygame's; only drawing needs either
+        # gymnasium[box2d] would add pygame-ce, whose files are TF-Agents' pygame's; only drawing
+        # needs either
         "lunar": ["box2d==2.3.10"],
         "test": ["box2d==2.3.10", "pytest", "pytest-xdist", "ruff", "wheel"],
     },

@@ -1,4 +1,5 @@
-"""DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default) and `paper`.
+"""DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default) and
+`paper`.
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 
@@ -11,31 +12,55 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import Experiment, SurrogateConfig, TaskConfig
+from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
 
 
 def _laptop() -> Experiment:
-    """Returns the usual one with less exploration, more lives, fewer parameters and a loss that begins by correlating.
+    """Returns the usual one with less exploration, more lives, fewer parameters and a loss that
+    begins by correlating.
 
-    With the usual convolutions, 32 lives and steps of 5e-2 sixty epochs led nowhere; docs/evolution.md says more.
+    With the usual convolutions, 32 lives and steps of 5e-2 sixty epochs led nowhere;
+    docs/evolution.md says more.
     """
-    usual = scales.laptop(TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=100), updates=64,
-                          reward=True)
+    usual = scales.laptop(
+        TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=100),
+        updates=64,
+        reward=True,
+    )
     return dataclasses.replace(
-        usual, surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_passes=16),
-        policy=dataclasses.replace(usual.policy, log_deviation=-1.0),
-        loss=dataclasses.replace(usual.loss, start="correlating", widths=(1, 1), strides=(1, 1), filters=(8, 4),
-                                 memory_units=0),
+        usual,
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_epochs=16),
+        policy=dataclasses.replace(usual.policy, log_std=-1.0),
+        loss=dataclasses.replace(
+            usual.loss,
+            start="correlating",
+            widths=(1, 1),
+            strides=(1, 1),
+            filters=(8, 4),
+            memory_units=0,
+        ),
         inner=dataclasses.replace(usual.inner, minibatch=8),
-        evolution=dataclasses.replace(usual.evolution, lives=128, noise_vectors=128, epochs=100, learning_rate=3e-2,
-                                      learning_rate_epochs=100, validation_period=10),
-        compute=dataclasses.replace(usual.compute, shard_lives=64))
+        evolution=dataclasses.replace(
+            usual.evolution,
+            lives=128,
+            noise_vectors=128,
+            epochs=100,
+            learning_rate=3e-2,
+            learning_rate_epochs=100,
+            validation_period=10,
+        ),
+        compute=dataclasses.replace(usual.compute, shard_lives=64),
+    )
 
 
 _VARIANTS = {
     "laptop": _laptop(),
-    "paper": scales.paper(TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000),
-                          update_period=32, updates=256, reward=True),
+    "paper": scales.paper(
+        TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000),
+        update_period=32,
+        updates=256,
+        reward=True,
+    ),
 }
 
 

@@ -1,9 +1,10 @@
-"""DirectionalHopper, reward declared (EPG, Figure 8). Variants: `laptop` (default), `paper`, `paper_v1`.
+"""DirectionalHopper, reward declared (EPG, Figure 8). Variants: `laptop` (default), `paper`,
+`paper_v1`.
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
-`paper_v1` randomises the body as well, as the paper's first version does. Not in the paper, taken from the authors'
-code: frame_skip 2, limit 1000. PPO is not tuned here yet.
+`paper_v1` randomises the body as well, as the paper's first version does. Not in the paper, taken
+from the authors' code: frame_skip 2, limit 1000. PPO is not tuned here yet.
 """
 
 import dataclasses
@@ -11,16 +12,22 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 
 _PAPER = TaskConfig(family="directional_hopper", frame_skip=2, episode_limit=1000)
 _VARIANTS = {
-    "laptop": scales.laptop(TaskConfig(family="directional_hopper", frame_skip=4, episode_limit=250), updates=128,
-                            reward=True),
+    "laptop": scales.laptop(
+        TaskConfig(family="directional_hopper", frame_skip=4, episode_limit=250),
+        updates=128,
+        reward=True,
+    ),
     "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),
     "paper_v1": scales.paper(
-        dataclasses.replace(_PAPER, range="mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"), update_period=64,
-        updates=128, reward=True),
+        dataclasses.replace(_PAPER, range="mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"),
+        update_period=64,
+        updates=128,
+        reward=True,
+    ),
 }
 
 

@@ -1,47 +1,74 @@
-"""Estimators of evolution for launch.evolution_study: what each changes in the settings of any config.
+"""Estimators of evolution for launch.evolution_study: what each changes in the settings of any
+config.
 
-They differ in `evolution`, in how phi starts and in the lives of a shard, so that a life and its cost stay the same.
+They differ in `evolution`, in how phi starts and in the lives of a shard, so that a life and its
+cost stay the same.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from epg_tf.algorithms.study import epoch_env_steps
-from epg_tf.config import ConfigError, Experiment, from_mapping
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.evaluation.study_costs import epoch_env_steps
 
 # Table 1 and section 4 of EPG; the schedules are stretched to the epochs a budget allows.
-_TABLE_1 = {"epochs": 5000, "learning_rate": 1e-2, "final_learning_rate": 1e-3, "learning_rate_epochs": 2000,
-            "l2": 1e-3, "guidance": 1.0, "final_guidance": 0.0, "guidance_epochs": 500}
-# Algorithm 1 and section 3.2 of EPG: independent noise vectors, a task a life, ranks of means over a vector's lives.
-_ALGORITHM_1 = {"antithetic": False, "common_random_numbers": False, "tasks": 0, "fitness": "rank",
-                "fitness_from": "final_episodes", "shortest_life": 0, "segments": 1}
-_AS_DRAWN = {"loss": {"start": "random"}, "distillation": {"rounds": 0}}
+_TABLE_1 = {
+    "epochs": 5000,
+    "learning_rate": 1e-2,
+    "final_learning_rate": 1e-3,
+    "learning_rate_epochs": 2000,
+    "l2": 1e-3,
+    "guidance": 1.0,
+    "final_guidance": 0.0,
+    "guidance_epochs": 500,
+}
+# Algorithm 1 and section 3.2 of EPG: independent noise vectors, a task a life, ranks of means over
+# a vector's lives.
+_ALGORITHM_1 = {
+    "antithetic": False,
+    "common_random_numbers": False,
+    "tasks": 0,
+    "fitness": "rank",
+    "fitness_from": "final_episodes",
+    "shortest_life": 0,
+}
+_AS_DRAWN = {"loss": {"start": "random"}}
 
 OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.
     "config": {},
-    # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in configs/scales.py.
+    # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in
+    # configs/scales.py.
     "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, **_AS_DRAWN},
     # The same with the sigma of our laptop configs, a fairer one for a small loss.
     "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, **_AS_DRAWN},
-    # Algorithm 1 alone: start, sigma and learning rates are the config's, for Table 1's are meant for 5000 epochs.
+    # Algorithm 1 alone: start, sigma and learning rates are the config's, for Table 1's are meant
+    # for 5000 epochs.
     "algorithm_1": {"evolution": {**_ALGORITHM_1, "guidance": 0.0, "guidance_epochs": 0}},
-    # The config's, but started at random, ranked over all lives, with antithetic pairs (Salimans et al. 2017).
-    "pairs": {"evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank"},
-              "loss": {"start": "random"}},
-    # The config's, one thing taken away. Without common numbers, ranks within pairs or tasks mean nothing.
-    "no_common_numbers": {"evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}},
+    # The config's, but started at random, ranked over all lives, with antithetic pairs (Salimans et
+    # al. 2017).
+    "pairs": {
+        "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank"},
+        "loss": {"start": "random"},
+    },
+    # The config's, one thing taken away. Without common numbers, ranks within pairs or tasks mean
+    # nothing.
+    "no_common_numbers": {
+        "evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}
+    },
     "random_start": {"loss": {"start": "random"}},
     "rank": {"evolution": {"fitness": "rank"}},
     "final_episodes": {"evolution": {"fitness_from": "final_episodes"}},
     # The config's, one option more: what docs/evolution.md lists, each by itself.
-    "rank_in_pair": {"evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}},
+    "rank_in_pair": {
+        "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}
+    },
     "shared_tasks": {"evolution": {"tasks": 4, "fitness": "rank_in_task"}},
     "short_lives": {"evolution": {"shortest_life": 8}},
     "last_episodes": {"evolution": {"fitness_from": "last_episodes"}},
     "whole_life": {"evolution": {"fitness_from": "whole_life"}},
-    "segments": {"evolution": {"fitness_from": "whole_life", "segments": 4}},
     # Four times the lives an epoch, so a quarter of the epochs, and smaller steps.
     "many_lives": {"evolution": {"learning_rate": 2e-2}},
 }
@@ -53,9 +80,10 @@ MORE_VECTORS = {"many_lives": 4}  # times the config's noise vectors, with the c
 def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     """Returns an experiment with the estimator `name`, as long as a budget allows.
 
-    Its epochs are such that their lives take about `env_steps`; in families whose episodes may end early they take
-    less, as `epoch_env_steps` counts final episodes at their limit. The annealing of learning rate and guidance keeps
-    its share of all epochs. Nothing is validated or diagnosed, which would cost env steps.
+    Its epochs are such that their lives take about `env_steps`; in families whose episodes may end
+    early they take less, as `epoch_env_steps` counts final episodes at their limit. The annealing
+    of learning rate and guidance keeps its share of all epochs. Nothing is validated or diagnosed,
+    which would cost env steps.
 
     Args:
       experiment: Settings of a config.
@@ -77,8 +105,11 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     evolution.update(validation_period=0, diagnosis_period=0)
     cost, before = epoch_env_steps(from_mapping(mapping)), evolution["epochs"]
     if env_steps < cost:
-        raise ConfigError(f"--env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator {name!r} "
-                          f"takes; allow more")
+        raise ConfigError(
+            f"--env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator "
+            f"{name!r} "
+            f"takes; allow more"
+        )
     evolution["epochs"] = epochs = round(env_steps / cost)
     for schedule in ("learning_rate_epochs", "guidance_epochs"):
         evolution[schedule] = round(evolution[schedule] * epochs / before)

@@ -9,11 +9,15 @@ step of the arm is 20 physics steps with contacts, so the laptop's lives are sho
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 
 _VARIANTS = {
-    "laptop": scales.laptop(TaskConfig(family="fetch", frame_skip=20, episode_limit=25), updates=32),
-    "paper": scales.paper(TaskConfig(family="fetch", frame_skip=20, episode_limit=50), update_period=32, updates=256),
+    "laptop": scales.laptop(
+        TaskConfig(family="fetch", frame_skip=20, episode_limit=25), updates=32
+    ),
+    "paper": scales.paper(
+        TaskConfig(family="fetch", frame_skip=20, episode_limit=50), update_period=32, updates=256
+    ),
 }
 
 

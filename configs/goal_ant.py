@@ -1,18 +1,19 @@
-"""GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default) and `paper`.
+"""GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default) and
+`paper`.
 
 Either also with `_right_half`, `_forward_backward` or `_no_reset` behind it.
 
     Table 1:  update period M 32, updates 512, life U 16384 env steps
 
-`laptop` and `paper` draw goals all round. `_right_half` draws them ahead; --config.task.range=out_of_distribution then
-means those behind (Figure 18). Not in the paper: frame_skip and episode limit (Gymnasium's), distances. PPO is
-not tuned here yet.
+`laptop` and `paper` draw goals all round. `_right_half` draws them ahead;
+--config.task.range=out_of_distribution then means those behind (Figure 18). Not in the paper:
+frame_skip and episode limit (Gymnasium's), distances. PPO is not tuned here yet.
 """
 
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 
 _TASKS = {
     "": ("goal_ant", "bearing=-3.14159265:3.14159265"),
@@ -21,10 +22,18 @@ _TASKS = {
     "_no_reset": ("goal_ant_no_reset", "bearing=-3.14159265:3.14159265"),
 }
 _VARIANTS = {
-    **{f"laptop{name}": scales.laptop(TaskConfig(family, 5, 100, task_range), updates=64, reward=True)
-       for name, (family, task_range) in _TASKS.items()},
-    **{f"paper{name}": scales.paper(TaskConfig(family, 5, 1000, task_range), update_period=32, updates=512, reward=True)
-       for name, (family, task_range) in _TASKS.items()},
+    **{
+        f"laptop{name}": scales.laptop(
+            TaskConfig(family, 5, 100, task_range), updates=64, reward=True
+        )
+        for name, (family, task_range) in _TASKS.items()
+    },
+    **{
+        f"paper{name}": scales.paper(
+            TaskConfig(family, 5, 1000, task_range), update_period=32, updates=512, reward=True
+        )
+        for name, (family, task_range) in _TASKS.items()
+    },
 }
 
 

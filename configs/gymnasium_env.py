@@ -1,13 +1,14 @@
-"""Any Gymnasium environment on a laptop: --config=configs/gymnasium_env.py:Pendulum-v1, or another id.
+"""Any Gymnasium environment on a laptop: --config=configs/gymnasium_env.py:Pendulum-v1, or another
+id.
 
-There is one task, so what evolves may be a loss that knows this task by heart. PPO's settings are not tuned;
-launch.tune_baseline does that.
+There is one task, so what evolves may be a loss that knows this task by heart. PPO's settings are
+not tuned; launch.tune_baseline does that.
 """
 
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.gymnasium_family import PREFIX, registered_limit
 
 

@@ -1,4 +1,5 @@
-"""MetaGenRL on a laptop, trained in PointGoal within minutes on 2 cores: --config=configs/metagenrl_laptop.py.
+"""MetaGenRL on a laptop, trained in PointGoal within minutes on 2 cores:
+--config=configs/metagenrl_laptop.py.
 
 | setting | paper | here | why |
 |---|---|---|---|
@@ -17,19 +18,50 @@
 
 from ml_collections import ConfigDict
 
-from epg_tf.metagenrl_config import AgentConfig, BaselineConfig, MetaConfig, MetaGenRLExperiment, ObjectiveConfig
+from epg_tf.core.metagenrl_experiment import (
+    AgentConfig,
+    BaselineConfig,
+    MetaConfig,
+    MetaGenRLExperiment,
+    ObjectiveConfig,
+)
 
 
 def get_config() -> ConfigDict:
     """Returns the experiment's settings."""
     experiment = MetaGenRLExperiment(
-        environments=("point_goal",), agents=16, steps_per_agent=12_000, round_steps=500, life_rounds=8,
-        objective_period=4, shard_agents=8,
+        environments=("point_goal",),
+        agents=16,
+        steps_per_agent=12_000,
+        round_steps=500,
+        life_rounds=8,
+        objective_period=4,
+        shard_agents=8,
         objective=ObjectiveConfig(lstm_units=16, action_layers=1, action_filters=16),
-        agent=AgentConfig(hidden=(64, 64), policy_learning_rate=3e-3, batch=16, chunk=10, discount=0.95,
-                          target_rate=0.01, random_steps=500, updates_after=100, replay_steps=100_000),
-        meta=MetaConfig(final_learning_rate=1e-4, learning_rate_rounds=24, equal_say=True,
-                        unit_virtual_steps=True, warm_up_steps=4000),
-        baseline=BaselineConfig(off_policy_learning_rate=1e-2, gae_lambda=0.0, update_period=500,
-                                ppo_learning_rate=3e-3, ddpg_learning_rate=3e-3))  # tuned: docs/metagenrl.md
+        agent=AgentConfig(
+            hidden=(64, 64),
+            policy_learning_rate=3e-3,
+            batch=16,
+            chunk=10,
+            discount=0.95,
+            tau=0.01,
+            random_steps=500,
+            updates_after=100,
+            replay_steps=100_000,
+        ),
+        meta=MetaConfig(
+            final_learning_rate=1e-4,
+            learning_rate_rounds=24,
+            normalize_agent_gradients=True,
+            unit_virtual_steps=True,
+            warm_up_steps=4000,
+        ),
+        baseline=BaselineConfig(
+            off_policy_learning_rate=1e-2,
+            gae_lambda=0.0,
+            update_period=500,
+            ppo_learning_rate=3e-3,
+            ddpg_learning_rate=3e-3,
+        ),
+    )  # tuned: docs/metagenrl.md
     return ConfigDict(experiment.to_mapping())

@@ -1,4 +1,5 @@
-"""MetaGenRL at the paper's scale: --config=configs/metagenrl_paper.py:cheetah_lunar, or another set of Table 2.
+"""MetaGenRL at the paper's scale: --config=configs/metagenrl_paper.py:cheetah_lunar, or another set
+of Table 2.
 
 | setting (Tables 3 and 4, Appendix B.2) | paper | here |
 |---|---|---|
@@ -15,17 +16,20 @@
 | first update | not said | after 1000 env steps |
 | environments | HalfCheetah-v2, Hopper-v2, LunarLanderContinuous-v2 | v5, v5, v3: the old ones are gone |
 
-Episodes start anew every 1000 env steps, the time limit of all three. Gymnasium's returns differ between versions.
-Lunar needs the extra epg_tf[lunar].
+Episodes start anew every 1000 env steps, the time limit of all three. Gymnasium's returns differ
+between versions. Lunar needs the extra epg_tf[lunar].
 """
 
 from ml_collections import ConfigDict
 
-from epg_tf.config import ConfigError
-from epg_tf.metagenrl_config import MetaGenRLExperiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 
-_NAMES = {"cheetah": "gymnasium:HalfCheetah-v5", "hopper": "gymnasium:Hopper-v5",
-          "lunar": "gymnasium:LunarLanderContinuous-v3"}
+_NAMES = {
+    "cheetah": "gymnasium:HalfCheetah-v5",
+    "hopper": "gymnasium:Hopper-v5",
+    "lunar": "gymnasium:LunarLanderContinuous-v3",
+}
 
 
 def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
@@ -37,6 +41,10 @@ def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
     names = training_set.split("_")
     for name in names:
         if name not in _NAMES:
-            raise ConfigError(f"configs/metagenrl_paper.py:{training_set} names {name!r}; join some of "
-                              f"{sorted(_NAMES)} by underscores")
-    return ConfigDict(MetaGenRLExperiment(environments=tuple(_NAMES[name] for name in names)).to_mapping())
+            raise ConfigError(
+                f"configs/metagenrl_paper.py:{training_set} names {name!r}; join some of "
+                f"{sorted(_NAMES)} by underscores"
+            )
+    return ConfigDict(
+        MetaGenRLExperiment(environments=tuple(_NAMES[name] for name in names)).to_mapping()
+    )

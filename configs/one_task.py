@@ -1,4 +1,5 @@
-"""Gymnasium's own tasks, one MDP each (MetaGenRL's are among them). Variants: the bodies, `half_cheetah` by default.
+"""Gymnasium's own tasks, one MDP each (MetaGenRL's are among them). Variants: the bodies,
+`half_cheetah` by default.
 
     --config=configs/one_task.py:hopper
 
@@ -8,12 +9,19 @@ Episodes are shorter than Gymnasium's 1000 env steps, for the laptop's sake.
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 
-_FRAME_SKIP_AND_LIMIT = {"half_cheetah": (5, 100), "hopper": (4, 250), "walker2d": (4, 250), "ant": (5, 100),
-                          "reacher": (2, 50)}
-_VARIANTS = {family: scales.laptop(TaskConfig(family, *numbers), updates=64)
-             for family, numbers in _FRAME_SKIP_AND_LIMIT.items()}
+_FRAME_SKIP_AND_LIMIT = {
+    "half_cheetah": (5, 100),
+    "hopper": (4, 250),
+    "walker2d": (4, 250),
+    "ant": (5, 100),
+    "reacher": (2, 50),
+}
+_VARIANTS = {
+    family: scales.laptop(TaskConfig(family, *numbers), updates=64)
+    for family, numbers in _FRAME_SKIP_AND_LIMIT.items()
+}
 
 
 def get_config(variant: str = "half_cheetah") -> ConfigDict:

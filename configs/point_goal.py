@@ -1,13 +1,14 @@
 """PointGoal on a laptop: our own family, a reward-free loss within minutes. The demo's config.
 
-A life is 1024 env steps, 40 episodes, all of which judge the loss: they cost nothing, and 40 tell more than three with
-the final policy (docs/evolution.md). The network is small, 1089 parameters where the paper's layer sizes would have
-7877, for evolution strategies find directions in phi by chance.
+A life is 1024 env steps, 40 episodes, all of which judge the loss: they cost nothing, and 40 tell
+more than three with the final policy (docs/evolution.md). The network is small, 1089 parameters
+where the paper's layer sizes would have 7877, for evolution strategies find directions in phi by
+chance.
 """
 
 from ml_collections import ConfigDict
 
-from epg_tf.config import (
+from epg_tf.core.experiment import (
     ComputeConfig,
     EvolutionConfig,
     Experiment,
@@ -22,13 +23,36 @@ def get_config() -> ConfigDict:
     """Returns the experiment's settings."""
     experiment = Experiment(
         task=TaskConfig(family="point_goal", frame_skip=4, episode_limit=25),
-        loss=LossConfig(buffer_steps=128, filters=(4, 4), context=8, pooling="mean", memory_units=4, start="centred"),
+        loss=LossConfig(
+            buffer_steps=128,
+            filters=(4, 4),
+            context=8,
+            pooling="mean",
+            memory_units=4,
+            start="centred",
+        ),
         inner=InnerConfig(updates=32, update_period=32, minibatch=32, learning_rate=1e-2),
-        surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_passes=16),
+        surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=16),
         evolution=EvolutionConfig(
-            epochs=100, lives=32, noise_vectors=32, sigma=0.1, antithetic=True, common_random_numbers=True,
-            fitness_from="whole_life", learning_rate=5e-2, final_learning_rate=5e-3, learning_rate_epochs=100, l2=0.0,
-            guidance=0.0, final_guidance=0.0, guidance_epochs=0, validation_period=10, validation_lives=128),
-        compute=ComputeConfig(shard_lives=32),  # one shard: two of 16 on two cores are slower, so quick are the steps
+            epochs=100,
+            lives=32,
+            noise_vectors=32,
+            sigma=0.1,
+            antithetic=True,
+            common_random_numbers=True,
+            fitness_from="whole_life",
+            learning_rate=5e-2,
+            final_learning_rate=5e-3,
+            learning_rate_epochs=100,
+            l2=0.0,
+            guidance=0.0,
+            final_guidance=0.0,
+            guidance_epochs=0,
+            validation_period=10,
+            validation_lives=128,
+        ),
+        compute=ComputeConfig(
+            shard_lives=32
+        ),  # one shard: two of 16 on two cores are slower, so quick are the steps
     )
     return ConfigDict(experiment.to_mapping())

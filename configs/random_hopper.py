@@ -2,8 +2,8 @@
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
-Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges. PPO as a baseline is tuned by
-launch.tune_baseline: `laptop` on 64 lives a setting, `paper` on 32.
+Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges. PPO as a baseline
+is tuned by launch.tune_baseline: `laptop` on 64 lives a setting, `paper` on 32.
 """
 
 import dataclasses
@@ -11,15 +11,22 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import SurrogateConfig, TaskConfig
+from epg_tf.core.experiment import SurrogateConfig, TaskConfig
 
-_LAPTOP = scales.laptop(TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250), updates=64)
+_LAPTOP = scales.laptop(
+    TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250), updates=64
+)
 _VARIANTS = {
     "laptop": dataclasses.replace(
-        _LAPTOP, surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_passes=16),
-        evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair")),
-    "paper": scales.paper(TaskConfig(family="random_hopper", frame_skip=2, episode_limit=1000), update_period=64,
-                          updates=128),
+        _LAPTOP,
+        surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_epochs=16),
+        evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair"),
+    ),
+    "paper": scales.paper(
+        TaskConfig(family="random_hopper", frame_skip=2, episode_limit=1000),
+        update_period=64,
+        updates=128,
+    ),
 }
 
 

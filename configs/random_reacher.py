@@ -2,10 +2,11 @@
 
     Table 1:  update period M 128, updates 512, life U 65536 env steps
 
-Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` the policy's deviation is small, for
-with a deviation of 1 the arm shakes too much to point anywhere; four minibatches make up an update, for 64 gradient
-steps are too few to learn where to point; and 20 final episodes, each with a target of its own, judge a life. PPO as
-a baseline is tuned by launch.tune_baseline for `laptop`, on 64 lives a setting.
+Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` the policy's
+deviation is small, for with a deviation of 1 the arm shakes too much to point anywhere; four
+minibatches make up an update, for 64 gradient steps are too few to learn where to point; and 20
+final episodes, each with a target of its own, judge a life. PPO as a baseline is tuned by
+launch.tune_baseline for `laptop`, on 64 lives a setting.
 """
 
 import dataclasses
@@ -13,18 +14,30 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
+from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _LAPTOP = scales.laptop(_TASK, updates=64)
 _VARIANTS = {
     "laptop": dataclasses.replace(
-        _LAPTOP, policy=PolicyConfig(log_deviation=-2.0),
-        inner=dataclasses.replace(_LAPTOP.inner, minibatch=8, learning_rate=5e-3, final_episodes=20),
-        evolution=dataclasses.replace(_LAPTOP.evolution, epochs=150, lives=64, noise_vectors=64, learning_rate=4e-2,
-                                      final_learning_rate=1e-2, learning_rate_epochs=150, validation_period=10),
-        surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_passes=4),
-        compute=ComputeConfig(shard_lives=32)),
+        _LAPTOP,
+        policy=PolicyConfig(log_std=-2.0),
+        inner=dataclasses.replace(
+            _LAPTOP.inner, minibatch=8, learning_rate=5e-3, final_episodes=20
+        ),
+        evolution=dataclasses.replace(
+            _LAPTOP.evolution,
+            epochs=150,
+            lives=64,
+            noise_vectors=64,
+            learning_rate=4e-2,
+            final_learning_rate=1e-2,
+            learning_rate_epochs=150,
+            validation_period=10,
+        ),
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_epochs=4),
+        compute=ComputeConfig(shard_lives=32),
+    ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),
 }
 

@@ -2,19 +2,24 @@
 
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
-Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). PPO is not tuned
-here yet.
+Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). PPO is not
+tuned here yet.
 """
 
 from ml_collections import ConfigDict
 
 from configs import scales
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 
 _VARIANTS = {
-    "laptop": scales.laptop(TaskConfig(family="random_walker", frame_skip=4, episode_limit=250), updates=64),
-    "paper": scales.paper(TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000), update_period=128,
-                          updates=256),
+    "laptop": scales.laptop(
+        TaskConfig(family="random_walker", frame_skip=4, episode_limit=250), updates=64
+    ),
+    "paper": scales.paper(
+        TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000),
+        update_period=128,
+        updates=256,
+    ),
 }
 
 

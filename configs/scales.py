@@ -1,10 +1,12 @@
-"""What the configs of the paper's families share: the paper's scale, one for a laptop, and the choice between them."""
+"""What the configs of the paper's families share: the paper's scale, one for a laptop, and the
+choice between them.
+"""
 
 from collections.abc import Mapping
 
 from ml_collections import ConfigDict
 
-from epg_tf.config import (
+from epg_tf.core.experiment import (
     ComputeConfig,
     EvolutionConfig,
     Experiment,
@@ -25,31 +27,66 @@ def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
     Not in the paper, taken from the authors' code: sigma 0.01, N = 512, PPO's constants.
     """
     return Experiment(
-        task=task, loss=LossConfig(buffer_steps=512, reward=reward),
-        surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_passes=4),
-        inner=InnerConfig(updates=updates, update_period=update_period, minibatch=32, learning_rate=1e-3),
-        evolution=EvolutionConfig(epochs=5000, lives=256, noise_vectors=64, sigma=0.01, learning_rate=1e-2,
-                                  final_learning_rate=1e-3, learning_rate_epochs=2000, l2=1e-3, guidance_epochs=500),
-        compute=ComputeConfig(shard_lives=64))
+        task=task,
+        loss=LossConfig(buffer_steps=512, reward=reward),
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-3, baseline_epochs=4),
+        inner=InnerConfig(
+            updates=updates, update_period=update_period, minibatch=32, learning_rate=1e-3
+        ),
+        evolution=EvolutionConfig(
+            epochs=5000,
+            lives=256,
+            noise_vectors=64,
+            sigma=0.01,
+            learning_rate=1e-2,
+            final_learning_rate=1e-3,
+            learning_rate_epochs=2000,
+            l2=1e-3,
+            guidance_epochs=500,
+        ),
+        compute=ComputeConfig(shard_lives=64),
+    )
 
 
 def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
-    """Returns an experiment for 2 cores: short lives, a small loss, antithetic pairs with common numbers, no guidance.
+    """Returns an experiment for 2 cores: short lives, a small loss, antithetic pairs with common
+    numbers, no guidance.
 
-    The loss has about a tenth of the paper's parameters, for evolution strategies find directions in phi by chance, and
-    starts centred, lest agents' actions saturate. Epochs are small and steps large, see `many_lives` in
-    configs/estimators.py. docs/evolution.md says what each of these is worth.
+    The loss has about a tenth of the paper's parameters, for evolution strategies find directions
+    in phi by chance, and starts centred, lest agents' actions saturate. Epochs are small and steps
+    large, see `many_lives` in configs/estimators.py. docs/evolution.md says what each of these is
+    worth.
     """
     return Experiment(
-        task=task, surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_passes=4),
-        loss=LossConfig(buffer_steps=128, reward=reward, filters=(4, 4), context=8, pooling="mean", memory_units=4,
-                        start="centred"),
+        task=task,
+        surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_epochs=4),
+        loss=LossConfig(
+            buffer_steps=128,
+            reward=reward,
+            filters=(4, 4),
+            context=8,
+            pooling="mean",
+            memory_units=4,
+            start="centred",
+        ),
         inner=InnerConfig(updates=updates, update_period=32, minibatch=32, learning_rate=3e-3),
-        evolution=EvolutionConfig(epochs=200, lives=32, noise_vectors=32, sigma=0.1, antithetic=True,
-                                  common_random_numbers=True, learning_rate=5e-2, final_learning_rate=5e-3,
-                                  learning_rate_epochs=200, l2=0.0, guidance=0.0, guidance_epochs=0,
-                                  validation_period=20),
-        compute=ComputeConfig(shard_lives=16))  # two shards an epoch, one per core
+        evolution=EvolutionConfig(
+            epochs=200,
+            lives=32,
+            noise_vectors=32,
+            sigma=0.1,
+            antithetic=True,
+            common_random_numbers=True,
+            learning_rate=5e-2,
+            final_learning_rate=5e-3,
+            learning_rate_epochs=200,
+            l2=0.0,
+            guidance=0.0,
+            guidance_epochs=0,
+            validation_period=20,
+        ),
+        compute=ComputeConfig(shard_lives=16),
+    )  # two shards an epoch, one per core
 
 
 def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> ConfigDict:
@@ -59,6 +96,8 @@ def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> Confi
       ValueError: There is no such variant.
     """
     if variant not in variants:
-        raise ValueError(f"--config=configs/{file}:{variant} has no such variant; use one of "
-                         f"{', '.join(':' + name for name in variants)}")
+        raise ValueError(
+            f"--config=configs/{file}:{variant} has no such variant; use one of "
+            f"{', '.join(':' + name for name in variants)}"
+        )
     return ConfigDict(variants[variant].to_mapping())

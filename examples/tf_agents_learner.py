@@ -1,7 +1,8 @@
-"""Uses an exported loss from TF-Agents: an agent whose `_loss` asks it, in an environment of this package.
+"""Uses an exported loss from TF-Agents: an agent whose `_loss` asks it, in an environment of this
+package.
 
-    python -m launch.export_loss --loss=point_goal --output_dir=exported
-    python examples/tf_agents_learner.py exported
+python -m launch.export_loss --loss=point_goal --output_dir=exported
+python examples/tf_agents_learner.py exported
 """
 
 import functools
@@ -17,7 +18,7 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import trajectory
 from tf_agents.utils import tensor_normalizer
 
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
@@ -34,40 +35,75 @@ class LearnedLossAgent(tf_agent.TFAgent):
     def __init__(self, time_step_spec, action_spec, loaded):
         self.loaded, self.about = loaded, json.loads(loaded.describe()["json"].numpy())
         if self.about["format_version"] != 1:
-            raise ValueError(f"format_version={self.about['format_version']}; this agent knows 1, take a newer one")
+            raise ValueError(
+                f"format_version={self.about['format_version']}; this agent knows 1, take a newer "
+                "one"
+            )
         agent = self.about["agent"]
         projection = functools.partial(
-            normal_projection_network.NormalProjectionNetwork, mean_transform=None, state_dependent_std=False,
-            init_means_output_factor=1e-4, std_transform=tf.exp, std_bias_initializer_value=agent["log_deviation"])
+            normal_projection_network.NormalProjectionNetwork,
+            mean_transform=None,
+            state_dependent_std=False,
+            init_means_output_factor=1e-4,
+            std_transform=tf.exp,
+            std_bias_initializer_value=agent["log_std"],
+        )
         self.network = actor_distribution_network.ActorDistributionNetwork(
-            time_step_spec.observation, action_spec, fc_layer_params=agent["hidden"],
-            activation_fn=tf.keras.activations.get(agent["activation"]), continuous_projection_net=projection)
+            time_step_spec.observation,
+            action_spec,
+            fc_layer_params=agent["hidden"],
+            activation_fn=tf.keras.activations.get(agent["activation"]),
+            continuous_projection_net=projection,
+        )
         self.network.create_variables()
-        self.scaling = {name: tensor_normalizer.StreamingTensorNormalizer(spec)
-                        for name, spec in (("observation", time_step_spec.observation), ("action", action_spec))}
-        policy = actor_policy.ActorPolicy(time_step_spec, action_spec, self.network, clip=False,
-                                          observation_normalizer=self.scaling["observation"])
+        self.scaling = {
+            name: tensor_normalizer.StreamingTensorNormalizer(spec)
+            for name, spec in (("observation", time_step_spec.observation), ("action", action_spec))
+        }
+        policy = actor_policy.ActorPolicy(
+            time_step_spec,
+            action_spec,
+            self.network,
+            clip=False,
+            observation_normalizer=self.scaling["observation"],
+        )
         memory = self.about["memory"]
         self.memory = tf.Variable(tf.zeros([memory["inputs"], memory["units"]])) if memory else None
         self.optimizer = tf.keras.optimizers.Adam(agent["learning_rate"])
         super().__init__(time_step_spec, action_spec, policy, policy, train_sequence_length=None)
 
     def _scaled(self, name, experience):
-        """Normalises as the loss's description says, but for the floor, which is added to the variance here."""
+        """Normalises as the loss's description says, but for the floor, which is added to the
+        variance here.
+        """
         floor = self.about["normalisation"]["floor"]
-        return self.scaling[name].normalize(getattr(experience, name), clip_value=0.0, variance_epsilon=floor**2)
+        return self.scaling[name].normalize(
+            getattr(experience, name), clip_value=0.0, variance_epsilon=floor**2
+        )
 
     def _loss(self, experience, weights=None, training=False):
         """Scores a minibatch, `weights`, of the newest steps of a trajectory [1, steps so far]."""
         recorded = {name: self._scaled(name, experience) for name in self.scaling}
-        ends = experience.is_last() & ((experience.discount == 0.0) | self.about["termination_marks_time_limits"])
+        ends = experience.is_last() & (
+            (experience.discount == 0.0) | self.about["termination_marks_time_limits"]
+        )
         recorded["termination"] = tf.cast(ends, tf.float32)[..., None]
         missing = max(0, self.about["buffer_steps"] - experience.reward.shape[1])
-        recorded = {name: tf.pad(values, [[0, 0], [missing, 0], [0, 0]]) for name, values in recorded.items()}
-        answers = self.network(recorded["observation"], tf.ones(recorded["observation"].shape[:2], tf.int32), (),
-                               training=training)[0]
-        inputs = recorded | {"policy_mean": answers.mean(), "minibatch": weights,
-                             "policy_log_deviation": tf.math.log(answers.stddev()[:, -1])}
+        recorded = {
+            name: tf.pad(values, [[0, 0], [missing, 0], [0, 0]])
+            for name, values in recorded.items()
+        }
+        answers = self.network(
+            recorded["observation"],
+            tf.ones(recorded["observation"].shape[:2], tf.int32),
+            (),
+            training=training,
+        )[0]
+        inputs = recorded | {
+            "policy_mean": answers.mean(),
+            "minibatch": weights,
+            "policy_log_std": tf.math.log(answers.stddev()[:, -1]),
+        }
         if self.memory is not None:
             inputs["memory"] = tf.tanh(tf.reduce_sum(self.memory, axis=0))[None]
         return tf_agent.LossInfo(self.loaded.loss(inputs)["loss"][0], extra=())
@@ -79,8 +115,13 @@ class LearnedLossAgent(tf_agent.TFAgent):
         for minibatch in tf.reshape(tf.random.shuffle(tf.range(period)), [-1, 1, size]):
             with tf.GradientTape() as tape:
                 info = self._loss(experience, minibatch, training=True)
-            variables = [*self.network.trainable_variables, *([] if self.memory is None else [self.memory])]
-            self.optimizer.apply_gradients(zip(tape.gradient(info.loss, variables), variables, strict=True))
+            variables = [
+                *self.network.trainable_variables,
+                *([] if self.memory is None else [self.memory]),
+            ]
+            self.optimizer.apply_gradients(
+                zip(tape.gradient(info.loss, variables), variables, strict=True)
+            )
         return info
 
 
@@ -89,14 +130,19 @@ def train(folder, seed=0):
     tf.random.set_seed(seed)
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
-    environment = tf_py_environment.TFPyEnvironment(TaskEnvironment(make_family(TaskConfig(**about["task"])), 1, seed))
+    environment = tf_py_environment.TFPyEnvironment(
+        TaskEnvironment(make_family(TaskConfig(**about["task"])), 1, seed)
+    )
     agent = LearnedLossAgent(environment.time_step_spec(), environment.action_spec(), loaded)
     time_step, steps, returns, total = environment.reset(), [], [], 0.0
     for _ in range(about["agent"]["updates"]):
         for _ in range(about["update_period"]):
             action = agent.collect_policy.action(time_step)
             following = environment.step(action.action)
-            steps = [*steps[1 - about["buffer_steps"] :], trajectory.from_transition(time_step, action, following)]
+            steps = [
+                *steps[1 - about["buffer_steps"] :],
+                trajectory.from_transition(time_step, action, following),
+            ]
             time_step, total = following, total + float(following.reward[0])
             if following.is_last():
                 time_step, returns, total = environment.reset(), [*returns, total], 0.0
@@ -107,5 +153,8 @@ def train(folder, seed=0):
 if __name__ == "__main__":
     found = train(sys.argv[1], *map(int, sys.argv[2:3])) if len(sys.argv) > 1 else sys.exit(__doc__)
     tenth = max(1, len(found) // 10)
-    print(f"{len(found)} episodes; return of the first {tenth}: {np.mean(found[:tenth]):.1f}, of the last {tenth}: "
-          f"{np.mean(found[-tenth:]):.1f}")
+    print(
+        f"{len(found)} episodes; return of the first {tenth}: {np.mean(found[:tenth]):.1f}, of "
+        f"the last {tenth}: "
+        f"{np.mean(found[-tenth:]):.1f}"
+    )

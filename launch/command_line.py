@@ -1,4 +1,5 @@
-"""Gives every command the same manners: quiet frameworks, one-line errors, exit code 2 for bad input.
+"""Gives every command the same manners: quiet frameworks, one-line errors, exit code 2 for bad
+input.
 
 Import this before anything that imports TensorFlow.
 """
@@ -15,7 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-_LAST_WORD_SECONDS = 10.0  # the launcher ends all ranks when the first has failed; it takes a moment
+_LAST_WORD_SECONDS = (
+    10.0  # the launcher ends all ranks when the first has failed; it takes a moment
+)
 
 _VERBOSE = any(re.fullmatch(r"--?(v|verbosity)(=[1-9]\d*)?", word) for word in sys.argv[1:])
 
@@ -27,9 +30,11 @@ def _quieten() -> None:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import gym_notices.notices  # TF-Agents brings the old gym, which announces its end at every import
+
     gym_notices.notices.notices.clear()
     import logging
     import warnings
+
     warnings.filterwarnings("ignore")
     for name in ("tensorflow", "OpenGL"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -55,10 +60,12 @@ except RuntimeError as error:  # of MUJOCO_GL
 
 from absl import app, flags, logging  # noqa: E402
 
-from epg_tf import communication, metagenrl_config  # noqa: E402
-from epg_tf.algorithms.actor_shard import check_continuous  # noqa: E402
-from epg_tf.config import ConfigError, Experiment, from_mapping  # noqa: E402
-from epg_tf.records.files import RecordError  # noqa: E402
+from epg_tf.core.errors import CommunicationError
+from epg_tf.core import communication  # noqa: E402
+from epg_tf.core import metagenrl_experiment  # noqa: E402
+from epg_tf.metagenrl.agents import check_continuous  # noqa: E402
+from epg_tf.core.experiment import ConfigError, Experiment, from_mapping  # noqa: E402
+from epg_tf.core.files import RecordError  # noqa: E402
 from epg_tf.tasks.base import TaskFamily  # noqa: E402
 from epg_tf.tasks.registry import make_family, named_environment  # noqa: E402
 
@@ -68,7 +75,9 @@ class UsageError(ValueError):
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
-    """Parses flags and runs `main`; exits with its code, or with 2 and one line if the user's input is at fault."""
+    """Parses flags and runs `main`; exits with its code, or with 2 and one line if the user's input
+    is at fault.
+    """
 
     def guarded(argv: list[str]) -> None:
         if not _VERBOSE:
@@ -79,10 +88,13 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             _exit(main(argv))
         except (ConfigError, RecordError, UsageError, communication.HorovodUnusable) as error:
             fail(str(error))
-        except communication.CommunicationError as error:
-            fail(str(error), 1, error.speaker)
+        except CommunicationError as error:
+            fail(str(error), 1, error.reporting_rank)
         except MemoryError as error:
-            fail(f"these settings need more memory than there is ({error}); make the sizes in --config smaller")
+            fail(
+                f"these settings need more memory than there is ({error}); make the sizes in "
+                "--config smaller"
+            )
 
     try:
         app.run(guarded, flags_parser=_parse)
@@ -105,9 +117,11 @@ def _parse(argv: list[str]) -> list[str]:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Says what is wrong with the flags, without the tracebacks that ml_collections puts into its messages."""
+    """Says what is wrong with the flags, without the tracebacks that ml_collections puts into its
+    messages.
+    """
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    message = message.replace("epg_tf.config.ConfigError: ", "")
+    message = message.replace("epg_tf.core.experiment.ConfigError: ", "")
     if "Unknown command line flag 'config." in message:
         message += "; give --config=FILE as well"
     elif "Unknown command line flag" in message:
@@ -118,28 +132,33 @@ def _in_one_line(error: Exception) -> str:
             reason = "this config has no variants; leave out what follows .py"
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
-        message = re.sub(r"[\\']", "", message.replace("\\n", ". "))  # a KeyError quotes its text twice
+        message = re.sub(
+            r"[\\']", "", message.replace("\\n", ". ")
+        )  # a KeyError quotes its text twice
         message = message.rstrip(" ?.")
-        message = (f"a --config.GROUP.FIELD flag names no setting: {message}. All are in epg_tf/config.py, "
-                   f"MetaGenRL's in epg_tf/metagenrl_config.py")
+        message = (
+            f"a --config.GROUP.FIELD flag names no setting: {message}. All are in "
+            "epg_tf/core/experiment.py, "
+            f"MetaGenRL's in epg_tf/core/metagenrl_experiment.py"
+        )
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
     return " ".join(message.split())
 
 
-def fail(message: str, code: int = 2, speaker: int = 0) -> NoReturn:
+def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:
     """Prints one line to standard error and exits.
 
-    Of many ranks only one speaks, lest the same be said by each; the others wait for the launcher to end them, and
-    speak if it does not.
+    Of many ranks only one speaks, lest the same be said by each; the others wait for the launcher
+    to end them, and speak if it does not.
 
     Args:
       message: What is wrong, in one line.
       code: The exit code.
-      speaker: The rank that speaks.
+      reporting_rank: The rank that speaks.
     """
     rank, where = communication.launched_rank(), ""
-    if rank is not None and rank != speaker:
+    if rank is not None and rank != reporting_rank:
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, _leave)
         time.sleep(_LAST_WORD_SECONDS)
@@ -149,7 +168,9 @@ def fail(message: str, code: int = 2, speaker: int = 0) -> NoReturn:
 
 
 def _exit(code: int | None) -> NoReturn:
-    """Exits; among many ranks at once if something went wrong, for Horovod's own end would wait for lost ranks."""
+    """Exits; among many ranks at once if something went wrong, for Horovod's own end would wait for
+    lost ranks.
+    """
     if code and communication.launched_rank() is not None:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -169,17 +190,22 @@ def experiment_of(flag: flags.FlagHolder) -> Experiment:
     return experiment
 
 
-def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_config.MetaGenRLExperiment:
+def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_experiment.MetaGenRLExperiment:
     """Turns a --config flag into a validated experiment of MetaGenRL; errors as of `experiment_of`."""
-    experiment = metagenrl_config.from_mapping(_settings_of(flag, "configs/metagenrl_laptop.py"))
+    experiment = metagenrl_experiment.from_mapping(
+        _settings_of(flag, "configs/metagenrl_laptop.py")
+    )
     for name in experiment.environments:
-        several = '; several are written as "(\'point_goal\', \'random_hopper\')"' if "," in name else ""
+        several = (
+            "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
+        )
         continuous_environment("config.environments", name, several)
     return experiment
 
 
 def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
-    """Returns the environment that a flag or field names, one that deterministic policies can act in.
+    """Returns the environment that a flag or field names, one that deterministic policies can act
+    in.
 
     Args:
       field: The flag or field.
@@ -205,11 +231,14 @@ def _settings_of(flag: flags.FlagHolder, example: str) -> Any:
         return flag.value.to_dict() if hasattr(flag.value, "to_dict") else flag.value
     except OSError as error:  # ml_collections keeps a failure to load for later
         reason = " ".join(str(error).splitlines()[-2:])
-        raise UsageError(f"--config cannot be loaded ({' '.join(reason.split())}); name a file such as "
-                         f"{example}") from error
+        raise UsageError(
+            f"--config cannot be loaded ({' '.join(reason.split())}); name a file such as {example}"
+        ) from error
 
 
-def stop_on_signals(notice: str, communicator: communication.Communicator, stop: Callable[[], None]) -> list[int]:
+def stop_on_signals(
+    notice: str, communicator: communication.Communicator, stop: Callable[[], None]
+) -> list[int]:
     """Turns the first Ctrl-C or SIGTERM into a clean stop; a second one ends the process at once.
 
     Args:
@@ -238,7 +267,8 @@ def stop_on_signals(notice: str, communicator: communication.Communicator, stop:
 
 
 def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:
-    """Returns the experiment a loss was made in, with task, policy and baseline of a --config flag if that is given.
+    """Returns the experiment a loss was made in, with task, policy and baseline of a --config flag
+    if that is given.
 
     Raises:
       UsageError: The loss does not fit the observations or actions there.
@@ -249,9 +279,13 @@ def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:
     here, there = make_family(home.task), make_family(other.task)
     for name in ("observation_size", "action_size", "discrete_actions"):
         if getattr(here, name) != getattr(there, name):
-            raise UsageError(f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
-                             f"{getattr(here, name)}; use it in a family that has the same")
-    return dataclasses.replace(home, task=other.task, policy=other.policy, surrogate=other.surrogate)
+            raise UsageError(
+                f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
+                f"{getattr(here, name)}; use it in a family that has the same"
+            )
+    return dataclasses.replace(
+        home, task=other.task, policy=other.policy, surrogate=other.surrogate
+    )
 
 
 def positive_numbers(flag: str, words: list[str], kind: type) -> list:
@@ -265,25 +299,31 @@ def positive_numbers(flag: str, words: list[str], kind: type) -> list:
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number <= 1000 for number in numbers):
-        raise UsageError(f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most 1000, "
-                         f"separated by commas")
+        raise UsageError(
+            f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most 1000, "
+            f"separated by commas"
+        )
     return numbers
 
 
 def refuse_runs(flag: flags.FlagHolder) -> None:
-    """Refuses the folder of a run, or of a loss, for results of a test: they have files of the same names.
+    """Refuses the folder of a run, or of a loss, for results of a test: they have files of the same
+    names.
 
     Raises:
       UsageError: The flag names such a folder.
     """
     for name in ("checkpoints", "loss.npz"):
         if (Path(flag.value) / name).exists():
-            raise UsageError(f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a loss; "
-                             f"choose another folder")
+            raise UsageError(
+                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a loss; "
+                f"choose another folder"
+            )
 
 
 def check_json(flag: flags.FlagHolder) -> None:
-    """Refuses, before anything is measured, a file that cannot be written or is not ours to replace.
+    """Refuses, before anything is measured, a file that cannot be written or is not ours to
+    replace.
 
     Raises:
       UsageError: The flag names such a file.
@@ -292,25 +332,8 @@ def check_json(flag: flags.FlagHolder) -> None:
         return
     path = Path(flag.value)
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--{flag.name}={path}: {path.parent} is no folder that can be written to; create it")
+        raise UsageError(
+            f"--{flag.name}={path}: {path.parent} is no folder that can be written to; create it"
+        )
     if path.suffix != ".json" or (path.exists() and not path.is_file()):
         raise UsageError(f"--{flag.name}={path} must name a file that ends in .json")
-
-
-def count(number: float) -> str:
-    """Writes a large number for people: 950, 12.3 k, 4.5 M, 10.5 G."""
-    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(number) >= unit:
-            return f"{number / unit:.3g}{name}"
-    return f"{number:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Writes a duration for people: 42 s, 3 min 05 s, 2 h 10 min, 3.4 days."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
-    if seconds < 48 * 3600:
-        return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02d} min"
-    return f"{seconds / 86400:.1f} days"

@@ -1,7 +1,8 @@
-"""Lists every task family: sizes, what differs between its tasks and in which ranges, and the episode limit.
+"""Lists every task family: sizes, what differs between its tasks and in which ranges, and the
+episode limit.
 
-    python -m launch.list_tasks
-    python -m launch.list_tasks --config=random_swimmer.py     # with the family that this file registers
+python -m launch.list_tasks
+python -m launch.list_tasks --config=random_swimmer.py     # with the family that this file registers
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from epg_tf.tasks.quantities import Quantity, Range
 from epg_tf.tasks.registry import FAMILIES
 
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "File that registers a family of one's own.")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "File that registers a family of one's own."
+)
 
 
 def main(argv: list[str]) -> int:
@@ -25,9 +28,16 @@ def main(argv: list[str]) -> int:
         command_line.experiment_of(_CONFIG)
     for name, kind in FAMILIES.items():
         family = kind(kind.default_frame_skip, kind.default_episode_limit)
-        print("\n".join([f"{name}: {_summary(family)}", _sizes(family), *map(_draws, family.quantities), ""]))
-    print("gymnasium:ID: any Gymnasium environment with Box observations and Box or Discrete actions, for example\n"
-          "  --config=configs/gymnasium_env.py:Pendulum-v1")
+        print(
+            "\n".join(
+                [f"{name}: {_summary(family)}", _sizes(family), *map(_draws, family.quantities), ""]
+            )
+        )
+    print(
+        "gymnasium:ID: any Gymnasium environment with Box observations and Box or Discrete "
+        "actions, for example\n"
+        "  --config=configs/gymnasium_env.py:Pendulum-v1"
+    )
     return 0
 
 
@@ -37,13 +47,20 @@ def _summary(family: BodyFamily) -> str:
 
 def _sizes(family: BodyFamily) -> str:
     goal = ", a goal to reach" if family.goal_reaching else ""
-    return (f"  observation {family.observation_size}, action {family.action_size}{goal}; at most "
-            f"{family.episode_limit} env steps an episode, each {1e3 * family.seconds_per_step:.3g} ms, "
-            f"{family.frame_skip} physics steps")
+    return (
+        f"  observation {family.observation_size}, action {family.action_size}{goal}; at most "
+        f"{family.episode_limit} env steps an episode, each {1e3 * family.seconds_per_step:.3g} "
+        "ms, "
+        f"{family.frame_skip} physics steps"
+    )
 
 
 def _draws(quantity: Quantity) -> str:
-    shifted = "" if quantity.shifted is None else f"; out of distribution {_range(quantity, quantity.shifted)}"
+    shifted = (
+        ""
+        if quantity.shifted is None
+        else f"; out of distribution {_range(quantity, quantity.shifted)}"
+    )
     count = f"{quantity.size} x " if quantity.size else ""
     return f"  {quantity.name}: {count}{_range(quantity, quantity.training)} ({quantity.unit}){shifted}"
 

@@ -1,8 +1,10 @@
 """Evolves the same loss on several numbers of ranks, and compares their times and their bits.
 
-    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop --layouts=0x2,1x1,2x1,4x1
+    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop
+    --layouts=0x2,1x1,2x1,4x1
 
-A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows what was found.
+A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows what was
+found.
 """
 
 from __future__ import annotations
@@ -22,12 +24,22 @@ from launch import command_line  # first: it quietens the frameworks
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.records import files
+from epg_tf.core import formatting
+from epg_tf.core import files
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py:laptop.")
-_LAYOUTS = flags.DEFINE_list("layouts", ["0x2", "1x1", "2x1", "4x1"], "RANKSxTHREADS of each run; 0x2: no Horovod.")
-_EPOCHS = flags.DEFINE_integer("epochs", 3, "Epochs of each run; the first, which compiles, is not timed.",
-                               lower_bound=2, upper_bound=10**4)
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Experiment file, e.g. configs/random_hopper.py:laptop."
+)
+_LAYOUTS = flags.DEFINE_list(
+    "layouts", ["0x2", "1x1", "2x1", "4x1"], "RANKSxTHREADS of each run; 0x2: no Horovod."
+)
+_EPOCHS = flags.DEFINE_integer(
+    "epochs",
+    3,
+    "Epochs of each run; the first, which compiles, is not timed.",
+    lower_bound=2,
+    upper_bound=10**4,
+)
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
@@ -61,16 +73,27 @@ def main(argv: list[str]) -> int:
     command_line.check_json(_JSON)
     layouts = [_layout(word) for word in _LAYOUTS.value or [""]]
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, frame: sys.exit(128 + received))  # by way of `measure`, which tidies up
+        signal.signal(
+            number, lambda received, frame: sys.exit(128 + received)
+        )  # by way of `measure`, which tidies up
     evolution = dataclasses.replace(experiment.evolution, epochs=_EPOCHS.value)
-    print(f"{experiment.task.family}: {_EPOCHS.value} epochs of {evolution.lives} lives in shards of "
-          f"{experiment.compute.shard_lives}\n\n| ranks x threads | seconds an epoch | env steps/s | efficiency | "
-          f"in collectives, waiting included | bytes an epoch | SHA-256 of phi |\n|---|---|---|---|---|---|---|")
+    print(
+        f"{experiment.task.family}: {_EPOCHS.value} epochs of {evolution.lives} lives in shards of "
+        f"{experiment.compute.shard_lives}\n\n| ranks x threads | seconds an epoch | env steps/s "
+        "| efficiency | "
+        "in collectives, waiting included | bytes an epoch | SHA-256 of phi "
+        "|\n|---|---|---|---|---|---|---|"
+    )
     rows: list[dict] = []
     for layout in layouts:
         compute = dataclasses.replace(experiment.compute, threads=layout.threads)
-        row = measure(layout, dataclasses.replace(experiment, evolution=evolution, compute=compute).to_mapping())
-        row["efficiency"] = row["core_seconds"] and rows[0]["core_seconds"] / row["core_seconds"] if rows else 1.0
+        row = measure(
+            layout,
+            dataclasses.replace(experiment, evolution=evolution, compute=compute).to_mapping(),
+        )
+        row["efficiency"] = (
+            row["core_seconds"] and rows[0]["core_seconds"] / row["core_seconds"] if rows else 1.0
+        )
         rows.append(row)
         _print(row)
     same = len({row["phi"] for row in rows}) == 1
@@ -82,40 +105,69 @@ def main(argv: list[str]) -> int:
 
 def _layout(word: str) -> Layout:
     if not re.fullmatch(r"\d{1,4}x[1-9]\d{0,3}", word):
-        raise command_line.UsageError(f"--layouts={word}: a layout is RANKSxTHREADS, e.g. 2x1; 0x2 is without Horovod")
+        raise command_line.UsageError(
+            f"--layouts={word}: a layout is RANKSxTHREADS, e.g. 2x1; 0x2 is without Horovod"
+        )
     layout = Layout(*map(int, word.split("x")))
     if layout.ranks and not Path(layout.launcher()[0]).exists():
-        raise command_line.UsageError(f"--layouts={word} needs Horovod, which is not installed: run `make horovod`")
+        raise command_line.UsageError(
+            f"--layouts={word} needs Horovod, which is not installed: run `make horovod`"
+        )
     return layout
 
 
 def measure(layout: Layout, settings: dict[str, dict]) -> dict:
-    """Runs launch.meta_train in a process of its own; returns what its metrics say of the epochs after the first.
+    """Runs launch.meta_train in a process of its own; returns what its metrics say of the epochs
+    after the first.
 
     Raises:
       UsageError: It failed; the message is its error, or else its last line.
     """
     with tempfile.TemporaryDirectory() as home:
         config, folder = Path(home, "config.py"), Path(home, "run")
-        config.write_text(f"from ml_collections import ConfigDict\n\n\n"
-                          f"def get_config():\n    return ConfigDict({settings!r})\n")
-        command = [*layout.launcher(), sys.executable, "-m", "launch.meta_train", f"--config={config}",
-                   f"--run_dir={folder}", f"--seed={_SEED.value}"]
-        with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-                              ) as process:
+        config.write_text(
+            f"from ml_collections import ConfigDict\n\n\n"
+            f"def get_config():\n    return ConfigDict({settings!r})\n"
+        )
+        command = [
+            *layout.launcher(),
+            sys.executable,
+            "-m",
+            "launch.meta_train",
+            f"--config={config}",
+            f"--run_dir={folder}",
+            f"--seed={_SEED.value}",
+        ]
+        with subprocess.Popen(
+            command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
             try:
                 output, _ = process.communicate()
             except BaseException:  # a signal; horovodrun passes it on to the ranks
                 process.terminate()
                 raise
         if process.returncode:
-            raise command_line.UsageError(f"--layouts={layout.ranks}x{layout.threads}: {_reason(output)}")
+            raise command_line.UsageError(
+                f"--layouts={layout.ranks}x{layout.threads}: {_reason(output)}"
+            )
         with open(folder / "metrics.csv", newline="") as stream:
             epochs = list(csv.DictReader(stream))[1:]
         phi = hashlib.sha256((folder / "final" / "loss.npz").read_bytes()).hexdigest()
-    means = {name: sum(float(epoch[name]) for epoch in epochs) / len(epochs)
-             for name in ("seconds", "env_steps_per_second", "communication_seconds", "communication_bytes")}
-    return {**dataclasses.asdict(layout), **means, "core_seconds": means["seconds"] * layout.cores, "phi": phi}
+    means = {
+        name: sum(float(epoch[name]) for epoch in epochs) / len(epochs)
+        for name in (
+            "seconds",
+            "env_steps_per_second",
+            "communication_seconds",
+            "communication_bytes",
+        )
+    }
+    return {
+        **dataclasses.asdict(layout),
+        **means,
+        "core_seconds": means["seconds"] * layout.cores,
+        "phi": phi,
+    }
 
 
 def _reason(output: str) -> str:
@@ -125,9 +177,13 @@ def _reason(output: str) -> str:
 
 
 def _print(row: dict) -> None:
-    print(f"| {row['ranks'] or 'no Horovod'} x {row['threads']} | {row['seconds']:.2f} | "
-          f"{command_line.count(row['env_steps_per_second'])} | {row['efficiency']:.0%} | "
-          f"{row['communication_seconds']:.3f} s | {row['communication_bytes']:.0f} | {row['phi'][:12]} |", flush=True)
+    print(
+        f"| {row['ranks'] or 'no Horovod'} x {row['threads']} | {row['seconds']:.2f} | "
+        f"{formatting.count(row['env_steps_per_second'])} | {row['efficiency']:.0%} | "
+        f"{row['communication_seconds']:.3f} s | {row['communication_bytes']:.0f} | "
+        f"{row['phi'][:12]} |",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Predicts the time of an epoch on 1 to 1,440 cores, from shards timed here and the spread of evaluation lengths.
+"""Predicts the time of an epoch on 1 to 1,440 cores, from shards timed here and the spread of
+evaluation lengths.
 
     python -m launch.simulate_scaling --config=configs/random_hopper.py:paper
 
-Shards of several sizes P are timed on one thread. Epochs are then drawn: a core runs its shards in turn, each
-with the training time of its size and final episodes until the slowest of its lives is through; the epoch ends with the
-slowest core. docs/scaling.md says what is assumed and what was found.
+Shards of several sizes P are timed on one thread. Epochs are then drawn: a core runs its shards in
+turn, each with the training time of its size and final episodes until the slowest of its lives is
+through; the epoch ends with the slowest core. docs/scaling.md says what is assumed and what was
+found.
 """
 
 from __future__ import annotations
@@ -19,23 +21,37 @@ import numpy as np  # isort: skip
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.inner_loop import InnerLoop, Teaching
-from epg_tf.algorithms.shards import configure_tensorflow
-from epg_tf.config import Experiment
-from epg_tf.random_keys import noise_vector
-from epg_tf.records import files
+from epg_tf.core import formatting
+from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.core.threads import configure_tensorflow
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.random_streams import noise_vector
+from epg_tf.core import files
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.registry import make_family
-from epg_tf.types import LifeKey
+from epg_tf.core.types import Array, LifeKey
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py:paper.")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Experiment file, e.g. configs/random_hopper.py:paper."
+)
 _SIZES = flags.DEFINE_list("shard_lives", ["1", "4", "16", "64"], "Shard sizes P to time.")
-_CORES = flags.DEFINE_list("cores", ["1", "2", "4", "16", "64", "256", "1440"], "Numbers of cores to predict.")
-_UPDATES = flags.DEFINE_integer("updates", 8, "Updates timed per size.", lower_bound=2, upper_bound=10**5)
-_EPOCHS = flags.DEFINE_integer("epochs", 200, "Epochs drawn per prediction.", lower_bound=1, upper_bound=10**6)
-_NETWORK = flags.DEFINE_float("network_milliseconds", 5.0, "Time of one allreduce of the fitness.", lower_bound=0.0,
-                              upper_bound=1e6)
+_CORES = flags.DEFINE_list(
+    "cores", ["1", "2", "4", "16", "64", "256", "1440"], "Numbers of cores to predict."
+)
+_UPDATES = flags.DEFINE_integer(
+    "updates", 8, "Updates timed per size.", lower_bound=2, upper_bound=10**5
+)
+_EPOCHS = flags.DEFINE_integer(
+    "epochs", 200, "Epochs drawn per prediction.", lower_bound=1, upper_bound=10**6
+)
+_NETWORK = flags.DEFINE_float(
+    "network_milliseconds",
+    5.0,
+    "Time of one allreduce of the fitness.",
+    lower_bound=0.0,
+    upper_bound=1e6,
+)
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
@@ -84,22 +100,38 @@ def main(argv: list[str]) -> int:
         lengths.extend(seen)
     lengths = np.array(lengths)
     serial = noise_seconds(experiment)
-    print(f"{experiment.task.family}: {experiment.evolution.lives} lives of {experiment.inner.updates} updates; final "
-          f"episodes of a life take {lengths.mean():.0f} env steps, deviation {lengths.std():.0f}")
-    rows = [predict(experiment, size, count, times[size], lengths, serial) for count in cores for size in sizes]
+    print(
+        f"{experiment.task.family}: {experiment.evolution.lives} lives of "
+        f"{experiment.inner.updates} updates; final "
+        f"episodes of a life take {lengths.mean():.0f} env steps, deviation {lengths.std():.0f}"
+    )
+    rows = [
+        predict(experiment, size, count, times[size], lengths, serial)
+        for count in cores
+        for size in sizes
+    ]
     alone = min(row["seconds"] for row in rows if row["cores"] == 1) if 1 in cores else None
     for row in rows:
         row["efficiency"] = None if alone is None else alone / row["cores"] / row["seconds"]
     _print(rows)
     if _JSON.value:
-        files.write_json(Path(_JSON.value), {"rows": rows, "times": {s: vars(t) for s, t in times.items()},
-                                             "noise_seconds": serial, "final_steps_mean": float(lengths.mean()),
-                                             "final_steps_deviation": float(lengths.std())})
+        files.write_json(
+            Path(_JSON.value),
+            {
+                "rows": rows,
+                "times": {s: vars(t) for s, t in times.items()},
+                "noise_seconds": serial,
+                "final_steps_mean": float(lengths.mean()),
+                "final_steps_deviation": float(lengths.std()),
+            },
+        )
     return 0
 
 
-def time_shard(experiment: Experiment, size: int) -> tuple[ShardTimes, np.ndarray]:
-    """Times a shard of `size` lives on this thread; returns the times and each life's final env steps."""
+def time_shard(experiment: Experiment, size: int) -> tuple[ShardTimes, Array]:
+    """Times a shard of `size` lives on this thread; returns the times and each life's final env
+    steps.
+    """
     compute = dataclasses.replace(experiment.compute, shard_lives=size, threads=1)
     experiment = dataclasses.replace(experiment, compute=compute)
     inner, loop = experiment.inner, InnerLoop(experiment, make_family(experiment.task))
@@ -122,24 +154,40 @@ def noise_seconds(experiment: Experiment) -> float:
     return time.perf_counter() - started
 
 
-def predict(experiment: Experiment, size: int, cores: int, times: ShardTimes, lengths: np.ndarray, serial: float
-            ) -> dict[str, float]:
+def predict(
+    experiment: Experiment,
+    size: int,
+    cores: int,
+    times: ShardTimes,
+    lengths: Array,
+    serial: float,
+) -> dict[str, float]:
     """Draws epochs on `cores` cores in shards of `size` lives; shard i goes to core i mod cores."""
     generator = np.random.default_rng(_SEED.value)
     shards = -(-experiment.evolution.lives // size)
     longest = generator.choice(lengths, (_EPOCHS.value, shards, size)).max(axis=2)
-    seconds = experiment.inner.updates * times.update + longest * times.final_step  # [epochs, shards]
+    seconds = (
+        experiment.inner.updates * times.update + longest * times.final_step
+    )  # [epochs, shards]
     rounds = -(-shards // cores)
-    padded = np.pad(seconds, ((0, 0), (0, rounds * cores - shards))).reshape(_EPOCHS.value, rounds, cores)
+    padded = np.pad(seconds, ((0, 0), (0, rounds * cores - shards))).reshape(
+        _EPOCHS.value, rounds, cores
+    )
     busy = padded.sum(axis=1)
     epoch = busy.max(axis=1) + serial + (_NETWORK.value / 1e3 if cores > 1 else 0.0)
-    return {"cores": cores, "shard_lives": size, "seconds": float(epoch.mean()),
-            "waiting": float(1.0 - (busy.mean(axis=1) / epoch).mean())}
+    return {
+        "cores": cores,
+        "shard_lives": size,
+        "seconds": float(epoch.mean()),
+        "waiting": float(1.0 - (busy.mean(axis=1) / epoch).mean()),
+    }
 
 
 def _numbers(flag: str, words: list[str]) -> list[int]:
     if not words or not all(word.isdigit() and 0 < int(word) <= 10**5 for word in words):
-        raise command_line.UsageError(f"--{flag}={','.join(words)} must be whole numbers above 0, separated by commas")
+        raise command_line.UsageError(
+            f"--{flag}={','.join(words)} must be whole numbers above 0, separated by commas"
+        )
     return [int(word) for word in words]
 
 
@@ -147,8 +195,10 @@ def _print(rows: list[dict]) -> None:
     print("| cores | P | epoch | of a core's time, waiting | efficiency |\n|---|---|---|---|---|")
     for row in rows:
         efficiency = "" if row["efficiency"] is None else f"{row['efficiency']:.0%}"
-        print(f"| {row['cores']} | {row['shard_lives']} | {command_line.duration(row['seconds'])} | "
-              f"{row['waiting']:.0%} | {efficiency} |")
+        print(
+            f"| {row['cores']} | {row['shard_lives']} | {formatting.duration(row['seconds'])} | "
+            f"{row['waiting']:.0%} | {efficiency} |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Tunes the policy-gradient baseline of a family, on tasks that neither evolution nor testing meets.
+"""Tunes the policy-gradient baseline of a family, on tasks that neither evolution nor testing
+meets.
 
     python -m launch.tune_baseline --config=configs/point_goal.py
 
-Prints the settings to write into the config: `baseline_learning_rate` and `baseline_passes`.
+Prints the settings to write into the config: `baseline_learning_rate` and `baseline_epochs`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,23 @@ from launch import command_line  # first: it quietens the frameworks
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.algorithms.inner_loop import Teaching
-from epg_tf.algorithms.meta_test import score
-from epg_tf.algorithms.shards import Shards
-from epg_tf.types import LifeKey
+from epg_tf.core import formatting
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.evaluation.epg_methods import score
+from epg_tf.epg.shards import Shards
+from epg_tf.core.types import LifeKey
 
 import numpy as np  # isort: skip
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/random_hopper.py.")
-_RATES = flags.DEFINE_list("learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try.")
-_PASSES = flags.DEFINE_list("passes", ["1", "4"], "Numbers of passes over each update's steps to try.")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Experiment file, e.g. configs/random_hopper.py."
+)
+_RATES = flags.DEFINE_list(
+    "learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try."
+)
+_PASSES = flags.DEFINE_list(
+    "passes", ["1", "4"], "Numbers of passes over each update's steps to try."
+)
 _LIVES = flags.DEFINE_integer("lives", 64, "Lives per setting.", lower_bound=2, upper_bound=10**6)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 
@@ -34,8 +42,11 @@ def main(argv: list[str]) -> int:
     passes = command_line.positive_numbers("passes", _PASSES.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
     unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part
-    print(f"{experiment.surrogate.kind} on {_LIVES.value} {experiment.task.family} tasks, "
-          f"{command_line.count(experiment.life_steps)} env steps each; mean final return and 95 % interval")
+    print(
+        f"{experiment.surrogate.kind} on {_LIVES.value} {experiment.task.family} tasks, "
+        f"{formatting.count(experiment.life_steps)} env steps each; mean final return and 95 % "
+        "interval"
+    )
     results = []
     with Shards(experiment) as shards:
         for times in passes:
@@ -43,13 +54,22 @@ def main(argv: list[str]) -> int:
                 lives = shards.run(keys, lambda life: unused, Teaching(1.0, rate, times))
                 results.append((score(lives, experiment.life_steps), rate, times))
                 row = results[-1][0]
-                print(f"  learning rate {rate:<8g} passes {times}  {row.final_return_mean:9.2f}  "
-                      f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]  failed {row.failed_lives}", flush=True)
+                print(
+                    f"  learning rate {rate:<8g} passes {times}  {row.final_return_mean:9.2f}  "
+                    f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]  failed {row.failed_lives}",
+                    flush=True,
+                )
     if all(row.failed_lives == row.lives for row, _, _ in results):
-        raise command_line.UsageError(f"--learning_rates={','.join(_RATES.value)}: every life failed; try smaller")
-    best, rate, times = max(results, key=lambda item: np.nan_to_num(item[0].final_return_mean, nan=-np.inf))
-    print(f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_passes={times}), mean "
-          f"{best.final_return_mean:.2f}; write it into the config")
+        raise command_line.UsageError(
+            f"--learning_rates={','.join(_RATES.value)}: every life failed; try smaller"
+        )
+    best, rate, times = max(
+        results, key=lambda item: np.nan_to_num(item[0].final_return_mean, nan=-np.inf)
+    )
+    print(
+        f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_epochs={times}), mean "
+        f"{best.final_return_mean:.2f}; write it into the config"
+    )
     return 0
 
 

@@ -1,8 +1,11 @@
-"""Tunes the learning rate of a method that objectives are compared with, on streams that no test meets.
+"""Tunes the learning rate of a method that objectives are compared with, on streams that no test
+meets.
 
-    python -m launch.tune_objective_test --config=configs/metagenrl_laptop.py --method=off_policy_reinforce
+    python -m launch.tune_objective_test --config=configs/metagenrl_laptop.py
+    --method=off_policy_reinforce
 
-Prints the setting to write into the config's `baseline`. Other settings can be tried as --config.baseline.FIELD=VALUE.
+Prints the setting to write into the config's `baseline`. Other settings can be tried as
+--config.baseline.FIELD=VALUE.
 """
 
 from __future__ import annotations
@@ -15,20 +18,37 @@ import numpy as np  # isort: skip
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.algorithms.shards import configure_tensorflow, cpus
+from epg_tf.core import formatting
+from epg_tf.core.threads import configure_tensorflow, cpus
 from launch import objective_report
 
-_FIELDS = {"off_policy_reinforce": "off_policy_learning_rate", "ppo": "ppo_learning_rate",
-           "reinforce": "reinforce_learning_rate", "td3": "td3_learning_rate", "ddpg": "ddpg_learning_rate"}
+_FIELDS = {
+    "off_policy_reinforce": "off_policy_learning_rate",
+    "ppo": "ppo_learning_rate",
+    "reinforce": "reinforce_learning_rate",
+    "td3": "td3_learning_rate",
+    "ddpg": "ddpg_learning_rate",
+}
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Experiment file, e.g. configs/metagenrl_laptop.py.")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Experiment file, e.g. configs/metagenrl_laptop.py."
+)
 _METHOD = flags.DEFINE_enum("method", "off_policy_reinforce", list(_FIELDS), "What to tune.")
 _RATES = flags.DEFINE_list("learning_rates", ["3e-4", "1e-3", "3e-3", "1e-2"], "Rates to try.")
-_ENVIRONMENT = flags.DEFINE_string("environment", None, "FAMILY or FAMILY@EPISODE_LIMIT; as in training by default.")
+_ENVIRONMENT = flags.DEFINE_string(
+    "environment", None, "FAMILY or FAMILY@EPISODE_LIMIT; as in training by default."
+)
 _AGENTS = flags.DEFINE_integer("agents", 8, "Agents per rate.", lower_bound=2, upper_bound=10**6)
-_ENV_STEPS = flags.DEFINE_integer("env_steps", None, "Env steps of learning per agent; as in training by default.",
-                                  lower_bound=1, upper_bound=10**8)
-_EPISODES = flags.DEFINE_integer("episodes", 5, "Episodes per agent and evaluation.", lower_bound=1, upper_bound=10**4)
+_ENV_STEPS = flags.DEFINE_integer(
+    "env_steps",
+    None,
+    "Env steps of learning per agent; as in training by default.",
+    lower_bound=1,
+    upper_bound=10**8,
+)
+_EPISODES = flags.DEFINE_integer(
+    "episodes", 5, "Episodes per agent and evaluation.", lower_bound=1, upper_bound=10**4
+)
 _SEED = flags.DEFINE_integer("seed", 0, "Names the agents' streams.", lower_bound=0)
 
 
@@ -38,22 +58,43 @@ def main(argv: list[str]) -> int:
     experiment = command_line.metagenrl_experiment_of(_CONFIG)
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
     field, method = _FIELDS[_METHOD.value], _METHOD.value
-    plan = objective_report.plan_test(experiment, _ENVIRONMENT.value, _SEED.value, _AGENTS.value, _ENV_STEPS.value,
-                                      _EPISODES.value)
+    plan = objective_report.plan_test(
+        experiment,
+        _ENVIRONMENT.value,
+        _SEED.value,
+        _AGENTS.value,
+        _ENV_STEPS.value,
+        _EPISODES.value,
+    )
     configure_tensorflow(experiment.threads or cpus(1))
-    print(f"{objective_report.LABELS[method]}, {plan.agents} agents in {plan.family.name}, "
-          f"{command_line.count(plan.steps)} env steps each; mean final return and 95 % interval")
+    print(
+        f"{objective_report.LABELS[method]}, {plan.agents} agents in {plan.family.name}, "
+        f"{formatting.count(plan.steps)} env steps each; mean final return and 95 % interval"
+    )
     found = {}
     for rate in rates:
-        tried = dataclasses.replace(experiment, baseline=dataclasses.replace(experiment.baseline, **{field: rate}))
-        curve = objective_report.learning_curve(tried, np.zeros(1, np.float32), plan, method, tuning=True)
+        tried = dataclasses.replace(
+            experiment, baseline=dataclasses.replace(experiment.baseline, **{field: rate})
+        )
+        curve = objective_report.learning_curve(
+            tried, np.zeros(1, np.float32), plan, method, tuning=True
+        )
         row = found[rate] = objective_report.scores({method: curve})[method]
-        print(f"  {field}={rate:<8g} {row['final_return_mean']:9.2f}  [{row['ci95_low']:.2f}, {row['ci95_high']:.2f}]  "
-              f"failed {row['failed_agents']}", flush=True)
+        print(
+            f"  {field}={rate:<8g} {row['final_return_mean']:9.2f}  [{row['ci95_low']:.2f}, "
+            f"{row['ci95_high']:.2f}]  "
+            f"failed {row['failed_agents']}",
+            flush=True,
+        )
     best = max(rates, key=lambda rate: np.nan_to_num(found[rate]["final_return_mean"], nan=-np.inf))
-    edge = "; the largest or smallest tried, so try more" if best in (min(rates), max(rates)) else ""
-    print(f"best: BaselineConfig({field}={best:g}), mean {found[best]['final_return_mean']:.2f}; write it into the "
-          f"config{edge}")
+    edge = (
+        "; the largest or smallest tried, so try more" if best in (min(rates), max(rates)) else ""
+    )
+    print(
+        f"best: BaselineConfig({field}={best:g}), mean {found[best]['final_return_mean']:.2f}; "
+        "write it into the "
+        f"config{edge}"
+    )
     return 0
 
 

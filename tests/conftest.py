@@ -16,8 +16,8 @@ import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from epg_tf.agents.agent import Agent  # noqa: E402
-from epg_tf.algorithms.shards import configure_tensorflow  # noqa: E402
-from epg_tf.config import Experiment, from_mapping  # noqa: E402
+from epg_tf.core.experiment import Experiment, from_mapping  # noqa: E402
+from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.losses.contract import Experience  # noqa: E402
 
 configure_tensorflow(2)
@@ -25,23 +25,41 @@ configure_tensorflow(2)
 TINY = {
     "task": {"family": "point_goal", "episode_limit": 6},
     "policy": {"hidden": (8,)},
-    "loss": {"buffer_steps": 32, "widths": (4, 3), "strides": (3, 2), "filters": (3, 3), "context": 5, "head": 4,
-             "memory_units": 3, "memory_inputs": 2},
+    "loss": {
+        "buffer_steps": 32,
+        "widths": (4, 3),
+        "strides": (3, 2),
+        "filters": (3, 3),
+        "context": 5,
+        "head": 4,
+        "memory_units": 3,
+        "memory_inputs": 2,
+    },
     "inner": {"updates": 3, "update_period": 8, "minibatch": 4},
     "surrogate": {"value_hidden": (8,)},
-    "evolution": {"epochs": 3, "lives": 8, "noise_vectors": 4, "guidance_epochs": 2, "validation_period": 2,
-                  "validation_lives": 4},
+    "evolution": {
+        "epochs": 3,
+        "lives": 8,
+        "noise_vectors": 4,
+        "guidance_epochs": 2,
+        "validation_period": 2,
+        "validation_lives": 4,
+    },
     "compute": {"shard_lives": 4, "threads": 2},
 }
 
 
 @pytest.fixture(scope="session")
 def make_tiny():
-    """A function: settings by group, e.g. `loss={"reward": True}` -> the tiny experiment with those changed."""
+    """A function: settings by group, e.g. `loss={"reward": True}` -> the tiny experiment with those
+    changed.
+    """
 
     def make(**changes) -> Experiment:
         groups = {**TINY, **{name: {} for name in changes if name not in TINY}}
-        return from_mapping({name: {**values, **changes.get(name, {})} for name, values in groups.items()})
+        return from_mapping(
+            {name: {**values, **changes.get(name, {})} for name, values in groups.items()}
+        )
 
     return make
 
@@ -56,7 +74,9 @@ def tiny(make_tiny) -> Experiment:
 def make_agent():
     """A function (experiment, P, O, A) -> P agents, every variable (memory included) far from zero."""
 
-    def make(experiment, population, observation_size, action_size, seed=0, discrete=False) -> Agent:
+    def make(
+        experiment, population, observation_size, action_size, seed=0, discrete=False
+    ) -> Agent:
         agent = Agent(population, observation_size, action_size, discrete, experiment)
         generator = np.random.default_rng(seed)
         for variable in agent.moved_by(True, True):
@@ -68,12 +88,15 @@ def make_agent():
 
 @pytest.fixture
 def make_experience():
-    """A function (P, N, M, O, A) -> random `Experience` whose oldest rows are padding, episodes of mixed ends.
+    """A function (P, N, M, O, A) -> random `Experience` whose oldest rows are padding, episodes of
+    mixed ends.
 
     With `discrete`, actions as sampled are one-hot.
     """
 
-    def make(population, steps, period, observation_size, action_size, seed=1, discrete=False) -> Experience:
+    def make(
+        population, steps, period, observation_size, action_size, seed=1, discrete=False
+    ) -> Experience:
         generator = np.random.default_rng(seed)
 
         def draw(*shape):
@@ -84,12 +107,22 @@ def make_experience():
 
         lived = (np.arange(steps) >= (steps - period) // 2).astype(np.float32)[:, None]
         terminated = flags(period)
-        parts = (draw(steps, observation_size) * lived, draw(steps, action_size) * lived, draw(steps, 1) * lived,
-                 flags(steps, 1) * lived, draw(period, action_size), draw(period), terminated,
-                 flags(period) * (1.0 - terminated), draw(period, observation_size))
+        parts = (
+            draw(steps, observation_size) * lived,
+            draw(steps, action_size) * lived,
+            draw(steps, 1) * lived,
+            flags(steps, 1) * lived,
+            draw(period, action_size),
+            draw(period),
+            terminated,
+            flags(period) * (1.0 - terminated),
+            draw(period, observation_size),
+        )
         experience = Experience(*map(tf.constant, parts))
         if not discrete:
             return experience
-        return experience._replace(raw_action=tf.one_hot(tf.argmax(experience.raw_action, axis=2), action_size))
+        return experience._replace(
+            raw_action=tf.one_hot(tf.argmax(experience.raw_action, axis=2), action_size)
+        )
 
     return make

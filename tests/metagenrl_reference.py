@@ -1,8 +1,10 @@
-"""Slow NumPy transcriptions of what MetaGenRL is made of, one agent, one chunk and one time step at a time.
+"""Slow NumPy transcriptions of what MetaGenRL is made of, one agent, one chunk and one time step at
+a time.
 
-Written from Kirsch et al. 2019 (section 3, Appendix B), Fujimoto et al. 2018 (TD3), Ba et al. 2016 (layer norm) and the
-usual LSTM with sigmoid gates and tanh states, never from the code under test. Everything is computed in the precision
-of what is passed in; pass float64. Generalised advantages and Adam are in `tests.reference`.
+Written from Kirsch et al. 2019 (section 3, Appendix B), Fujimoto et al. 2018 (TD3), Ba et al. 2016
+(layer norm) and the usual LSTM with sigmoid gates and tanh states, never from the code under test.
+Everything is computed in the precision of what is passed in; pass float64. Generalised advantages
+and Adam are in `tests.reference`.
 """
 
 from __future__ import annotations
@@ -16,12 +18,18 @@ def layer_norm(row, scale, shift, epsilon=1e-5):
     """One row of units with mean 0 and variance 1, scaled and shifted."""
     mean = sum(row) / len(row)
     variance = sum((x - mean) ** 2 for x in row) / len(row)
-    return np.array([(x - mean) / math.sqrt(variance + epsilon) * g + b
-                     for x, g, b in zip(row, scale, shift, strict=True)])
+    return np.array(
+        [
+            (x - mean) / math.sqrt(variance + epsilon) * g + b
+            for x, g, b in zip(row, scale, shift, strict=True)
+        ]
+    )
 
 
 def network(weights, row):
-    """Output [out] of one network; weights [kernel, bias, scale, shift] of each hidden layer, then [kernel, bias]."""
+    """Output [out] of one network; weights [kernel, bias, scale, shift] of each hidden layer, then
+    [kernel, bias].
+    """
     *hidden, kernel, bias = weights
     for layer in range(0, len(hidden), 4):
         row = row @ hidden[layer] + hidden[layer + 1]
@@ -39,15 +47,29 @@ def action_value(weights, observation, action):
     return network(weights, np.concatenate([observation, action]))[0]
 
 
-def td3_target(reward, terminated, next_observation, noise, target_policy, target_critics, discount, deviation, clip):
-    """r + gamma min over both critics of Q'(s', pi'(s') + clipped noise); r where the episode is over for good."""
+def td3_target(
+    reward,
+    terminated,
+    next_observation,
+    noise,
+    target_policy,
+    target_critics,
+    discount,
+    deviation,
+    clip,
+):
+    """r + gamma min over both critics of Q'(s', pi'(s') + clipped noise); r where the episode is
+    over for good.
+    """
     smoothed = []
     for a, n in zip(policy(target_policy, next_observation), noise, strict=True):
         n = min(max(deviation * n, -clip), clip)
         smoothed.append(min(max(a + n, -1.0), 1.0))
     if terminated:
         return reward
-    return reward + discount * min(action_value(critic, next_observation, smoothed) for critic in target_critics)
+    return reward + discount * min(
+        action_value(critic, next_observation, smoothed) for critic in target_critics
+    )
 
 
 def half_and_half(row):
@@ -57,7 +79,9 @@ def half_and_half(row):
 
 
 def action_embedding(layers, action, predicted):
-    """Mean over action dimensions of what the layers [(kernel, bias), ...] make of the pairs (a_d, pi(s)_d)."""
+    """Mean over action dimensions of what the layers [(kernel, bias), ...] make of the pairs (a_d,
+    pi(s)_d).
+    """
     rows = []
     for pair in zip(action, predicted, strict=True):
         row = np.array(pair)
@@ -73,7 +97,9 @@ def sigmoid(x):
 
 
 def lstm_backwards(kernel, bias, rows):
-    """Hidden states of an LSTM that reads the last row first; columns: candidate, forget, input, output gate."""
+    """Hidden states of an LSTM that reads the last row first; columns: candidate, forget, input,
+    output gate.
+    """
     units = len(bias) // 4
     hidden, cell, states = np.zeros(units), np.zeros(units), [None] * len(rows)
     for step in range(len(rows) - 1, -1, -1):
@@ -85,17 +111,19 @@ def lstm_backwards(kernel, bias, rows):
 
 
 def objective(alpha, config, discount, length, chunks):
-    """Scores of every step of one agent's batch (section 3.2, Appendix B.1), a list of [steps] arrays.
+    """Scores of every step of one agent's batch (section 3.2, Appendix B.1), a list of [steps]
+    arrays.
 
-    Inputs are in units of the batch: shifted to mean 0, scaled to deviation 1. The value of the next state enters as
-    temporal difference.
+    Inputs are in units of the batch: shifted to mean 0, scaled to deviation 1. The value of the
+    next state enters as temporal difference.
 
     Args:
       alpha: [D].
       config: An `ObjectiveConfig`, for its numbers.
       discount: gamma.
       length: T, which the time is counted in.
-      chunks: Without padding, each (action [t, A], predicted [t, A], reward [t], value [t], next_value [t]).
+      chunks: Without padding, each (action [t, A], predicted [t, A], reward [t], value [t],
+        next_value [t]).
     """
     cursor = 0
 
@@ -109,10 +137,18 @@ def objective(alpha, config, discount, length, chunks):
         layers.append((take(before, config.action_filters), take(config.action_filters)))
         before = config.action_filters
     inputs = 1 + config.value_inputs + (1 if config.time else 0) + before
-    kernel, bias, output, output_bias = take(inputs + units, 4 * units), take(4 * units), take(units), take(1)[0]
+    kernel, bias, output, output_bias = (
+        take(inputs + units, 4 * units),
+        take(4 * units),
+        take(units),
+        take(1)[0],
+    )
     assert cursor == len(alpha), "alpha is longer than the network"
-    scalars = [[r, v, r + discount * n - v][: 1 + config.value_inputs]
-               for _, _, *estimates in chunks for r, v, n in zip(*estimates, strict=True)]
+    scalars = [
+        [r, v, r + discount * n - v][: 1 + config.value_inputs]
+        for _, _, *estimates in chunks
+        for r, v, n in zip(*estimates, strict=True)
+    ]
     means, deviations = np.mean(scalars, axis=0), np.std(scalars, axis=0)
     remaining, found = iter(scalars), []
     for action, predicted, reward, _, _ in chunks:
@@ -133,7 +169,9 @@ def without_padding(mask, *parts):
 
 
 def random_chunks(*axes, steps, observation_size, action_size, seed=0, dtype=np.float64):
-    """Draws chunks by field, [*axes, T, ...]: ragged, zeros in the padding, some ended for good and some by a limit."""
+    """Draws chunks by field, [*axes, T, ...]: ragged, zeros in the padding, some ended for good and
+    some by a limit.
+    """
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, steps + 1, axes)
     lengths[..., 0], lengths[..., 1] = steps, 1
@@ -141,9 +179,13 @@ def random_chunks(*axes, steps, observation_size, action_size, seed=0, dtype=np.
     states = generator.standard_normal((*axes, steps + 1, observation_size))
     last = mask * (np.arange(1, steps + 1) == lengths[..., None])
     terminated = last * (generator.random(mask.shape) < 0.5)
-    parts = {"observation": states[..., :-1, :], "next_observation": states[..., 1:, :], "terminated": terminated,
-             "action": generator.uniform(-1, 1, (*mask.shape, action_size)),
-             "reward": 3.0 + 2.0 * generator.standard_normal(mask.shape)}
+    parts = {
+        "observation": states[..., :-1, :],
+        "next_observation": states[..., 1:, :],
+        "terminated": terminated,
+        "action": generator.uniform(-1, 1, (*mask.shape, action_size)),
+        "reward": 3.0 + 2.0 * generator.standard_normal(mask.shape),
+    }
     for name in ("observation", "next_observation", "action"):
         parts[name] = parts[name] * mask[..., None]
     parts["reward"] = parts["reward"] * mask
@@ -151,11 +193,14 @@ def random_chunks(*axes, steps, observation_size, action_size, seed=0, dtype=np.
 
 
 def random_trajectories(*axes, steps, action_size, seed=1, dtype=np.float64):
-    """Draws (action, reward, value, next_value, mask) of such chunks, and what a policy might do there.
+    """Draws (action, reward, value, next_value, mask) of such chunks, and what a policy might do
+    there.
 
     The next value is that of the next step, 0 where the episode has ended for good.
     """
-    chunks = random_chunks(*axes, steps=steps, observation_size=1, action_size=action_size, seed=seed, dtype=dtype)
+    chunks = random_chunks(
+        *axes, steps=steps, observation_size=1, action_size=action_size, seed=seed, dtype=dtype
+    )
     generator, mask = np.random.default_rng(seed + 100), chunks["mask"]
     values = (5.0 + 3.0 * generator.standard_normal((*axes, steps + 1))).astype(dtype)
     predicted = generator.uniform(-1, 1, chunks["action"].shape).astype(dtype) * mask[..., None]
@@ -166,15 +211,22 @@ def random_trajectories(*axes, steps, action_size, seed=1, dtype=np.float64):
 def with_garbage(part, mask, seed=5):
     """Fills the padding of a part [P, B, T, ...] with large numbers."""
     padding = (1.0 - mask).reshape(*mask.shape, *[1] * (part.ndim - mask.ndim))
-    return (part + 10.0 * np.random.default_rng(seed).standard_normal(part.shape) * padding).astype(part.dtype)
+    return (part + 10.0 * np.random.default_rng(seed).standard_normal(part.shape) * padding).astype(
+        part.dtype
+    )
 
 
 def random_network(generator, leading, sizes, dtype=np.float64):
     """Draws the weights of networks [*leading], every part of them far from its start."""
     weights = []
     for number, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
-        weights += [generator.standard_normal((*leading, before, after)), generator.standard_normal((*leading, after))]
+        weights += [
+            generator.standard_normal((*leading, before, after)),
+            generator.standard_normal((*leading, after)),
+        ]
         if number < len(sizes) - 2:
-            weights += [1.0 + 0.5 * generator.standard_normal((*leading, after)),
-                        0.5 * generator.standard_normal((*leading, after))]
+            weights += [
+                1.0 + 0.5 * generator.standard_normal((*leading, after)),
+                0.5 * generator.standard_normal((*leading, after)),
+            ]
     return [weight.astype(dtype) for weight in weights]

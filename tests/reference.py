@@ -1,7 +1,8 @@
 """Slow NumPy transcriptions of the papers' formulas, one life and one time step at a time.
 
-Written from the papers (EPG, final version; Schulman et al. 2016 and 2017; Kingma and Ba 2015; Williams 1992), never
-from the code under test. Everything is computed in the precision of what is passed in; pass float64.
+Written from the papers (EPG, final version; Schulman et al. 2016 and 2017; Kingma and Ba 2015;
+Williams 1992), never from the code under test. Everything is computed in the precision of what is
+passed in; pass float64.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ def convolution(inputs, kernel, bias, stride):
     return np.array(outputs)
 
 
-def loss_network(phi, config, period, observation, action, reward, termination, mean, log_deviation, memory):
-    """Losses L_i of the newest M steps of one life (EPG, section 3.3, Eq. 8 and 9, Figure 2; sizes of section 4).
+def loss_network(
+    phi, config, period, observation, action, reward, termination, mean, log_std, memory
+):
+    """Losses L_i of the newest M steps of one life (EPG, section 3.3, Eq. 8 and 9, Figure 2; sizes
+    of section 4).
 
     Args:
       phi: [D].
@@ -52,14 +56,14 @@ def loss_network(phi, config, period, observation, action, reward, termination, 
       reward: [N] or None where the loss does not see it.
       termination: [N].
       mean: [N, A] of the policy at each step.
-      log_deviation: [A].
+      log_std: [A].
       memory: [units] or None.
     """
     rows = []
     for step in range(len(observation)):
         row = [*observation[step], *action[step]]
         row += [] if reward is None else [reward[step]]
-        row += [termination[step], *mean[step], *log_deviation]
+        row += [termination[step], *mean[step], *log_std]
         row += [] if memory is None else [*memory]
         rows.append(row)
     rows, cursor = np.array(rows), 0
@@ -91,24 +95,26 @@ def memory_output(kernel):
     return np.tanh(np.ones(len(kernel)) @ kernel)
 
 
-def log_probability(action, mean, log_deviation):
+def log_probability(action, mean, log_std):
     """Log density of a diagonal Gaussian."""
     total = 0.0
-    for a, m, d in zip(action, mean, log_deviation, strict=True):
+    for a, m, d in zip(action, mean, log_std, strict=True):
         total += -0.5 * ((a - m) / math.exp(d)) ** 2 - d - 0.5 * math.log(2 * math.pi)
     return total
 
 
-def kl_divergence(mean, log_deviation, other_mean, other_log_deviation):
+def kl_divergence(mean, log_std, other_mean, other_log_deviation):
     """KL(first || other) of diagonal Gaussians."""
     total = 0.0
-    for m, d, n, e in zip(mean, log_deviation, other_mean, other_log_deviation, strict=True):
+    for m, d, n, e in zip(mean, log_std, other_mean, other_log_deviation, strict=True):
         total += e - d + (math.exp(2 * d) + (m - n) ** 2) / (2 * math.exp(2 * e)) - 0.5
     return total
 
 
 def gae(reward, value, next_value, terminated, truncated, discount, gae_lambda):
-    """Advantages of M steps as the sum over k of (gamma lambda)^k delta_{t+k}, up to the episode's end."""
+    """Advantages of M steps as the sum over k of (gamma lambda)^k delta_{t+k}, up to the episode's
+    end.
+    """
     advantages = []
     for start in range(len(reward)):
         total, weight = 0.0, 1.0
@@ -140,13 +146,28 @@ def standardised(values):
     return (values - np.mean(values)) / np.std(values)
 
 
-def ppo_loss(action, advantage, target, old, new, value, clip, kl_coefficient, value_coefficient,
-             log_probability=log_probability, kl_divergence=kl_divergence):
-    """PPO's loss over B steps; `old` and `new` are (means [B, A], log deviation [A]), or (logits [B, A],)."""
+def ppo_loss(
+    action,
+    advantage,
+    target,
+    old,
+    new,
+    value,
+    clip,
+    kl_coefficient,
+    value_coefficient,
+    log_probability=log_probability,
+    kl_divergence=kl_divergence,
+):
+    """PPO's loss over B steps; `old` and `new` are (means [B, A], log deviation [A]), or (logits
+    [B, A],).
+    """
     total = 0.0
     for step in range(len(action)):
         before, after = (old[0][step], *old[1:]), (new[0][step], *new[1:])
-        ratio = math.exp(log_probability(action[step], *after) - log_probability(action[step], *before))
+        ratio = math.exp(
+            log_probability(action[step], *after) - log_probability(action[step], *before)
+        )
         clipped = min(max(ratio, 1 - clip), 1 + clip)
         total -= min(ratio * advantage[step], clipped * advantage[step])
         total += kl_coefficient * kl_divergence(*before, *after)
@@ -156,14 +177,23 @@ def ppo_loss(action, advantage, target, old, new, value, clip, kl_coefficient, v
 
 def softmax(logits):
     """Probabilities of the choices of each row."""
-    return np.array([[math.exp(one - max(row)) / sum(math.exp(other - max(row)) for other in row) for one in row]
-                     for row in logits])
+    return np.array(
+        [
+            [
+                math.exp(one - max(row)) / sum(math.exp(other - max(row)) for other in row)
+                for one in row
+            ]
+            for row in logits
+        ]
+    )
 
 
 def categorical_kl(logits, other_logits):
     """KL(first || other) of categorical distributions."""
-    return sum(p * (math.log(p) - math.log(q)) for p, q in zip(softmax([logits])[0], softmax([other_logits])[0],
-                                                              strict=True))
+    return sum(
+        p * (math.log(p) - math.log(q))
+        for p, q in zip(softmax([logits])[0], softmax([other_logits])[0], strict=True)
+    )
 
 
 def categorical_log_probability(action, logits):
@@ -173,13 +203,21 @@ def categorical_log_probability(action, logits):
 
 
 def reinforce_loss(action, weight, policy, log_probability=log_probability):
-    """Mean of -weight log pi(action) over B steps; `policy` is (means [B, A], log deviation [A]), or (logits [B, A],).
+    """Mean of -weight log pi(action) over B steps; `policy` is (means [B, A], log deviation [A]),
+    or (logits [B, A],).
     """
-    return -np.mean([w * log_probability(a, p, *policy[1:]) for a, w, p in zip(action, weight, policy[0], strict=True)])
+    return -np.mean(
+        [
+            w * log_probability(a, p, *policy[1:])
+            for a, w, p in zip(action, weight, policy[0], strict=True)
+        ]
+    )
 
 
 def finite_differences(function, parameters, width=1e-6):
-    """Gradient of function(list of arrays) by central differences, in the shapes of `parameters` (float64)."""
+    """Gradient of function(list of arrays) by central differences, in the shapes of `parameters`
+    (float64).
+    """
     gradients = []
     for number, parameter in enumerate(parameters):
         gradient = np.zeros_like(parameter)
@@ -211,7 +249,9 @@ class Adam:
 
 
 def centred_ranks(fitness):
-    """Ranks from -0.5 (worst) to 0.5 (best); ties share the mean of their places; NaN is worst of all."""
+    """Ranks from -0.5 (worst) to 0.5 (best); ties share the mean of their places; NaN is worst of
+    all.
+    """
     values = [-math.inf if math.isnan(f) else f for f in fitness]
     ordered = sorted(values)
     ranks = []

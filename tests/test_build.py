@@ -1,4 +1,6 @@
-"""Tests that BUILD is in step with the files: a target for each, with exactly the project modules it imports."""
+"""Tests that BUILD is in step with the files: a target for each, with exactly the project modules
+it imports.
+"""
 
 from __future__ import annotations
 
@@ -28,46 +30,69 @@ def targets() -> list[tuple[str, dict]]:
         call = node.value
         assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name), ast.dump(node)
         if call.func.id.startswith("py_"):
-            found.append((call.func.id, {word.arg: ast.literal_eval(word.value) for word in call.keywords
-                                         if word.arg != "data"}))
+            found.append(
+                (
+                    call.func.id,
+                    {
+                        word.arg: ast.literal_eval(word.value)
+                        for word in call.keywords
+                        if word.arg != "data"
+                    },
+                )
+            )
     return found
 
 
 def test_files() -> dict[str, Path]:
     """Returns the dotted names and files of the tests, of what they share and of the examples."""
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-            for folder in ("tests", "examples") for path in sorted((ROOT / folder).rglob("*.py"))}
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for folder in ("tests", "examples")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
 
 
 test_files.__test__ = False
 
 
 def holds_code(path: Path) -> bool:
-    return any(not isinstance(node, ast.Expr) for node in ast.parse(path.read_text(encoding="utf-8")).body)
+    return any(
+        not isinstance(node, ast.Expr) for node in ast.parse(path.read_text(encoding="utf-8")).body
+    )
 
 
 def expected() -> dict[str, tuple[str, set[str]]]:
     """Returns file -> (rule, files of the project it imports), worked out without the generator."""
     known = {**modules(ROOT), **test_files()}
-    known = {name: path for name, path in known.items() if path.name != "__init__.py" or holds_code(path)}
+    known = {
+        name: path for name, path in known.items() if path.name != "__init__.py" or holds_code(path)
+    }
     wanted = {}
     for path in known.values():
         source = path.relative_to(ROOT).as_posix()
         rule = "py_library"
         if source.startswith(("launch/", "examples/")) and any(
-                isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
-                for node in ast.parse(path.read_text(encoding="utf-8")).body):
+            isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+        ):
             rule = "py_binary"
         if source.startswith("tests/") and path.name.startswith("test_"):
             rule = "py_test"
-        needed = {name for name in imports(path, known) if name.split(".")[0] in (*FOLDERS, "tests")}
-        wanted[source] = (rule, {known[name].relative_to(ROOT).as_posix() for name in needed if name in known})
+        needed = {
+            name for name in imports(path, known) if name.split(".")[0] in (*FOLDERS, "tests")
+        }
+        wanted[source] = (
+            rule,
+            {known[name].relative_to(ROOT).as_posix() for name in needed if name in known},
+        )
     return wanted
 
 
 def test_build_is_what_the_generator_writes():
     assert (ROOT / "BUILD").is_file(), REMEDY
-    assert (ROOT / "BUILD").read_text(encoding="utf-8").splitlines() == generator().build_text().splitlines(), REMEDY
+    assert (ROOT / "BUILD").read_text(
+        encoding="utf-8"
+    ).splitlines() == generator().build_text().splitlines(), REMEDY
 
 
 def test_every_file_has_one_target_of_its_kind():
@@ -88,19 +113,30 @@ def test_dependencies_are_what_the_file_imports():
     for _, attributes in targets():
         deps = attributes.get("deps", [])
         assert len(deps) == len(set(deps)) and all(dep.startswith(":") for dep in deps), attributes
-        assert {f"{dep[1:]}.py" for dep in deps} == wanted[attributes["srcs"][0]][1], (attributes["name"], REMEDY)
+        assert {f"{dep[1:]}.py" for dep in deps} == wanted[attributes["srcs"][0]][1], (
+            attributes["name"],
+            REMEDY,
+        )
 
 
 @pytest.fixture
 def small_tree(tmp_path: Path) -> Path:
-    files = {"epg_tf/__init__.py": '"""Says."""', "epg_tf/types.py": "import numpy as np",
-             "epg_tf/tasks/__init__.py": "",
-             "epg_tf/tasks/point.py": "import os\nfrom epg_tf import types\nFILE = __file__, 'x', \"assets\"",
-             "epg_tf/tasks/assets/point.xml": "<mujoco/>",
-             "configs/point.py": "from ml_collections import ConfigDict\nfrom epg_tf.tasks.point import FILE, Other",
-             "launch/run.py": 'def f():\n    import epg_tf.types\nif __name__ == "__main__":\n    f()',
-             "launch/common.py": "from absl import flags", "tests/__init__.py": "",
-             "tests/reference.py": "x = 1", "tests/test_types.py": "from tests import reference\nimport epg_tf.types"}
+    files = {
+        "epg_tf/__init__.py": '"""Says."""',
+        "epg_tf/core/types.py": "import numpy as np",
+        "epg_tf/tasks/__init__.py": "",
+        "epg_tf/tasks/point.py": "import os\nfrom epg_tf import types\nFILE = __file__, 'x', "
+        '"assets"',
+        "epg_tf/tasks/assets/point.xml": "<mujoco/>",
+        "configs/point.py": "from ml_collections import ConfigDict\nfrom epg_tf.tasks.point "
+        "import FILE, Other",
+        "launch/run.py": 'def f():\n    import epg_tf.core.types\nif __name__ == "__main__":\n    '
+        "f()",
+        "launch/common.py": "from absl import flags",
+        "tests/__init__.py": "",
+        "tests/reference.py": "x = 1",
+        "tests/test_types.py": "from tests import reference\nimport epg_tf.core.types",
+    }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n" if text else "")
@@ -109,7 +145,10 @@ def small_tree(tmp_path: Path) -> Path:
 
 def test_generator_on_a_small_tree(small_tree):
     text = generator().build_text(small_tree)
-    assert text.endswith(')\n') and text.split("\n\n", 3)[3] == '''\
+    assert (
+        text.endswith(")\n")
+        and text.split("\n\n", 3)[3]
+        == """\
 py_library(
     name = "epg_tf/tasks/point",
     srcs = ["epg_tf/tasks/point.py"],
@@ -121,7 +160,7 @@ py_library(
 
 py_library(
     name = "epg_tf/types",
-    srcs = ["epg_tf/types.py"],
+    srcs = ["epg_tf/core/types.py"],
     deps = [
         # pip: numpy
     ],
@@ -167,4 +206,5 @@ py_test(
         ":tests/reference",
     ],
 )
-'''
+"""
+    )

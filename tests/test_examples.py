@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.export import export_loss
+from epg_tf.artifacts.export import export_loss
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -31,6 +31,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A function: name of a shipped loss -> folder of its export."""
+
     def make(name):
         folder = tmp_path_factory.mktemp(name)
         export_loss(epg_tf.load_loss(name), folder, "card")
@@ -40,12 +41,21 @@ def exported(tmp_path_factory):
 
 
 def run(words, folder, **environment):
-    return subprocess.run([sys.executable, *map(str, words)], cwd=folder, capture_output=True, text=True, check=False,
-                          timeout=300, env={**commands.environment(), **environment})
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**commands.environment(), **environment},
+    )
 
 
 def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp_path):
-    """Hopper's episodes get longer; epg_tf cannot be imported; every reward is NaN; 80 lines, three libraries."""
+    """Hopper's episodes get longer; epg_tf cannot be imported; every reward is NaN; 80 lines, three
+    libraries.
+    """
     source = (EXAMPLES / "train_without_reward.py").read_text()
     assert source.count("\n") <= 80
     nodes = list(ast.walk(ast.parse(source)))
@@ -53,10 +63,25 @@ def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp
     assert names == {"json", "sys", "gymnasium", "numpy", "tensorflow"}
     assert not any(isinstance(node, ast.ImportFrom) for node in nodes)
     (tmp_path / "epg_tf.py").write_text("raise ImportError('epg_tf is not there')")
-    process = run(["-c", BLIND, EXAMPLES / "train_without_reward.py", exported("random_hopper"), "Hopper-v5", "1"],
-                  tmp_path, PYTHONPATH=str(tmp_path))
+    process = run(
+        [
+            "-c",
+            BLIND,
+            EXAMPLES / "train_without_reward.py",
+            exported("random_hopper"),
+            "Hopper-v5",
+            "1",
+        ],
+        tmp_path,
+        PYTHONPATH=str(tmp_path),
+    )
     assert process.returncode == 0, process.stderr
-    first, last = map(int, re.search(r"lasted (\d+) env steps on average, the last \d+ (\d+)", process.stdout).groups())
+    first, last = map(
+        int,
+        re.search(
+            r"lasted (\d+) env steps on average, the last \d+ (\d+)", process.stdout
+        ).groups(),
+    )
     assert last > 2 * first and last > 60
     imported = run(["-c", "import epg_tf"], tmp_path, PYTHONPATH=str(tmp_path))
     assert imported.returncode == 1 and "epg_tf is not there" in imported.stderr
@@ -64,7 +89,9 @@ def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp
 
 def test_tf_agents_learns_with_an_exported_loss(exported):
     """On PointGoal; the agent is never given a reward it could use: its loss declares none."""
-    spec = importlib.util.spec_from_file_location("tf_agents_learner", EXAMPLES / "tf_agents_learner.py")
+    spec = importlib.util.spec_from_file_location(
+        "tf_agents_learner", EXAMPLES / "tf_agents_learner.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     returns = module.train(str(exported("point_goal")), seed=1)

@@ -1,4 +1,6 @@
-"""Today's program reads what was written in format version 1, and says so where a version is beyond it."""
+"""Today's program reads what was written in format version 1, and says so where a version is beyond
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
 import epg_tf
-from epg_tf.records import checkpoints
+from epg_tf.runs import checkpoints
 from tests.launch import commands
 
 GOLDEN = commands.ROOT / "tests" / "golden"
@@ -21,15 +23,24 @@ EXPECTED = json.loads((GOLDEN / "expected.json").read_text())
 @pytest.mark.parametrize("folder", ["run/best", "exported"])
 def test_a_loss_is_read(folder):
     learned = epg_tf.load_loss(GOLDEN / folder)
-    assert learned.phi.size == EXPECTED["parameters"] and learned.experiment.task.family == "point_goal"
-    assert float(learned.phi.sum()) == pytest.approx(EXPECTED["sum"], rel=1e-6) and learned.facts["seed"] == 0
+    assert (
+        learned.phi.size == EXPECTED["parameters"]
+        and learned.experiment.task.family == "point_goal"
+    )
+    assert (
+        float(learned.phi.sum()) == pytest.approx(EXPECTED["sum"], rel=1e-6)
+        and learned.facts["seed"] == 0
+    )
 
 
 def test_an_exported_loss_answers_as_it_did():
     loaded = epg_tf.open_saved_model(GOLDEN / "exported")
     signature = loaded.signatures["loss"]
-    inputs = {name: tf.fill([1, *spec.shape[1:]], 0.1) for name, spec in signature.structured_input_signature[1].items()
-              if name != "minibatch"}
+    inputs = {
+        name: tf.fill([1, *spec.shape[1:]], 0.1)
+        for name, spec in signature.structured_input_signature[1].items()
+        if name != "minibatch"
+    }
     found = signature(**inputs, minibatch=tf.constant([[0, 1, 2, 3]]))
     np.testing.assert_allclose(found["per_step"], EXPECTED["per_step"], rtol=1e-5)
     described = json.loads(loaded.describe()["json"].numpy())
@@ -44,23 +55,39 @@ def test_a_policy_acts():
 
 
 def test_a_run_is_resumed(tmp_path):
-    """From its checkpoint of epoch 3 to the phi it ended with at epoch 4; other CPUs may round otherwise."""
+    """From its checkpoint of epoch 3 to the phi it ended with at epoch 4; other CPUs may round
+    otherwise.
+    """
     shutil.copytree(GOLDEN / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "final")
     config = json.loads((GOLDEN / "run" / "config.json").read_text())["config"]
-    flags = [f"--config.{group}.{name}={tuple(value) if isinstance(value, list) else value}"
-             for group, fields in config.items() for name, value in fields.items()]
-    process = commands.run("meta_train", "--config=configs/point_goal.py", *flags, f"--run_dir={tmp_path / 'run'}",
-                           "--resume")
+    flags = [
+        f"--config.{group}.{name}={tuple(value) if isinstance(value, list) else value}"
+        for group, fields in config.items()
+        for name, value in fields.items()
+    ]
+    process = commands.run(
+        "meta_train",
+        "--config=configs/point_goal.py",
+        *flags,
+        f"--run_dir={tmp_path / 'run'}",
+        "--resume",
+    )
     assert process.returncode == 0, process.stderr
-    resumed, expected = (epg_tf.load_loss(path / "run" / "final").phi for path in (tmp_path, GOLDEN))
+    resumed, expected = (
+        epg_tf.load_loss(path / "run" / "final").phi for path in (tmp_path, GOLDEN)
+    )
     np.testing.assert_allclose(resumed, expected, rtol=1e-4, atol=1e-5)
     assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 4
 
 
-@pytest.mark.parametrize(("file", "words"), [
-    ("loss", ["export_loss", "--loss=COPY/best", "--output_dir=COPY/out"]),
-    ("config", ["meta_train", "--config=configs/point_goal.py", "--run_dir=COPY", "--resume"])])
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("loss", ["export_loss", "--loss=COPY/best", "--output_dir=COPY/out"]),
+        ("config", ["meta_train", "--config=configs/point_goal.py", "--run_dir=COPY", "--resume"]),
+    ],
+)
 def test_a_version_beyond_it_is_named(tmp_path, file, words):
     copy = tmp_path / "run"
     shutil.copytree(GOLDEN / "run", copy)
@@ -68,4 +95,7 @@ def test_a_version_beyond_it_is_named(tmp_path, file, words):
     path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 2'))
     process = commands.run(*(word.replace("COPY", str(copy)) for word in words))
     assert process.returncode == 2 and process.stderr.count("\n") == 1
-    assert "format_version 2, this program reads 1" in process.stderr and "update epg_tf" in process.stderr
+    assert (
+        "format_version 2, this program reads 1" in process.stderr
+        and "update epg_tf" in process.stderr
+    )

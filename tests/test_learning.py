@@ -6,14 +6,14 @@ import pytest
 
 import epg_tf
 from configs import metagenrl_laptop, point_goal
-from epg_tf import metagenrl_config
-from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.inner_loop import Teaching
-from epg_tf.algorithms.metagenrl import metagenrl
-from epg_tf.algorithms.objective_test import train_fresh_agents
-from epg_tf.algorithms.statistics import confidence_interval
+from epg_tf.core import metagenrl_experiment
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.evaluation.objective_methods import train_fresh_agents
+from epg_tf.evaluation.statistics import confidence_interval
+from epg_tf.metagenrl.population import metagenrl
 from epg_tf.tasks.registry import named_environment
-from epg_tf.types import LifeKey
 
 pytestmark = pytest.mark.slow
 LONG = 128  # updates; 4096 env steps
@@ -25,10 +25,20 @@ def experiment():
 
 
 def test_tuned_ppo_learns(experiment):
-    """The baseline is no straw man: in a life four times as long it beats no learning, intervals apart."""
-    results = epg_tf.meta_test(experiment, _unused(experiment), seed=1, lives=64, updates=LONG,
-                               methods=("ppo", "untrained"))
-    scores = {method: epg_tf.score(lives, experiment.life_steps) for method, lives in results.items()}
+    """The baseline is no straw man: in a life four times as long it beats no learning, intervals
+    apart.
+    """
+    results = epg_tf.meta_test(
+        experiment,
+        _unused(experiment),
+        seed=1,
+        lives=64,
+        updates=LONG,
+        methods=("ppo", "untrained"),
+    )
+    scores = {
+        method: epg_tf.score(lives, experiment.life_steps) for method, lives in results.items()
+    }
     assert scores["ppo"].ci95[0] > scores["untrained"].ci95[1]
 
 
@@ -37,19 +47,27 @@ def test_reinforce_learns(experiment):
     surrogate = dataclasses.replace(experiment.surrogate, kind="reinforce")
     keys = [LifeKey(1, "test", 0, index) for index in range(64)]
     with epg_tf.Shards(dataclasses.replace(experiment, surrogate=surrogate)) as shards:
-        learned, still = (shards.run(keys, lambda life: _unused(experiment), Teaching(1.0, rate, passes=4), LONG)
-                          for rate in (1e-3, 0.0))
+        learned, still = (
+            shards.run(keys, lambda life: _unused(experiment), Teaching(1.0, rate, passes=4), LONG)
+            for rate in (1e-3, 0.0)
+        )
     assert epg_tf.score(learned, 0).ci95[0] > epg_tf.score(still, 0).ci95[1]
 
 
 def test_evolution_improves_a_reward_free_loss(experiment):
-    """A third of the demo's evolution makes a loss far better than the one it started from, on unseen tasks."""
+    """A third of the demo's evolution makes a loss far better than the one it started from, on
+    unseen tasks.
+    """
     evolution = dataclasses.replace(experiment.evolution, epochs=experiment.evolution.epochs // 3)
     short = dataclasses.replace(experiment, evolution=evolution)
     assert not short.loss.reward
     *_, last = epg_tf.evolve(short, seed=3)
-    results = epg_tf.meta_test(short, last.state.phi, seed=3, lives=64, methods=("epg", "random_loss"))
-    scores = {method: epg_tf.score(lives, experiment.life_steps) for method, lives in results.items()}
+    results = epg_tf.meta_test(
+        short, last.state.phi, seed=3, lives=64, methods=("epg", "random_loss")
+    )
+    scores = {
+        method: epg_tf.score(lives, experiment.life_steps) for method, lives in results.items()
+    }
     assert scores["epg"].ci95[0] > scores["random_loss"].ci95[1]
 
 
@@ -58,13 +76,23 @@ def _unused(experiment):
 
 
 def test_metagenrl_learns_an_objective():
-    """Half the laptop's meta-training, with half its agents, makes an objective that fresh agents learn from."""
-    laptop = metagenrl_config.from_mapping(metagenrl_laptop.get_config().to_dict())
-    short = dataclasses.replace(laptop, agents=8, steps_per_agent=laptop.steps_per_agent // 2,
-                                meta=dataclasses.replace(laptop.meta, learning_rate_rounds=laptop.rounds // 2))
+    """Half the laptop's meta-training, with half its agents, makes an objective that fresh agents
+    learn from.
+    """
+    laptop = metagenrl_experiment.from_mapping(metagenrl_laptop.get_config().to_dict())
+    short = dataclasses.replace(
+        laptop,
+        agents=8,
+        steps_per_agent=laptop.steps_per_agent // 2,
+        meta=dataclasses.replace(laptop.meta, learning_rate_rounds=laptop.rounds // 2),
+    )
     *_, last = metagenrl(short, seed=3)
     family, steps = named_environment("point_goal"), 4000
-    finals = {method: train_fresh_agents(short, last.state.parameters, family, 3, 16, steps, 5, method).returns[:, -1]
-              for method in ("objective", "untrained_objective")}
+    finals = {
+        method: train_fresh_agents(
+            short, last.state.parameters, family, 3, 16, steps, 5, method
+        ).returns[:, -1]
+        for method in ("objective", "untrained_objective")
+    }
     intervals = {method: confidence_interval(final) for method, final in finals.items()}
     assert intervals["objective"][0] > intervals["untrained_objective"][1]

@@ -11,8 +11,11 @@ from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
 (CODE,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-COMMANDS = [shlex.split(line) for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
-            for line in block.splitlines()]
+COMMANDS = [
+    shlex.split(line)
+    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+]
 
 
 @pytest.fixture
@@ -32,16 +35,27 @@ def test_the_commands_evolve_and_test_a_loss_that_never_sees_a_reward(file, tmp_
     assert (train[2], test[2]) == ("launch.meta_train", "launch.meta_test")
 
     def here(words):
-        words = [word.replace("random_swimmer.py", str(file)).replace("runs/", f"{tmp_path}/") for word in words]
+        words = [
+            word.replace("random_swimmer.py", str(file)).replace("runs/", f"{tmp_path}/")
+            for word in words
+        ]
         return words[2].removeprefix("launch."), *words[3:]
 
-    process = commands.run(*here(train), *commands.settings(evolution__epochs=2, evolution__validation_period=1))
+    process = commands.run(
+        *here(train), *commands.settings(evolution__epochs=2, evolution__validation_period=1)
+    )
     assert process.returncode == 0, process.stderr
     process = commands.run(*here(test), "--lives=3", "--config.task.range=out_of_distribution")
     assert process.returncode == 0, process.stderr
     assert "not among the loss's inputs" in process.stdout and "random_swimmer" in process.stdout
-    process = commands.run(*here(test)[:-1], "--lives=3", "--overwrite")  # without the file nobody knows the family
-    assert process.returncode == 2 and "random_swimmer" in process.stderr and process.stderr.count("\n") == 1
+    process = commands.run(
+        *here(test)[:-1], "--lives=3", "--overwrite"
+    )  # without the file nobody knows the family
+    assert (
+        process.returncode == 2
+        and "random_swimmer" in process.stderr
+        and process.stderr.count("\n") == 1
+    )
 
 
 def test_the_family_is_a_good_one(file, monkeypatch):

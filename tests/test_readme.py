@@ -9,9 +9,9 @@ import pytest
 from ml_collections import ConfigDict
 
 from configs import point_goal
-from epg_tf.algorithms.meta_test import METHODS
-from epg_tf.records.plots import TestedRun
-from launch.study_folder import summarise
+from epg_tf.evaluation.epg_methods import METHODS
+from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.runs.study import summarise
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,14 +57,25 @@ def test_the_demos_length_is_the_configs():
     assert int(epochs) == point_goal.get_config().evolution.epochs
 
 
-@pytest.mark.parametrize("folder", sorted((ROOT / "docs" / "results").glob("study_*")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "folder", sorted((ROOT / "docs" / "results").glob("study_*")), ids=lambda path: path.name
+)
 def test_a_study_that_is_kept_adds_up(folder):
     """Its summary, and what docs/evolution.md says of it, follow from its tests."""
     with open(folder / "study.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    runs = [TestedRun(name, int(seed), [{key: float(row[key]) for key in ("epoch", "env_steps", "mean", "low", "high")}
-                                        for row in rows if (row["estimator"], row["seed"]) == (name, seed)])
-            for name, seed in dict.fromkeys((row["estimator"], row["seed"]) for row in rows)]
+    runs = [
+        EvaluatedRun(
+            name,
+            int(seed),
+            [
+                {key: float(row[key]) for key in ("epoch", "env_steps", "mean", "low", "high")}
+                for row in rows
+                if (row["estimator"], row["seed"]) == (name, seed)
+            ],
+        )
+        for name, seed in dict.fromkeys((row["estimator"], row["seed"]) for row in rows)
+    ]
     summary = json.loads((folder / "summary.json").read_text())
     assert summarise(runs, summary["ppo"]) == summary
     page = (ROOT / "docs" / "evolution.md").read_text(encoding="utf-8")
@@ -73,14 +84,18 @@ def test_a_study_that_is_kept_adds_up(folder):
         assert first is None or f"{first / 1e6:.2f} M" in page
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "results").rglob("*.json")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "docs" / "results").rglob("*.json")), ids=lambda path: path.name
+)
 def test_results_name_no_path_of_a_machine(file):
     assert not re.search(r'"/\w+/', file.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("number", range(2))
 def test_examples_of_the_page_about_tasks_run_as_printed(number, capsys):
-    examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL)
+    examples = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert len(examples) == 2
     exec(compile(examples[number], "docs/tasks.md", "exec"), {})
     assert ("gravity", "(16, 17)")[number] in capsys.readouterr().out

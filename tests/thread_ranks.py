@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from epg_tf.communication import Communicator
+from epg_tf.core.communication import Communicator
 
 
 class ThreadRank(Communicator):
@@ -30,7 +30,9 @@ class ThreadRank(Communicator):
 
 
 def on_ranks(size: int, work: Callable[[ThreadRank], object]) -> list:
-    """Runs `work` on every rank at once; returns what each returned, or raises what the lowest that failed raised."""
+    """Runs `work` on every rank at once; returns what each returned, or raises what the lowest that
+    failed raised.
+    """
     board, barrier = [None] * size, threading.Barrier(size)
 
     def attempt(rank):

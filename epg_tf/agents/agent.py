@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from epg_tf.agents.critics import ValueNetwork
 from epg_tf.agents.memory import Memory
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy
-from epg_tf.config import Experiment
-from epg_tf.parallel_layers import initial_mlp
-from epg_tf.random_keys import life_generator
-from epg_tf.types import LifeKey
+from epg_tf.agents.values import ValueNetwork
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.parallel_layers import initial_mlp
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
 
 
 class Agent(tf.Module):
@@ -31,13 +31,21 @@ class Agent(tf.Module):
       value: A `ValueNetwork`.
     """
 
-    def __init__(self, population: int, observation_size: int, action_size: int, discrete_actions: bool,
-                 experiment: Experiment):
+    def __init__(
+        self,
+        population: int,
+        observation_size: int,
+        action_size: int,
+        discrete_actions: bool,
+        experiment: Experiment,
+    ):
         super().__init__(name="agent")
         loss = experiment.loss
         kind = CategoricalPolicy if discrete_actions else GaussianPolicy
         self.policy = kind(population, observation_size, action_size, experiment.policy)
-        self.memory = Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
+        self.memory = (
+            Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
+        )
         self.value = ValueNetwork(population, observation_size, experiment.surrogate.value_hidden)
 
     def memory_output(self) -> tf.Tensor | None:
@@ -53,7 +61,7 @@ class Agent(tf.Module):
             variables += self.value.trainable_variables
         return variables
 
-    def be_born(self, keys: Sequence[LifeKey]) -> None:
+    def initialize_agents(self, keys: Sequence[LifeKey]) -> None:
         """Draws fresh weights for every agent from its own streams; memories start empty."""
         policy, value = self.policy, self.value
         policy.load([policy.initial_weights(life_generator(key, "policy")) for key in keys])

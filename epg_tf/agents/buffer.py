@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from epg_tf.core.types import Array
+
 
 class Buffer:
     """Holds raw experience; rows not yet lived are zero.
@@ -25,7 +27,14 @@ class Buffer:
       lived: [N] float32, 1 where a step has been lived, 0 in the padding.
     """
 
-    def __init__(self, population: int, steps: int, update_period: int, observation_size: int, action_size: int):
+    def __init__(
+        self,
+        population: int,
+        steps: int,
+        update_period: int,
+        observation_size: int,
+        action_size: int,
+    ):
         self.update_period = update_period
         self.observation = np.zeros((population, steps, observation_size), np.float32)
         self.action = np.zeros((population, steps, action_size), np.float32)
@@ -34,7 +43,13 @@ class Buffer:
         self.truncated = np.zeros((population, steps), np.float32)
         self.next_observation = np.zeros((population, update_period, observation_size), np.float32)
         self.lived = np.zeros(steps, np.float32)
-        self._history = (self.observation, self.action, self.reward, self.terminated, self.truncated)
+        self._history = (
+            self.observation,
+            self.action,
+            self.reward,
+            self.terminated,
+            self.truncated,
+        )
 
     def clear(self) -> None:
         """Fills the buffer with N zero tuples (Algorithm 2, line 1)."""
@@ -49,7 +64,7 @@ class Buffer:
         self.lived[:-period] = self.lived[period:]
         self.lived[-period:] = 1.0
 
-    def write(self, step: int, observation: np.ndarray, action: np.ndarray, result) -> None:
+    def write(self, step: int, observation: Array, action: Array, result) -> None:
         """Records step number `step` of the newest M.
 
         Args:
@@ -66,8 +81,14 @@ class Buffer:
         self.truncated[:, row] = result.truncated
         self.next_observation[:, step] = result.observation
 
-    def newest(self) -> np.ndarray:
+    def newest(self) -> Array:
         """Returns the newest M observations, actions and rewards side by side, [P, M, O + A + 1]."""
         period = self.update_period
-        return np.concatenate([self.observation[:, -period:], self.action[:, -period:],
-                               self.reward[:, -period:, None]], axis=2)
+        return np.concatenate(
+            [
+                self.observation[:, -period:],
+                self.action[:, -period:],
+                self.reward[:, -period:, None],
+            ],
+            axis=2,
+        )

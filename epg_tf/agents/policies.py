@@ -1,7 +1,9 @@
-"""Policies of a population: Gaussian, or categorical where actions are discrete (EPG, section 3.3; first version, 3.3).
+"""Policies of a population: Gaussian, or categorical where actions are discrete (EPG, section 3.3;
+first version, 3.3).
 
-Both are a network of one kind, whose answer at a state (means or logits) they turn into a distribution over actions.
-A discrete action is a one-hot row; only the simulation knows it as a number.
+Both are a network of one kind, whose answer at a state (means or logits) they turn into a
+distribution over actions. A discrete action is a one-hot row; only the simulation knows it as a
+number.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from epg_tf.config import PolicyConfig
-from epg_tf.distributions import diagonal_gaussian, one_hot_categorical
-from epg_tf.parallel_layers import ParallelMLP, initial_mlp
+from epg_tf.agents.distributions import diagonal_gaussian, one_hot_categorical
+from epg_tf.core.experiment import PolicyConfig
+from epg_tf.core.parallel_layers import ParallelMLP, initial_mlp
+from epg_tf.core.types import Array
 
 
 class ActingPolicy(abc.ABC):
     """A NumPy copy of P policies, for choosing one action per life and env step.
 
-    A compiled TensorFlow call costs some 400 us, twenty times what this costs at P = 32; so acting works on a copy of
-    the weights, taken after each update.
+    A compiled TensorFlow call costs some 400 us, twenty times what this costs at P = 32; so acting
+    works on a copy of the weights, taken after each update.
 
     Args:
       weights: Kernels and biases from input to output, as arrays.
@@ -31,12 +34,12 @@ class ActingPolicy(abc.ABC):
 
     _ACTIVATIONS = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}
 
-    def __init__(self, weights: Sequence[np.ndarray], activation: str):
+    def __init__(self, weights: Sequence[Array], activation: str):
         self._kernels = weights[::2]
         self._biases = [bias[:, None] for bias in weights[1::2]]
         self._activation = self._ACTIVATIONS.get(activation) or _keras_activation(activation)
 
-    def answer(self, observation: np.ndarray) -> np.ndarray:
+    def answer(self, observation: Array) -> Array:
         """Returns the networks' answers [P, A] at normalised observations [P, O], float32."""
         hidden = observation[:, None]
         last = len(self._kernels) - 1
@@ -48,27 +51,29 @@ class ActingPolicy(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Draws what makes actions random, float32, of `shape` [..., A]."""
 
     @abc.abstractmethod
-    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Returns actions [P, A] float32 at normalised observations [P, O] with noise [P, A] from `draw_noise`."""
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns actions [P, A] float32 at normalised observations [P, O] with noise [P, A] from
+        `draw_noise`.
+        """
 
 
 class ActingGaussian(ActingPolicy):
     """Acts as a `GaussianPolicy`; weights as its `variables_in_order`."""
 
-    def __init__(self, weights: Sequence[np.ndarray], activation: str):
+    def __init__(self, weights: Sequence[Array], activation: str):
         super().__init__(weights[:-1], activation)
         self._deviation = np.exp(weights[-1])
 
     @staticmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Draws standard normal noise, float32."""
         return generator.standard_normal(shape, dtype=np.float32)
 
-    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def act(self, observation: Array, noise: Array) -> Array:
         """Returns mean(s) + deviation * noise, [P, A] float32, unbounded."""
         return self.answer(observation) + self._deviation * noise
 
@@ -77,12 +82,14 @@ class ActingCategorical(ActingPolicy):
     """Acts as a `CategoricalPolicy`; weights as its `variables_in_order`."""
 
     @staticmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Draws standard Gumbel noise, float32."""
         return generator.gumbel(size=shape).astype(np.float32)
 
-    def act(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Returns argmax(logits(s) + noise) as one-hot rows [P, A] float32: samples of softmax(logits(s))."""
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns argmax(logits(s) + noise) as one-hot rows [P, A] float32: samples of
+        softmax(logits(s)).
+        """
         perturbed = self.answer(observation) + noise
         return np.eye(perturbed.shape[1], dtype=np.float32)[perturbed.argmax(axis=1)]
 
@@ -102,7 +109,9 @@ class Policy(tf.keras.Model, abc.ABC):
 
     acting_kind: type[ActingPolicy]
 
-    def __init__(self, population: int, observation_size: int, action_size: int, config: PolicyConfig):
+    def __init__(
+        self, population: int, observation_size: int, action_size: int, config: PolicyConfig
+    ):
         super().__init__(name="policy")
         self.config = config
         self.sizes = (observation_size, *config.hidden, action_size)
@@ -114,32 +123,40 @@ class Policy(tf.keras.Model, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def state_independent(self) -> tf.Tensor:
+    def shared_output(self) -> tf.Tensor:
         """What the distributions at all states share, [P, K]; K may be 0."""
 
     @abc.abstractmethod
-    def distribution_from(self, answer: tf.Tensor, state_independent: tf.Tensor) -> tfp.distributions.Distribution:
-        """Returns action distributions of batch shape [P, T] from answers [P, T, A] and what they share [P, K]."""
+    def distribution_from(
+        self, answer: tf.Tensor, shared_output: tf.Tensor
+    ) -> tfp.distributions.Distribution:
+        """Returns action distributions of batch shape [P, T] from answers [P, T, A] and what they
+        share [P, K].
+        """
 
     def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
         """Returns action distributions of batch shape [P, T] at normalised observations [P, T, O]."""
-        return self.distribution_from(self(observation), self.state_independent)
+        return self.distribution_from(self(observation), self.shared_output)
 
     @abc.abstractmethod
     def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
         """Returns what a learned loss sees of answers [P, T, A], of the same shape."""
 
     def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns what a learned loss sees of the policy at normalised observations [P, T, O]: [P, T, A]."""
+        """Returns what a learned loss sees of the policy at normalised observations [P, T, O]: [P,
+        T, A].
+        """
         return self.seen_from(self(observation))
 
-    def initial_weights(self, generator: np.random.Generator) -> list[np.ndarray]:
+    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
         return initial_mlp(generator, self.sizes, self.config.output_scale)
 
-    def load(self, members: Sequence[Sequence[np.ndarray]]) -> None:
+    def load(self, members: Sequence[Sequence[Array]]) -> None:
         """Takes the weights of every member, each as from `initial_weights`."""
-        for variable, values in zip(self.variables_in_order, zip(*members, strict=True), strict=True):
+        for variable, values in zip(
+            self.variables_in_order, zip(*members, strict=True), strict=True
+        ):
             variable.assign(np.stack(values))
 
     @property
@@ -149,50 +166,64 @@ class Policy(tf.keras.Model, abc.ABC):
 
 
 class GaussianPolicy(Policy):
-    """P policies N(mean(s), deviation^2) with a learned, state-independent deviation; losses see the means."""
+    """P policies N(mean(s), deviation^2) with a learned, state-independent deviation; losses see
+    the means.
+    """
 
     acting_kind = ActingGaussian
 
-    def __init__(self, population: int, observation_size: int, action_size: int, config: PolicyConfig):
+    def __init__(
+        self, population: int, observation_size: int, action_size: int, config: PolicyConfig
+    ):
         super().__init__(population, observation_size, action_size, config)
-        self.log_deviation = self.add_weight(name="log_deviation", shape=(population, action_size), initializer="zeros")
+        self.log_std = self.add_weight(
+            name="log_std", shape=(population, action_size), initializer="zeros"
+        )
 
     @property
-    def state_independent(self) -> tf.Tensor:
+    def shared_output(self) -> tf.Tensor:
         """The log deviations, [P, A]."""
-        return self.log_deviation
+        return self.log_std
 
-    def distribution_from(self, answer: tf.Tensor, state_independent: tf.Tensor) -> tfp.distributions.Distribution:
+    def distribution_from(
+        self, answer: tf.Tensor, shared_output: tf.Tensor
+    ) -> tfp.distributions.Distribution:
         """Returns Gaussians of batch shape [P, T] from means [P, T, A] and log deviations [P, A]."""
-        return diagonal_gaussian(answer, state_independent)
+        return diagonal_gaussian(answer, shared_output)
 
     def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
         """Returns the means themselves, [P, T, A]."""
         return answer
 
-    def initial_weights(self, generator: np.random.Generator) -> list[np.ndarray]:
+    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
         return initial_policy(generator, self.sizes, self.config)
 
     @property
     def variables_in_order(self) -> list[tf.Variable]:
         """Lists kernels and biases from input to output, then the log deviation."""
-        return [*super().variables_in_order, self.log_deviation]
+        return [*super().variables_in_order, self.log_std]
 
 
 class CategoricalPolicy(Policy):
-    """P policies that choose one of A actions with probabilities softmax(logits(s)); losses see the probabilities."""
+    """P policies that choose one of A actions with probabilities softmax(logits(s)); losses see the
+    probabilities.
+    """
 
     acting_kind = ActingCategorical
 
     @property
-    def state_independent(self) -> tf.Tensor:
+    def shared_output(self) -> tf.Tensor:
         """Nothing, [P, 0]."""
         return tf.zeros([self.network.dense[0].kernel.shape[0], 0])
 
-    def distribution_from(self, answer: tf.Tensor, state_independent: tf.Tensor) -> tfp.distributions.Distribution:
-        """Returns categorical distributions of batch shape [P, T] over one-hot actions from logits [P, T, A]."""
-        del state_independent
+    def distribution_from(
+        self, answer: tf.Tensor, shared_output: tf.Tensor
+    ) -> tfp.distributions.Distribution:
+        """Returns categorical distributions of batch shape [P, T] over one-hot actions from logits
+        [P, T, A].
+        """
+        del shared_output
         return one_hot_categorical(answer)
 
     def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
@@ -200,10 +231,12 @@ class CategoricalPolicy(Policy):
         return tf.nn.softmax(answer)
 
 
-def initial_policy(generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig) -> list[np.ndarray]:
+def initial_policy(
+    generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig
+) -> list[Array]:
     """Draws one member's weights, in the order of `GaussianPolicy.variables_in_order`."""
-    log_deviation = np.full(sizes[-1], config.log_deviation, np.float32)
-    return initial_mlp(generator, sizes, config.output_scale) + [log_deviation]
+    log_std = np.full(sizes[-1], config.log_std, np.float32)
+    return initial_mlp(generator, sizes, config.output_scale) + [log_std]
 
 
 def _keras_activation(name: str):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from epg_tf.core.types import Array
+
 
 class Replay:
     """Rings of steps, all agents in lockstep.
@@ -21,9 +23,18 @@ class Replay:
     """
 
     def __init__(self, population: int, capacity: int, observation_size: int, action_size: int):
-        shapes = {"observation": (observation_size,), "action": (action_size,), "reward": (), "terminated": (),
-                  "ended": (), "next_observation": (observation_size,)}
-        self._fields = {name: np.zeros((population, capacity, *shape), np.float32) for name, shape in shapes.items()}
+        shapes = {
+            "observation": (observation_size,),
+            "action": (action_size,),
+            "reward": (),
+            "terminated": (),
+            "ended": (),
+            "next_observation": (observation_size,),
+        }
+        self._fields = {
+            name: np.zeros((population, capacity, *shape), np.float32)
+            for name, shape in shapes.items()
+        }
         self._population, self._capacity = population, capacity
         self._written = 0
 
@@ -32,11 +43,12 @@ class Replay:
         """Steps held of each agent."""
         return min(self._written, self._capacity)
 
-    def write(self, step: Mapping[str, np.ndarray]) -> None:
+    def write(self, step: Mapping[str, Array]) -> None:
         """Adds one step of every agent, over the oldest where the ring is full.
 
         Args:
-          step: By field: observation [P, O], action [P, A], reward [P], terminated [P] bool, ended [P] bool (for good
+          step: By field: observation [P, O], action [P, A], reward [P], terminated [P] bool, ended
+          [P] bool (for good
             or by a time limit: what comes next is another episode), next_observation [P, O].
         """
         row = self._written % self._capacity
@@ -44,12 +56,14 @@ class Replay:
             self._fields[name][:, row] = values
         self._written += 1
 
-    def newest(self, steps: int) -> dict[str, np.ndarray]:
-        """Returns the newest steps of every agent by field, oldest first, [P, steps, ...]; it must hold so many."""
+    def newest(self, steps: int) -> dict[str, Array]:
+        """Returns the newest steps of every agent by field, oldest first, [P, steps, ...]; it must
+        hold so many.
+        """
         rows = np.arange(self._written - steps, self._written) % self._capacity
         return {name: values[:, rows] for name, values in self._fields.items()}
 
-    def extend(self, steps: Mapping[str, np.ndarray]) -> None:
+    def extend(self, steps: Mapping[str, Array]) -> None:
         """Adds steps as `newest` returns them."""
         count = next(iter(steps.values())).shape[1]
         rows = np.arange(self._written, self._written + count) % self._capacity
@@ -61,12 +75,18 @@ class Replay:
         """Forgets everything."""
         self._written = 0
 
-    def draw(self, generators: Sequence[np.random.Generator], ages: np.ndarray, batches: int, batch: int, length: int
-             ) -> dict[str, np.ndarray]:
+    def draw(
+        self,
+        generators: Sequence[np.random.Generator],
+        ages: Array,
+        batches: int,
+        batch: int,
+        length: int,
+    ) -> dict[str, Array]:
         """Draws chunks that have no step in common, while there are enough steps for that.
 
-        An agent's steps are cut into blocks of T, at a place drawn anew each time; chunks are blocks, drawn without
-        repeats unless there are too few.
+        An agent's steps are cut into blocks of T, at a place drawn anew each time; chunks are
+        blocks, drawn without repeats unless there are too few.
 
         Args:
           generators: P streams.
@@ -76,11 +96,16 @@ class Replay:
           length: T; a chunk ends earlier where its episode, or what is held of it, does.
 
         Returns:
-          Fields of `objectives.Chunks` by name, each [K, P, B, T, ...] float32, zeros in the padding.
+          Fields of `objectives.Chunks` by name, each [K, P, B, T, ...] float32, zeros in the
+          padding.
         """
         held = np.minimum(ages, self.steps)
-        starts = np.stack([_block_starts(generator, int(own), batches * batch, length)
-                           for generator, own in zip(generators, held, strict=True)])
+        starts = np.stack(
+            [
+                _block_starts(generator, int(own), batches * batch, length)
+                for generator, own in zip(generators, held, strict=True)
+            ]
+        )
         numbers = starts[:, :, None] + np.arange(length)  # counted from an agent's oldest step
         rows = (numbers + self._written - held[:, None, None]) % self._capacity
         members = np.arange(self._population)[:, None, None]
@@ -92,15 +117,23 @@ class Replay:
         drawn = {"mask": mask}
         for name in ("observation", "action", "reward", "terminated", "next_observation"):
             values = self._fields[name]
-            part = values.reshape(-1, *values.shape[2:])[flat].reshape(*rows.shape, *values.shape[2:])
+            part = values.reshape(-1, *values.shape[2:])[flat].reshape(
+                *rows.shape, *values.shape[2:]
+            )
             there = mask.astype(bool)
-            drawn[name] = np.where(there if part.ndim == 3 else there[..., None], part, np.float32(0.0))
-        return {name: part.reshape(self._population, batches, batch, *part.shape[2:]).swapaxes(0, 1)
-                for name, part in drawn.items()}
+            drawn[name] = np.where(
+                there if part.ndim == 3 else there[..., None], part, np.float32(0.0)
+            )
+        return {
+            name: part.reshape(self._population, batches, batch, *part.shape[2:]).swapaxes(0, 1)
+            for name, part in drawn.items()
+        }
 
 
-def _block_starts(generator: np.random.Generator, held: int, count: int, length: int) -> np.ndarray:
-    """Cuts `held` steps into blocks and draws where `count` of them begin; a last block may be short."""
+def _block_starts(generator: np.random.Generator, held: int, count: int, length: int) -> Array:
+    """Cuts `held` steps into blocks and draws where `count` of them begin; a last block may be
+    short.
+    """
     offset = int(generator.integers(min(length, held)))
     blocks = -(-(held - offset) // length)
     return offset + length * generator.choice(blocks, count, replace=blocks < count)

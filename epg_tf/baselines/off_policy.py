@@ -1,8 +1,10 @@
-"""TD3 and DDPG by TF-Agents, one agent at a time, on the terms of an objective's test (MetaGenRL, Appendix B.3).
+"""TD3 and DDPG by TF-Agents, one agent at a time, on the terms of an objective's test (MetaGenRL,
+Appendix B.3).
 
-Exploration, env steps, updates per env step, transitions per update, sizes of the networks and evaluations are those of
-the population's agents; the algorithm is TF-Agents' own: no layer norm, no clipping of gradients, smoothed target
-actions may leave [-1, 1]. One critic update per env step; TD3 moves its policy at every second, DDPG at each.
+Exploration, env steps, updates per env step, transitions per update, sizes of the networks and
+evaluations are those of the population's agents; the algorithm is TF-Agents' own: no layer norm, no
+clipping of gradients, smoothed target actions may leave [-1, 1]. One critic update per env step;
+TD3 moves its policy at every second, DDPG at each.
 """
 
 from __future__ import annotations
@@ -20,42 +22,78 @@ from tf_agents.trajectories.policy_step import PolicyStep
 from tf_agents.trajectories.trajectory import Transition
 
 from epg_tf.agents.replay import Replay
-from epg_tf.metagenrl_config import AgentConfig
-from epg_tf.random_keys import life_generator
+from epg_tf.core.metagenrl_experiment import AgentConfig
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import mean_returns
 from epg_tf.tasks.registry import simulate
-from epg_tf.types import LifeKey
 
 KINDS = ("td3", "ddpg")
 
 
-def make_agent(kind: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int) -> TFAgent:
-    """Builds one of `KINDS`; its weights follow from `seed`, TF-Agents' own noise from TensorFlow's global seed."""
+def make_agent(
+    kind: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int
+) -> TFAgent:
+    """Builds one of `KINDS`; its weights follow from `seed`, TF-Agents' own noise from TensorFlow's
+    global seed.
+    """
     observation = TensorSpec([family.observation_size], tf.float32)
     action = BoundedTensorSpec([family.action_size], tf.float32, -1.0, 1.0)
 
     def initializer(place: int) -> tf.keras.initializers.Initializer:
-        return tf.keras.initializers.VarianceScaling(1.0 / 3.0, "fan_in", "uniform", seed=seed + place)
+        return tf.keras.initializers.VarianceScaling(
+            1.0 / 3.0, "fan_in", "uniform", seed=seed + place
+        )
 
-    actor = actor_network.ActorNetwork(observation, action, config.hidden, kernel_initializer=initializer(0),
-                                       last_kernel_initializer=initializer(1))
-    critics = [critic_network.CriticNetwork((observation, action), joint_fc_layer_params=config.hidden,
-                                            kernel_initializer=initializer(place),
-                                            last_kernel_initializer=initializer(place + 1)) for place in (2, 4)]
-    counter = tf.Variable(0, dtype=tf.int64)  # of its own: TF-Agents' is shared by all agents of a process
+    actor = actor_network.ActorNetwork(
+        observation,
+        action,
+        config.hidden,
+        kernel_initializer=initializer(0),
+        last_kernel_initializer=initializer(1),
+    )
+    critics = [
+        critic_network.CriticNetwork(
+            (observation, action),
+            joint_fc_layer_params=config.hidden,
+            kernel_initializer=initializer(place),
+            last_kernel_initializer=initializer(place + 1),
+        )
+        for place in (2, 4)
+    ]
+    counter = tf.Variable(
+        0, dtype=tf.int64
+    )  # of its own: TF-Agents' is shared by all agents of a process
     optimizers = [tf.keras.optimizers.Adam(learning_rate) for _ in range(2)]
     specs = ts.time_step_spec(observation), action
     if kind == "ddpg":
-        agent = ddpg_agent.DdpgAgent(*specs, actor, critics[0], *optimizers, target_update_tau=config.target_rate,
-                                     td_errors_loss_fn=_squared, gamma=config.discount,
-                                     train_step_counter=counter)
+        agent = ddpg_agent.DdpgAgent(
+            *specs,
+            actor,
+            critics[0],
+            *optimizers,
+            target_update_tau=config.tau,
+            td_errors_loss_fn=_squared,
+            gamma=config.discount,
+            train_step_counter=counter,
+        )
     else:
-        agent = td3_agent.Td3Agent(*specs, actor, critics[0], *optimizers, critic_network_2=critics[1],
-                                   target_update_tau=config.target_rate, target_update_period=config.policy_delay,
-                                   actor_update_period=config.policy_delay, td_errors_loss_fn=_squared,
-                                   gamma=config.discount, target_policy_noise=config.smoothing,
-                                   target_policy_noise_clip=config.smoothing_clip, train_step_counter=counter)
+        agent = td3_agent.Td3Agent(
+            *specs,
+            actor,
+            critics[0],
+            *optimizers,
+            critic_network_2=critics[1],
+            target_update_tau=config.tau,
+            target_update_period=config.policy_delay,
+            actor_update_period=config.policy_delay,
+            td_errors_loss_fn=_squared,
+            gamma=config.discount,
+            target_policy_noise=config.target_policy_noise,
+            target_policy_noise_clip=config.target_policy_noise_clip,
+            train_step_counter=counter,
+        )
     agent.initialize()
     return agent
 
@@ -64,8 +102,16 @@ def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     return tf.square(target - value)
 
 
-def learning_curve(kind: str, family: TaskFamily, config: AgentConfig, learning_rate: float, key: LifeKey, steps: int,
-                   period: int, episodes: int) -> np.ndarray:
+def learning_curve(
+    kind: str,
+    family: TaskFamily,
+    config: AgentConfig,
+    learning_rate: float,
+    key: LifeKey,
+    steps: int,
+    period: int,
+    episodes: int,
+) -> Array:
     """Trains one agent.
 
     Args:
@@ -79,8 +125,8 @@ def learning_curve(kind: str, family: TaskFamily, config: AgentConfig, learning_
       episodes: In an evaluation.
 
     Returns:
-      [steps / period + 1] mean returns without exploration, the first before any learning; NaN once physics diverged or
-      a gradient was not finite.
+      [steps / period + 1] mean returns without exploration, the first before any learning; NaN once
+      physics diverged or a gradient was not finite.
     """
     seed = int(life_generator(key, "policy").integers(2**31 - 10))
     tf.random.set_seed(seed)  # of the smoothing noise that TF-Agents draws itself
@@ -90,12 +136,16 @@ def learning_curve(kind: str, family: TaskFamily, config: AgentConfig, learning_
     replay = Replay(1, config.replay_steps, family.observation_size, family.action_size)
     act, train = tf.function(agent.policy.action), tf.function(agent.train)
 
-    def greedy(observation: np.ndarray) -> np.ndarray:
+    def greedy(observation: Array) -> Array:
         return act(ts.restart(tf.constant(observation), batch_size=1)).action.numpy()
 
     def evaluated(number: int) -> float:
         resets = [life_generator(LifeKey(key.seed, key.phase, number, key.index), "final_reset")]
-        return float(mean_returns(simulation, lambda seen: family.within_bounds(greedy(seen)), resets, episodes)[0])
+        return float(
+            mean_returns(
+                simulation, lambda seen: family.within_bounds(greedy(seen)), resets, episodes
+            )[0]
+        )
 
     curve, failed = [evaluated(0)], False
     for number in range(steps // period):
@@ -107,37 +157,64 @@ def learning_curve(kind: str, family: TaskFamily, config: AgentConfig, learning_
             taken += 1
             if taken >= config.updates_after and not failed:
                 try:
-                    train(_transitions(replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)))
+                    train(
+                        _transitions(
+                            replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)
+                        )
+                    )
                 except tf.errors.InvalidArgumentError:  # TF-Agents checks its losses
                     failed = True
         curve.append(np.nan if failed else evaluated(number + 1))
     return np.array(curve)
 
 
-def _steps(simulation: Simulation, greedy: Callable[[np.ndarray], np.ndarray], key: LifeKey, config: AgentConfig,
-           before: int, period: int) -> Iterator[dict[str, np.ndarray]]:
+def _steps(
+    simulation: Simulation,
+    greedy: Callable[[Array], Array],
+    key: LifeKey,
+    config: AgentConfig,
+    before: int,
+    period: int,
+) -> Iterator[dict[str, Array]]:
     """Yields a period's env steps, acted with exploration by whatever the policy is then."""
-    family, resets, noise = simulation.family, [life_generator(key, "reset")], life_generator(key, "action")
+    family, resets, noise = (
+        simulation.family,
+        [life_generator(key, "reset")],
+        life_generator(key, "action"),
+    )
     observation = simulation.reset(np.arange(1), resets)
     for step in range(period):
         if before < config.random_steps:
             action = noise.uniform(-1.0, 1.0, (1, family.action_size)).astype(np.float32)
         else:
-            disturbed = greedy(observation) + config.exploration * noise.standard_normal((1, family.action_size))
+            disturbed = greedy(observation) + config.exploration * noise.standard_normal(
+                (1, family.action_size)
+            )
             action = np.clip(disturbed, -1.0, 1.0).astype(np.float32)
         result = simulation.step(family.within_bounds(action))
         ended = result.terminated | result.truncated
-        yield {"observation": observation, "action": action, "reward": result.reward, "terminated": result.terminated,
-               "ended": ended | (step == period - 1), "next_observation": result.observation,
-               "diverged": result.diverged}
-        observation = simulation.next_episode(np.arange(1), resets) if ended[0] else result.observation
+        yield {
+            "observation": observation,
+            "action": action,
+            "reward": result.reward,
+            "terminated": result.terminated,
+            "ended": ended | (step == period - 1),
+            "next_observation": result.observation,
+            "diverged": result.diverged,
+        }
+        observation = (
+            simulation.next_episode(np.arange(1), resets) if ended[0] else result.observation
+        )
 
 
-def _transitions(drawn: dict[str, np.ndarray]) -> Transition:
-    """Turns single steps, [1, 1, B, 1, ...], into TF-Agents' transitions; only termination has discount 0."""
+def _transitions(drawn: dict[str, Array]) -> Transition:
+    """Turns single steps, [1, 1, B, 1, ...], into TF-Agents' transitions; only termination has
+    discount 0.
+    """
     observation, action, reward, terminated, following = (
-        tf.constant(drawn[name][0, 0, :, 0]) for name in
-        ("observation", "action", "reward", "terminated", "next_observation"))
+        tf.constant(drawn[name][0, 0, :, 0])
+        for name in ("observation", "action", "reward", "terminated", "next_observation")
+    )
     count = reward.shape[0]
     now = ts.TimeStep(tf.fill([count], 1), tf.zeros([count]), tf.ones([count]), observation)
     then = ts.TimeStep(tf.cast(1.0 + terminated, tf.int32), reward, 1.0 - terminated, following)

@@ -1,9 +1,10 @@
 """Says what every loss answers, learned or hand-made, and what it may see.
 
-A loss is asked twice. `prepare` runs once per update, on the buffer as it stands, without gradient: PPO computes its
-advantages there, the learned loss convolves what no gradient step will change. `per_step` runs once per minibatch,
-inside the gradient tape, and scores the minibatch's steps. EPG's network, PPO and REINFORCE share the contract, so
-guidance is a weighted sum of two losses and the PPO baseline is Algorithm 2 with another loss.
+A loss is asked twice. `prepare` runs once per update, on the buffer as it stands, without gradient:
+PPO computes its advantages there, the learned loss convolves what no gradient step will change.
+`per_step` runs once per minibatch, inside the gradient tape, and scores the minibatch's steps.
+EPG's network, PPO and REINFORCE share the contract, so guidance is a weighted sum of two losses and
+the PPO baseline is Algorithm 2 with another loss.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Channel:
     Attributes:
       name: What it is, see `declared_channels`.
       width: Its size per step.
-      kind: "history" (recorded in the buffer), "policy" (the policy's answer at a step, which carries gradient) or
-        "constant" (the same at all steps, and carries gradient).
+      kind: "history" (recorded in the buffer), "policy" (the policy's answer at a step, which
+        carries gradient) or "constant" (the same at all steps, and carries gradient).
     """
 
     name: str
@@ -31,28 +32,36 @@ class Channel:
     kind: str
 
 
-def declared_channels(observation_size: int, action_size: int, discrete_actions: bool, memory_units: int, reward: bool
-                      ) -> tuple[Channel, ...]:
+def declared_channels(
+    observation_size: int, action_size: int, discrete_actions: bool, memory_units: int, reward: bool
+) -> tuple[Channel, ...]:
     """Lists a learned loss's inputs in order (EPG, Eq. 8 and 9).
 
     Args:
       observation_size: O.
       action_size: A.
-      discrete_actions: Whether the policy answers with the probabilities of A choices, not with mean and deviation.
+      discrete_actions: Whether the policy answers with the probabilities of A choices, not with
+        mean and deviation.
       memory_units: Units of the memory unit; 0 leaves it out.
       reward: Whether the loss sees rewards. What is not declared never reaches the loss.
     """
-    history = [Channel("observation", observation_size, "history"), Channel("action", action_size, "history")]
+    history = [
+        Channel("observation", observation_size, "history"),
+        Channel("action", action_size, "history"),
+    ]
     history += [Channel("reward", 1, "history")] if reward else []
     history += [Channel("termination", 1, "history")]
-    policy = Channel("policy_probability" if discrete_actions else "policy_mean", action_size, "policy")
-    constant = [] if discrete_actions else [Channel("policy_log_deviation", action_size, "constant")]
+    policy = Channel(
+        "policy_probability" if discrete_actions else "policy_mean", action_size, "policy"
+    )
+    constant = [] if discrete_actions else [Channel("policy_log_std", action_size, "constant")]
     constant += [Channel("memory", memory_units, "constant")] if memory_units else []
     return (*history, policy, *constant)
 
 
 class Experience(NamedTuple):
-    """The buffer of P lives at an update; observations, actions and `reward` normalised, padding all zeros.
+    """The buffer of P lives at an update; observations, actions and `reward` normalised, padding
+    all zeros.
 
     Attributes:
       observation: [P, N, O].
@@ -80,7 +89,8 @@ class Experience(NamedTuple):
 class Loss(abc.ABC):
     """What teaches an agent. P lives at once; the answer for one never depends on another.
 
-    `agent` is an `agents.agent.Agent`: the policy, memory and value network that the gradient moves.
+    `agent` is an `agents.agent.Agent`: the policy, memory and value network that the gradient
+    moves.
     """
 
     @abc.abstractmethod
@@ -120,4 +130,6 @@ class GuidedLoss(Loss):
     def per_step(self, agent: Any, prepared: Any, steps: tf.Tensor) -> tf.Tensor:
         """Blends both losses, [P]."""
         learned = self.learned.per_step(agent, prepared[0], steps)
-        return (1.0 - self.alpha) * learned + self.alpha * self.surrogate.per_step(agent, prepared[1], steps)
+        return (1.0 - self.alpha) * learned + self.alpha * self.surrogate.per_step(
+            agent, prepared[1], steps
+        )

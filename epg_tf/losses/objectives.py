@@ -1,7 +1,9 @@
-"""Says what every objective answers, learned or hand-made, that teaches deterministic policies from replayed chunks.
+"""Says what every objective answers, learned or hand-made, that teaches deterministic policies from
+replayed chunks.
 
-An objective scores each step of chunks of trajectories, differentiably in the action that the current policy would
-take there, and in nothing else: values are data. Lower is better, for policies follow its negative gradient.
+An objective scores each step of chunks of trajectories, differentiably in the action that the
+current policy would take there, and in nothing else: values are data. Lower is better, for policies
+follow its negative gradient.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _TINY = 1e-8
 
 
 class Chunks(NamedTuple):
-    """B chunks of at most T consecutive steps of P agents; what follows the end of an episode is padding.
+    """B chunks of at most T consecutive steps of P agents; what follows the end of an episode is
+    padding.
 
     Attributes:
       observation: [P, B, T, O].
@@ -96,12 +99,13 @@ class Objective(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicyReinforce(Objective, Recipe):
-    """REINFORCE with generalised advantages on replayed steps (MetaGenRL, Appendix B.3), biased as the paper says.
+    """REINFORCE with generalised advantages on replayed steps (MetaGenRL, Appendix B.3), biased as
+    the paper says.
 
         L_t = advantage_t * |a_t - pi(s_t)|^2 / 2
 
-    which is -log N(a_t; pi(s_t), 1) times the advantage, up to a constant. Advantages are standardised over an agent's
-    batch, lest the step depend on the scale of rewards.
+    which is -log N(a_t; pi(s_t), 1) times the advantage, up to a constant. Advantages are
+    standardised over an agent's batch, lest the step depend on the scale of rewards.
 
     Attributes:
       discount: gamma.
@@ -143,16 +147,21 @@ class OffPolicyReinforce(Objective, Recipe):
         shape = tf.shape(mask)
         flat = [tf.reshape(part, [-1, shape[2]]) for part in trajectories[1:]]
         reward, value, next_value, valid = flat
-        # Every chunk's last step is a cut: what follows it is worth next_value, 0 where the episode has ended.
+        # Every chunk's last step is a cut: what follows it is worth next_value, 0 where the episode
+        # has ended.
         last = valid * (1.0 - tf.pad(valid[:, 1:], [[0, 0], [0, 1]]))
-        raw = advantages(reward, value, next_value, tf.zeros_like(reward), last, self.discount, self.gae_lambda)
+        raw = advantages(
+            reward, value, next_value, tf.zeros_like(reward), last, self.discount, self.gae_lambda
+        )
         return standardised(tf.reshape(raw, shape), mask)
 
 
 def standardised(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Shifts and scales each agent's [P, B, T] to mean 0 and deviation 1 over its steps; the padding becomes 0.
+    """Shifts and scales each agent's [P, B, T] to mean 0 and deviation 1 over its steps; the
+    padding becomes 0.
 
-    What does not vary becomes 0: counted from an agent's first step it is so exactly, whatever the rounding of means.
+    What does not vary becomes 0: counted from an agent's first step it is so exactly, whatever the
+    rounding of means.
     """
     values = values - values[:, :1, :1]
     steps = tf.reduce_sum(mask, axis=[1, 2], keepdims=True)
@@ -162,7 +171,9 @@ def standardised(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def total(per_step: tf.Tensor) -> tf.Tensor:
-    """Sums over the steps of a chunk, averages over chunks: [P, B, T] -> [P] (MetaGenRL, section 3.2)."""
+    """Sums over the steps of a chunk, averages over chunks: [P, B, T] -> [P] (MetaGenRL, section
+    3.2).
+    """
     return tf.reduce_mean(tf.reduce_sum(per_step, axis=2), axis=1)
 
 

@@ -1,7 +1,8 @@
 """Policy-gradient losses in the contract of learned ones: REINFORCE and PPO.
 
-They see the true rewards, which are not normalised; advantages are standardised per life and update. A time limit is
-not an end: the value of the state it cut off is bootstrapped, and no advantage flows across it.
+They see the true rewards, which are not normalised; advantages are standardised per life and
+update. A time limit is not an end: the value of the state it cut off is bootstrapped, and no
+advantage flows across it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tf_agents.utils import value_ops
 
-from epg_tf.config import SurrogateConfig
+from epg_tf.core.experiment import SurrogateConfig
 from epg_tf.losses.contract import Experience, Loss
 
 _TINY = 1e-8
@@ -26,7 +27,7 @@ class Prepared(NamedTuple):
       advantage: [P, M], standardised.
       value_target: [P, M].
       answer: [P, M, A] of the policy before the update: means or logits.
-      state_independent: [P, K] of the policy before the update: log deviations or nothing.
+      shared_output: [P, K] of the policy before the update: log deviations or nothing.
     """
 
     observation: tf.Tensor
@@ -34,14 +35,18 @@ class Prepared(NamedTuple):
     advantage: tf.Tensor
     value_target: tf.Tensor
     answer: tf.Tensor
-    state_independent: tf.Tensor
+    shared_output: tf.Tensor
 
 
-def advantages(reward, value, next_value, terminated, truncated, discount: float, gae_lambda: float) -> tf.Tensor:
-    """Computes generalised advantage estimates (Schulman et al. 2016, Eq. 16) over M consecutive steps.
+def advantages(
+    reward, value, next_value, terminated, truncated, discount: float, gae_lambda: float
+) -> tf.Tensor:
+    """Computes generalised advantage estimates (Schulman et al. 2016, Eq. 16) over M consecutive
+    steps.
 
-    TF-Agents' recursion knows one kind of end, discount 0. So whatever value follows a cut (a time limit, or the end
-    of the M steps) is paid out with the reward, and the discount is set to 0 at every episode's last step.
+    TF-Agents' recursion knows one kind of end, discount 0. So whatever value follows a cut (a time
+    limit, or the end of the M steps) is paid out with the reward, and the discount is set to 0 at
+    every episode's last step.
 
     Args:
       reward: [P, M].
@@ -58,8 +63,13 @@ def advantages(reward, value, next_value, terminated, truncated, discount: float
     goes_on = discount * (1.0 - terminated) * (1.0 - truncated)
     bootstrapped = reward + discount * truncated * (1.0 - terminated) * next_value
     return value_ops.generalized_advantage_estimation(
-        values=value, final_value=next_value[:, -1], discounts=goes_on, rewards=bootstrapped, td_lambda=gae_lambda,
-        time_major=False)
+        values=value,
+        final_value=next_value[:, -1],
+        discounts=goes_on,
+        rewards=bootstrapped,
+        td_lambda=gae_lambda,
+        time_major=False,
+    )
 
 
 def standardised(values: tf.Tensor) -> tf.Tensor:
@@ -73,7 +83,8 @@ class ProximalPolicyOptimization(Loss):
 
         L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
 
-    The old policy is the one before the update at observations as normalised now, a little off from when it acted.
+    The old policy is the one before the update at observations as normalised now, a little off from
+    when it acted.
     """
 
     def __init__(self, config: SurrogateConfig):
@@ -83,18 +94,30 @@ class ProximalPolicyOptimization(Loss):
         """Estimates advantages with the value network as it stands."""
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
         value = agent.value(observation)
-        estimate = advantages(experience.raw_reward, value, agent.value(experience.next_observation),
-                              experience.terminated, experience.truncated, self.config.discount,
-                              self.config.gae_lambda)
-        return Prepared(observation, experience.raw_action, standardised(estimate), estimate + value,
-                        agent.policy(observation), tf.identity(agent.policy.state_independent))
+        estimate = advantages(
+            experience.raw_reward,
+            value,
+            agent.value(experience.next_observation),
+            experience.terminated,
+            experience.truncated,
+            self.config.discount,
+            self.config.gae_lambda,
+        )
+        return Prepared(
+            observation,
+            experience.raw_action,
+            standardised(estimate),
+            estimate + value,
+            agent.policy(observation),
+            tf.identity(agent.policy.shared_output),
+        )
 
     def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Averages the PPO loss over a minibatch, [P]."""
         config = self.config
         varying = (tf.gather(part, steps, batch_dims=1) for part in prepared[:-1])
-        rows = Prepared(*varying, prepared.state_independent)
-        old = agent.policy.distribution_from(rows.answer, rows.state_independent)
+        rows = Prepared(*varying, prepared.shared_output)
+        old = agent.policy.distribution_from(rows.answer, rows.shared_output)
         new = agent.policy.distribution(rows.observation)
         ratio = tf.exp(new.log_prob(rows.action) - old.log_prob(rows.action))
         clipped = tf.clip_by_value(ratio, 1.0 - config.clip, 1.0 + config.clip)
@@ -107,24 +130,41 @@ class ProximalPolicyOptimization(Loss):
 class Reinforce(Loss):
     """REINFORCE with standardised discounted returns-to-go as weights (Williams 1992; EPG, Eq. 2).
 
-        L = -A log pi(a | s)
+    L = -A log pi(a | s)
     """
 
     def __init__(self, config: SurrogateConfig):
         self.config = config
 
     def prepare(self, agent: Any, experience: Experience) -> Prepared:
-        """Sums the discounted rewards that followed each step within the newest M; no value is bootstrapped."""
+        """Sums the discounted rewards that followed each step within the newest M; no value is
+        bootstrapped.
+        """
         nothing = tf.zeros_like(experience.raw_reward)
-        returns = advantages(experience.raw_reward, nothing, nothing, experience.terminated, experience.truncated,
-                             self.config.discount, 1.0)
+        returns = advantages(
+            experience.raw_reward,
+            nothing,
+            nothing,
+            experience.terminated,
+            experience.truncated,
+            self.config.discount,
+            1.0,
+        )
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
-        return Prepared(observation, experience.raw_action, standardised(returns), returns, agent.policy(observation),
-                        tf.identity(agent.policy.state_independent))
+        return Prepared(
+            observation,
+            experience.raw_action,
+            standardised(returns),
+            returns,
+            agent.policy(observation),
+            tf.identity(agent.policy.shared_output),
+        )
 
     def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Averages -A log pi over a minibatch, [P]."""
-        observation, action, advantage = (tf.gather(part, steps, batch_dims=1) for part in prepared[:3])
+        observation, action, advantage = (
+            tf.gather(part, steps, batch_dims=1) for part in prepared[:3]
+        )
         log_prob = agent.policy.distribution(observation).log_prob(action)
         return -tf.reduce_mean(advantage * log_prob, axis=1)
 

@@ -1,7 +1,7 @@
 """Says what every task family and every simulation of one answers, whatever engine is underneath.
 
-A family describes; a simulation steps a population of it. `bodies.BodyFamily` with `physics.BodySimulation` is for
-MuJoCo bodies, `gymnasium_family` for Gymnasium's environments.
+A family describes; a simulation steps a population of it. `bodies.BodyFamily` with
+`physics.BodySimulation` is for MuJoCo bodies, `gymnasium_family` for Gymnasium's environments.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from epg_tf.core.types import Array, EnvironmentSpec
 from epg_tf.tasks.quantities import Quantity, Task, ranges
 
 SEED_LIMIT = 2**31  # of integers drawn to seed somebody else's generator
@@ -26,16 +27,17 @@ class StepResult:
       reward: [K] float32.
       terminated: [K] bool.
       truncated: [K] bool, time limit reached and not terminated.
-      diverged: [K] bool; such a row's observation and reward are 0 and its episode counts as terminated.
+      diverged: [K] bool; such a row's observation and reward are 0 and its episode counts as
+        terminated.
       success: [K] bool, the goal is reached just now; False in families without a goal to reach.
     """
 
-    observation: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    diverged: np.ndarray
-    success: np.ndarray
+    observation: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    diverged: Array
+    success: Array
 
 
 class TaskFamily(abc.ABC):
@@ -62,7 +64,7 @@ class TaskFamily(abc.ABC):
     name: str
     observation_size: int
     action_size: int
-    action_bounds: tuple[np.ndarray, np.ndarray]
+    action_bounds: tuple[Array, Array]
     discrete_actions: bool = False
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
@@ -76,11 +78,19 @@ class TaskFamily(abc.ABC):
         self.task_range = task_range
         self._ranges = ranges(self.quantities, task_range)
 
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Returns what agents and losses must know of the family."""
+        return EnvironmentSpec(self.observation_size, self.action_size, self.discrete_actions)
+
     def sample_task(self, generator: np.random.Generator) -> Task:
         """Draws one task: a value for every quantity."""
-        return {quantity.name: quantity.draw(generator, self._ranges[quantity.name]) for quantity in self.quantities}
+        return {
+            quantity.name: quantity.draw(generator, self._ranges[quantity.name])
+            for quantity in self.quantities
+        }
 
-    def within_bounds(self, action: np.ndarray) -> np.ndarray:
+    def within_bounds(self, action: Array) -> Array:
         """Maps actions in [-1, 1] linearly onto the bounds."""
         low, high = self.action_bounds
         return (low + high) / 2.0 + (high - low) / 2.0 * action
@@ -89,18 +99,24 @@ class TaskFamily(abc.ABC):
         """Returns `task` as arrays; what it leaves out is as in the unrandomised body.
 
         Raises:
-          ValueError: It names a quantity the family does not have, or a value has the wrong size or is not finite.
+          ValueError: It names a quantity the family does not have, or a value has the wrong size or
+          is not finite.
         """
         known = {quantity.name: quantity for quantity in self.quantities}
         for name in task:
             if name not in known:
-                raise ValueError(f"task names {name!r}; {self.name} has {sorted(known) or 'one task alone'}")
-        return {name: quantity.value(task[name]) if name in task else quantity.draw(None, None)
-                for name, quantity in known.items()}
+                raise ValueError(
+                    f"task names {name!r}; {self.name} has {sorted(known) or 'one task alone'}"
+                )
+        return {
+            name: quantity.value(task[name]) if name in task else quantity.draw(None, None)
+            for name, quantity in known.items()
+        }
 
 
 class Simulation(abc.ABC):
-    """P simulations of one family, each with its own task and its own streams. One thread at a time may use it.
+    """P simulations of one family, each with its own task and its own streams. One thread at a time
+    may use it.
 
     Attributes:
       family: What is simulated.
@@ -117,7 +133,7 @@ class Simulation(abc.ABC):
         """Gives simulation i the body of tasks[i]; new episodes must be started after it."""
 
     @abc.abstractmethod
-    def reset(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
+    def reset(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
         """Starts new episodes in the simulations `ids`, each drawn from generators[id].
 
         Returns:
@@ -125,11 +141,13 @@ class Simulation(abc.ABC):
         """
 
     @abc.abstractmethod
-    def next_episode(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """Starts the episodes that follow in `ids`: as `reset`, unless the family continues and time was up."""
+    def next_episode(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
+        """Starts the episodes that follow in `ids`: as `reset`, unless the family continues and
+        time was up.
+        """
 
     @abc.abstractmethod
-    def step(self, action: np.ndarray, ids: np.ndarray | None = None) -> StepResult:
+    def step(self, action: Array, ids: Array | None = None) -> StepResult:
         """Advances the simulations `ids` (all if None) by one env step.
 
         Args:
@@ -137,9 +155,12 @@ class Simulation(abc.ABC):
           ids: [K] sorted simulation numbers.
 
         Returns:
-          A `StepResult` with K rows. Ended episodes stay as they are until `next_episode` or `reset`.
+          A `StepResult` with K rows. Ended episodes stay as they are until `next_episode` or
+          `reset`.
         """
 
     @abc.abstractmethod
-    def advance(self, action: np.ndarray) -> np.ndarray:
-        """Advances all simulations by one env step without observing or rewarding; returns those that ended, [K]."""
+    def advance(self, action: Array) -> Array:
+        """Advances all simulations by one env step without observing or rewarding; returns those
+        that ended, [K].
+        """

@@ -1,4 +1,6 @@
-"""Tries out families that users wrote, so that a mistake shows in one line before anything is evolved."""
+"""Tries out families that users wrote, so that a mistake shows in one line before anything is
+evolved.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
 
@@ -32,8 +35,10 @@ def blame(name: str, doing: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = " ".join(str(error).split())
-        raise ConfigError(f"config.task.family={name!r}: {doing} raised {type(error).__name__} at "
-                          f"{pathlib.Path(where.filename).name}:{where.lineno} ({reason}); {remedy}") from error
+        raise ConfigError(
+            f"config.task.family={name!r}: {doing} raised {type(error).__name__} at "
+            f"{pathlib.Path(where.filename).name}:{where.lineno} ({reason}); {remedy}"
+        ) from error
 
 
 def made_and_checked(kind: type[BodyFamily], config: TaskConfig) -> BodyFamily:
@@ -51,26 +56,43 @@ def made_and_checked(kind: type[BodyFamily], config: TaskConfig) -> BodyFamily:
     generators = [np.random.default_rng(number) for number in range(_POPULATION)]
     tasks = [family.sample_task(generator) for generator in generators]
     with blame(kind.name, "fields()", remedy):
-        _check(family, "the names that fields() returns", sorted(family.fields(tasks[0])), sorted(family.expanded))
+        _check(
+            family,
+            "the names that fields() returns",
+            sorted(family.fields(tasks[0])),
+            sorted(family.expanded),
+        )
     with blame(kind.name, "start()", remedy):
         parts = family.start(generators[0], tasks[0])
         _check(family, "the number of arrays that start() returns", len(parts), 3)
         sizes = (family.model.nq,), (family.model.nv,), (family.goal_size,)
-        _check(family, "the shapes that start() returns (nq, nv, goal_size)", tuple(map(np.shape, parts)), sizes)
+        _check(
+            family,
+            "the shapes that start() returns (nq, nv, goal_size)",
+            tuple(map(np.shape, parts)),
+            sizes,
+        )
     with blame(kind.name, "simulating it (expanded, sensed, fields())", remedy):
         simulation = BodySimulation(family, _POPULATION)
         simulation.set_tasks(tasks)
     with blame(kind.name, "starting an episode", remedy):
-        _check(family, "the shape that observe() returns", simulation.reset(np.arange(_POPULATION), generators).shape,
-               (_POPULATION, family.observation_size))
+        _check(
+            family,
+            "the shape that observe() returns",
+            simulation.reset(np.arange(_POPULATION), generators).shape,
+            (_POPULATION, family.observation_size),
+        )
     _check_answers(family, simulation, remedy)
     return family
 
 
 def _check_answers(family: BodyFamily, simulation: BodySimulation, remedy: str) -> None:
     state, action = simulation.state, np.zeros((_POPULATION, family.action_size))
-    for method, arguments in (("reward", (state.rows(np.arange(_POPULATION)), state, action)), ("terminated", (state,)),
-                              ("succeeded", (state,))):
+    for method, arguments in (
+        ("reward", (state.rows(np.arange(_POPULATION)), state, action)),
+        ("terminated", (state,)),
+        ("succeeded", (state,)),
+    ):
         with blame(family.name, f"{method}()", remedy):
             answer = getattr(family, method)(*arguments)
             _check(family, f"the shape that {method}() returns", np.shape(answer), (_POPULATION,))
@@ -79,10 +101,15 @@ def _check_answers(family: BodyFamily, simulation: BodySimulation, remedy: str) 
     with blame(family.name, "a step", remedy):
         result = simulation.step(action)
     if result.diverged.any():
-        raise ConfigError(f"config.task.family={family.name!r}: a first step without action gives observations or "
-                          f"rewards that are not finite, or explodes; {remedy}")
+        raise ConfigError(
+            f"config.task.family={family.name!r}: a first step without action gives observations "
+            "or "
+            f"rewards that are not finite, or explodes; {remedy}"
+        )
 
 
 def _check(family: BodyFamily, what: str, found: object, wanted: object) -> None:
     if found != wanted:
-        raise ConfigError(f"config.task.family={family.name!r}: {what}: {found}; they must be {wanted}")
+        raise ConfigError(
+            f"config.task.family={family.name!r}: {what}: {found}; they must be {wanted}"
+        )

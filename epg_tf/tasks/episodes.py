@@ -6,17 +6,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.base import Simulation
 
 
-def mean_returns(simulation: Simulation, act: Callable[[np.ndarray], np.ndarray],
-                 resets: Sequence[np.random.Generator], episodes: int) -> np.ndarray:
+def mean_returns(
+    simulation: Simulation,
+    act: Callable[[Array], Array],
+    resets: Sequence[np.random.Generator],
+    episodes: int,
+) -> Array:
     """Plays the same number of episodes in every simulation.
 
     Args:
       simulation: P of them; where they stood is lost.
-      act: Maps observations [P, O] to actions [P, A] within the family's bounds; rows of those that have finished mean
-        nothing.
+      act: Maps observations [P, O] to actions [P, A] within the family's bounds; rows of those that
+        have finished mean nothing.
       resets: P streams, of starts.
       episodes: Of each, >= 1.
 
@@ -28,7 +33,9 @@ def mean_returns(simulation: Simulation, act: Callable[[np.ndarray], np.ndarray]
     observation = simulation.reset(playing, resets)
     while playing.size:
         action = act(observation)
-        result = simulation.step(action[playing], None if playing.size == simulation.population else playing)
+        result = simulation.step(
+            action[playing], None if playing.size == simulation.population else playing
+        )
         total[playing] += np.where(result.diverged, np.nan, result.reward)
         observation = observation.copy()
         observation[playing] = result.observation

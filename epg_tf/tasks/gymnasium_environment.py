@@ -1,4 +1,6 @@
-"""Shows task families as Gymnasium environments: `gymnasium.make("epg_tf/RandomHopper-v0")` after `import epg_tf`."""
+"""Shows task families as Gymnasium environments: `gymnasium.make("epg_tf/RandomHopper-v0")` after
+`import epg_tf`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from epg_tf.config import TaskConfig
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.types import Array
 from epg_tf.tasks import rendering
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
@@ -25,20 +28,27 @@ def register_environments() -> None:
         environment_id, settings = f"epg_tf/{family.__name__}-v0", {"family": name}
         known = gymnasium.registry.get(environment_id)
         if known is None or known.kwargs != settings:
-            gymnasium.register(environment_id, "epg_tf.tasks.gymnasium_environment:TaskEnv",
-                               max_episode_steps=family.default_episode_limit, kwargs=settings)
+            gymnasium.register(
+                environment_id,
+                "epg_tf.tasks.gymnasium_environment:TaskEnv",
+                max_episode_steps=family.default_episode_limit,
+                kwargs=settings,
+            )
 
 
 class TaskEnv(gymnasium.Env):
-    """One simulation of a family. It has no time limit of its own; `gymnasium.make` adds the family's default.
+    """One simulation of a family. It has no time limit of its own; `gymnasium.make` adds the
+    family's default.
 
-    The first `reset`, one with a seed and one with `options={"task": "new"}` draw a task; `options={"task": {...}}`
-    names its quantities, and what it leaves out is nominal. Other resets start another episode in the task there is: an
-    agent stays in its MDP. In families that continue they go on where the last episode stopped, unless it terminated.
-    All numbers are drawn from `np_random`, so a seed decides task and start alike.
+    The first `reset`, one with a seed and one with `options={"task": "new"}` draw a task;
+    `options={"task": {...}}` names its quantities, and what it leaves out is nominal. Other resets
+    start another episode in the task there is: an agent stays in its MDP. In families that continue
+    they go on where the last episode stopped, unless it terminated. All numbers are drawn from
+    `np_random`, so a seed decides task and start alike.
 
-    `info["task"]` holds the task in plain numbers. After steps, `info["diverged"]` says whether physics failed, which
-    terminates the episode, and in families with a goal to reach `info["success"]` whether it is reached just now.
+    `info["task"]` holds the task in plain numbers. After steps, `info["diverged"]` says whether
+    physics failed, which terminates the episode, and in families with a goal to reach
+    `info["success"]` whether it is reached just now.
 
     Args:
       family: Name of the family.
@@ -56,11 +66,26 @@ class TaskEnv(gymnasium.Env):
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
 
-    def __init__(self, family: str, frame_skip: int | None = None, task_range: str = "training",
-                 render_mode: str | None = None, height: int = 480, width: int = 480):
-        frame_skip = FAMILIES.get(family, TaskFamily).default_frame_skip if frame_skip is None else frame_skip
+    def __init__(
+        self,
+        family: str,
+        frame_skip: int | None = None,
+        task_range: str = "training",
+        render_mode: str | None = None,
+        height: int = 480,
+        width: int = 480,
+    ):
+        frame_skip = (
+            FAMILIES.get(family, TaskFamily).default_frame_skip
+            if frame_skip is None
+            else frame_skip
+        )
         for name, number in (("frame_skip", frame_skip), ("height", height), ("width", width)):
-            if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= LARGEST:
+            if (
+                not isinstance(number, int)
+                or isinstance(number, bool)
+                or not 1 <= number <= LARGEST
+            ):
                 raise ValueError(f"{name}={number!r} must be a whole number within 1 and {LARGEST}")
         if not isinstance(task_range, str):
             raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
@@ -69,7 +94,10 @@ class TaskEnv(gymnasium.Env):
         fps = round(1.0 / self._family.seconds_per_step) if drawn else self.metadata["render_fps"]
         self.metadata = {"render_modes": ["human", "rgb_array"] if drawn else [], "render_fps": fps}
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode={render_mode!r} must be None or one of {self.metadata['render_modes']}")
+            raise ValueError(
+                f"render_mode={render_mode!r} must be None or one of "
+                f"{self.metadata['render_modes']}"
+            )
         if render_mode == "human":
             rendering.check_display()
         self.render_mode = render_mode
@@ -80,13 +108,19 @@ class TaskEnv(gymnasium.Env):
         self._task = None
         self._observation = np.zeros(0, np.float32)
         self._terminated = False
-        self.observation_space = spaces.Box(-np.inf, np.inf, (self._family.observation_size,), np.float32)
+        self.observation_space = spaces.Box(
+            -np.inf, np.inf, (self._family.observation_size,), np.float32
+        )
         low, high = (bound.astype(np.float32) for bound in self._family.action_bounds)
-        self.action_space = (spaces.Discrete(self._family.action_size) if self._family.discrete_actions
-                             else spaces.Box(low, high, dtype=np.float32))
+        self.action_space = (
+            spaces.Discrete(self._family.action_size)
+            if self._family.discrete_actions
+            else spaces.Box(low, high, dtype=np.float32)
+        )
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, object] | None = None
-              ) -> tuple[np.ndarray, dict[str, object]]:
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Array, dict[str, object]]:
         """Starts an episode.
 
         Args:
@@ -114,11 +148,12 @@ class TaskEnv(gymnasium.Env):
             self.render()
         return self._observation.copy(), {"task": self._plain_task()}
 
-    def step(self, action: np.ndarray | int) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
+    def step(self, action: Array | int) -> tuple[Array, float, bool, bool, dict[str, object]]:
         """Advances by one env step.
 
         Args:
-          action: [A], clipped to the family's bounds, or a choice 0 .. A - 1 where actions are discrete.
+          action: [A], clipped to the family's bounds, or a choice 0 .. A - 1 where actions are
+          discrete.
 
         Returns:
           (observation [O] float32, reward, terminated, truncated, info).
@@ -139,14 +174,16 @@ class TaskEnv(gymnasium.Env):
         ended = self._terminated, bool(result.truncated[0])
         return self._observation.copy(), float(result.reward[0]), *ended, info
 
-    def render(self) -> np.ndarray | None:
+    def render(self) -> Array | None:
         """Returns a picture [height, width, 3] uint8, or shows it in the window.
 
         Raises:
           RenderError: Nothing can be drawn on this machine.
         """
         if self.render_mode is None:
-            gymnasium.logger.warn('render() draws nothing: the environment was made without render_mode="rgb_array"')
+            gymnasium.logger.warn(
+                'render() draws nothing: the environment was made without render_mode="rgb_array"'
+            )
             return None
         pose, model = rendering.Pose.of(self._simulation, 0), self._simulation.model
         if self.render_mode == "human":
@@ -165,12 +202,14 @@ class TaskEnv(gymnasium.Env):
     def _plain_task(self) -> dict[str, float | list[float]]:
         return {name: value.tolist() for name, value in self._task.items()}
 
-    def _row(self, action: np.ndarray | int) -> np.ndarray:
+    def _row(self, action: Array | int) -> Array:
         """Returns an action as the simulation takes it, [A]."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
             if not space.contains(action):
-                raise ValueError(f"action={action!r} must be a whole number within 0 .. {space.n - 1}")
+                raise ValueError(
+                    f"action={action!r} must be a whole number within 0 .. {space.n - 1}"
+                )
             return np.eye(space.n)[action]
         row = np.asarray(action, np.float32)
         if row.shape != space.shape:
@@ -187,5 +226,7 @@ def _wanted(options: Mapping[str, object] | None) -> Mapping[str, object] | str 
         raise ValueError(f"options names {unknown[0]!r}; 'task' alone is known")
     wanted = (options or {}).get("task")
     if not (wanted is None or isinstance(wanted, Mapping) or wanted == "new"):
-        raise ValueError(f"options['task']={wanted!r} must be 'new' or a mapping from quantities to values")
+        raise ValueError(
+            f"options['task']={wanted!r} must be 'new' or a mapping from quantities to values"
+        )
     return wanted

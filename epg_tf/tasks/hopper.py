@@ -1,7 +1,8 @@
-"""Hopper: Gymnasium's, the paper's RandomHopper of unknown body, and DirectionalHopper of unknown direction.
+"""Hopper: Gymnasium's, the paper's RandomHopper of unknown body, and DirectionalHopper of unknown
+direction.
 
-Rewards and ends of the paper's families are those of the authors' code, for the paper leaves them open: velocity alone
-is rewarded, neither staying up nor saving effort.
+Rewards and ends of the paper's families are those of the authors' code, for the paper leaves them
+open: velocity alone is rewarded, neither staying up nor saving effort.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, State
 from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
 from epg_tf.tasks.planar import PlanarWalker
@@ -31,30 +33,37 @@ class Hopper(PlanarWalker):
     default_episode_limit = 1000
     model_file = GYMNASIUM_MODELS / "hopper.xml"
 
-    def terminated(self, state: State) -> np.ndarray:
-        """Returns True where the body is not healthy: torso low or tilted, or a joint or velocity far out."""
+    def terminated(self, state: State) -> Array:
+        """Returns True where the body is not healthy: torso low or tilted, or a joint or velocity
+        far out.
+        """
         extent = np.maximum(np.abs(state.qpos[:, 2:]).max(axis=1), np.abs(state.qvel).max(axis=1))
-        return ~((state.qpos[:, 1] > MINIMUM_HEIGHT) & (np.abs(state.qpos[:, 2]) < HEALTHY_TILT)
-                 & (extent < MAXIMUM_STATE))
+        return ~(
+            (state.qpos[:, 1] > MINIMUM_HEIGHT)
+            & (np.abs(state.qpos[:, 2]) < HEALTHY_TILT)
+            & (extent < MAXIMUM_STATE)
+        )
 
 
 class RandomHopper(Hopper):
-    """Hop forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A, Figures 4 and 5)."""
+    """Hop forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A,
+    Figures 4 and 5).
+    """
 
     name = "random_hopper"
     quantities = body_quantities(LINKS)
     expanded = FIELDS
 
-    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
+    def fields(self, task: Task) -> Mapping[str, Array]:
         """Returns the body of a task."""
         return body_fields(self.model, task)
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns forward velocity (m/s)."""
         del action
         return self.velocity(before, after)
 
-    def terminated(self, state: State) -> np.ndarray:
+    def terminated(self, state: State) -> Array:
         """Returns True where the torso is lower than 0.7 m or tilted by 0.5 rad or more."""
         return (state.qpos[:, 1] <= MINIMUM_HEIGHT) | (np.abs(state.qpos[:, 2]) >= MAXIMUM_TILT)
 
@@ -62,18 +71,20 @@ class RandomHopper(Hopper):
 class DirectionalHopper(RandomHopper):
     """Hop forward or backward, as only the reward tells (EPG, Appendix A, Figure 8).
 
-    The body is Gymnasium's own; the paper's first version randomises it as well, see `quantities.ranges`. Out of
-    distribution it is a heavier one.
+    The body is Gymnasium's own; the paper's first version randomises it as well, see
+    `quantities.ranges`. Out of distribution it is a heavier one.
     """
 
     name = "directional_hopper"
-    quantities = (Quantity("direction", "forward 1 or backward -1", (-1.0, 1.0), either=True),
-                  *(quantity.fixed() for quantity in body_quantities(LINKS)))
+    quantities = (
+        Quantity("direction", "forward 1 or backward -1", (-1.0, 1.0), either=True),
+        *(quantity.fixed() for quantity in body_quantities(LINKS)),
+    )
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns velocity in the wanted direction (m/s)."""
         return after.task["direction"] * super().reward(before, after, action)
 
-    def terminated(self, state: State) -> np.ndarray:
+    def terminated(self, state: State) -> Array:
         """Returns True where the torso is lower than 0.7 m."""
         return state.qpos[:, 1] <= MINIMUM_HEIGHT

@@ -9,13 +9,22 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.quantities import Task
 
-# MuJoCo resets a simulation whose state explodes and counts one of these; the episode is then meaningless.
-_DIVERGENCE = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL,
-                                mujoco.mjtWarning.mjWARN_BADQACC, mujoco.mjtWarning.mjWARN_BADCTRL)]
+# MuJoCo resets a simulation whose state explodes and counts one of these; the episode is then
+# meaningless.
+_DIVERGENCE = [
+    int(w)
+    for w in (
+        mujoco.mjtWarning.mjWARN_BADQPOS,
+        mujoco.mjtWarning.mjWARN_BADQVEL,
+        mujoco.mjtWarning.mjWARN_BADQACC,
+        mujoco.mjtWarning.mjWARN_BADCTRL,
+    )
+]
 
 # MuJoCo itself only minds 1e10; a life must not win by a velocity that no body has.
 _TOP_SPEED = 1e4  # m/s, rad/s
@@ -39,9 +48,15 @@ class BodySimulation(Simulation):
         self._control = self._batch.bind("ctrl")
         self._tasks: list[Task] = [family.complete_task({})] * population
         self._state = State(
-            self._batch.bind("qpos"), self._batch.bind("qvel"), np.zeros((population, family.goal_size)),
-            {name: np.repeat(value[None], population, axis=0) for name, value in self._tasks[0].items()},
-            {name: self._batch.bind(name) for name in family.sensed})
+            self._batch.bind("qpos"),
+            self._batch.bind("qvel"),
+            np.zeros((population, family.goal_size)),
+            {
+                name: np.repeat(value[None], population, axis=0)
+                for name, value in self._tasks[0].items()
+            },
+            {name: self._batch.bind(name) for name in family.sensed},
+        )
         self._age = np.zeros(population, np.int64)
         self._stopped_by_time = np.zeros(population, bool)
         self._everyone = np.arange(population)
@@ -69,25 +84,31 @@ class BodySimulation(Simulation):
         if self._fields:
             self._batch.set_const()
 
-    def reset(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """Starts new episodes in the simulations `ids`, each drawn from generators[id]; returns observations."""
+    def reset(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
+        """Starts new episodes in the simulations `ids`, each drawn from generators[id]; returns
+        observations.
+        """
         self._begin(ids, generators)
         return self._observe(ids)
 
-    def next_episode(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """Starts the episodes that follow: from the start, or where time was up if the family continues."""
+    def next_episode(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
+        """Starts the episodes that follow: from the start, or where time was up if the family
+        continues.
+        """
         afresh = ids[~self._stopped_by_time[ids]] if self.family.continues else ids
         if afresh.size:
             self._begin(afresh, generators)
         self._age[ids] = 0
         return self._observe(ids)
 
-    def _begin(self, ids: np.ndarray, generators: Sequence[np.random.Generator]) -> None:
+    def _begin(self, ids: Array, generators: Sequence[np.random.Generator]) -> None:
         family, state = self.family, self._state
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         started = time.perf_counter()
         for row in ids:
-            state.qpos[row], state.qvel[row], state.goal[row] = family.start(generators[row], self._tasks[row])
+            state.qpos[row], state.qvel[row], state.goal[row] = family.start(
+                generators[row], self._tasks[row]
+            )
         self.family_seconds += time.perf_counter() - started
         if family.sensed:
             self._batch.forward(ids)
@@ -95,13 +116,13 @@ class BodySimulation(Simulation):
         self._age[ids] = 0
         self._stopped_by_time[ids] = False
 
-    def _observe(self, ids: np.ndarray) -> np.ndarray:
+    def _observe(self, ids: Array) -> Array:
         started = time.perf_counter()
         observation = self.family.observe(self._state.rows(ids)).astype(np.float32)
         self.family_seconds += time.perf_counter() - started
         return observation
 
-    def step(self, action: np.ndarray, ids: np.ndarray | None = None) -> StepResult:
+    def step(self, action: Array, ids: Array | None = None) -> StepResult:
         """Advances the simulations `ids` (all if None) by one env step; see `Simulation.step`."""
         started = time.perf_counter()
         family, rows = self.family, self._everyone if ids is None else ids
@@ -114,7 +135,9 @@ class BodySimulation(Simulation):
         observation = family.observe(after).astype(np.float32)
         reward = family.reward(before, after, clipped).astype(np.float32)
         terminated, success = family.terminated(after), family.succeeded(after)
-        diverged |= _exploded(after.qvel) | ~np.isfinite(reward + observation.sum(axis=1) + clipped.sum(axis=1))
+        diverged |= _exploded(after.qvel) | ~np.isfinite(
+            reward + observation.sum(axis=1) + clipped.sum(axis=1)
+        )
         if diverged.any():
             observation[diverged], reward[diverged] = 0.0, 0.0
             terminated, success = terminated | diverged, success & ~diverged
@@ -123,16 +146,20 @@ class BodySimulation(Simulation):
         self.family_seconds += time.perf_counter() - started - native_seconds
         return StepResult(observation, reward, terminated, truncated, diverged, success)
 
-    def advance(self, action: np.ndarray) -> np.ndarray:
-        """Advances all simulations by one env step without observing or rewarding; returns those that ended, [K]."""
-        self.family.control(self._state, self._control, self._everyone, np.clip(action, *self.family.action_bounds))
+    def advance(self, action: Array) -> Array:
+        """Advances all simulations by one env step without observing or rewarding; returns those
+        that ended, [K].
+        """
+        self.family.control(
+            self._state, self._control, self._everyone, np.clip(action, *self.family.action_bounds)
+        )
         diverged, _ = self._advance(None, self._everyone)
         self._age += 1
         terminated = self.family.terminated(self._state) | diverged | _exploded(self._state.qvel)
         self._stopped_by_time[:] = (self._age >= self.family.episode_limit) & ~terminated
         return np.flatnonzero(terminated | self._stopped_by_time)
 
-    def _advance(self, ids: np.ndarray | None, rows: np.ndarray) -> tuple[np.ndarray, float]:
+    def _advance(self, ids: Array | None, rows: Array) -> tuple[Array, float]:
         """Runs frame_skip physics steps.
 
         Returns:
@@ -145,8 +172,10 @@ class BodySimulation(Simulation):
             seconds += self._native(failed, lambda: self._batch.forward(ids))
         return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1), seconds
 
-    def _native(self, failed: np.ndarray, call: Callable[[], None]) -> float:
-        """Makes a call into MuJoCo, marks in `failed` [P] where it raised, and returns how long it took (s)."""
+    def _native(self, failed: Array, call: Callable[[], None]) -> float:
+        """Makes a call into MuJoCo, marks in `failed` [P] where it raised, and returns how long it
+        took (s).
+        """
         started = time.perf_counter()
         try:
             call()
@@ -155,6 +184,6 @@ class BodySimulation(Simulation):
         return time.perf_counter() - started
 
 
-def _exploded(qvel: np.ndarray) -> np.ndarray:
+def _exploded(qvel: Array) -> Array:
     """Returns [K] bool: True where a velocity is beyond reason or not a number."""
     return ~(np.abs(qvel).max(axis=1) < _TOP_SPEED)

@@ -6,6 +6,7 @@ import abc
 
 import numpy as np
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.quantities import Task
 
@@ -18,7 +19,7 @@ CONTROL_COST = 1e-3  # times the squared action
 class PlanarBody(BodyFamily):
     """A body whose first position is the way it has gone forward (m)."""
 
-    def velocity(self, before: State, after: State) -> np.ndarray:
+    def velocity(self, before: State, after: State) -> Array:
         """Returns forward velocity (m/s) averaged over the env step, [P]."""
         return (after.qpos[:, 0] - before.qpos[:, 0]) / self.seconds_per_step
 
@@ -26,21 +27,23 @@ class PlanarBody(BodyFamily):
 class PlanarWalker(PlanarBody):
     """One that may fall: forward velocity (m/s), 1 for being healthy, little for effort."""
 
-    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
         """Draws the upright pose with a little noise."""
         del task
         qpos = self.model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, self.model.nq)
         return qpos, generator.uniform(-START_NOISE, START_NOISE, self.model.nv), np.zeros(0)
 
-    def observe(self, state: State) -> np.ndarray:
+    def observe(self, state: State) -> Array:
         """Returns qpos without the forward position (m, rad), then clipped qvel (m/s, rad/s)."""
-        return np.concatenate([state.qpos[:, 1:], np.clip(state.qvel, -MAXIMUM_SPEED, MAXIMUM_SPEED)], axis=1)
+        return np.concatenate(
+            [state.qpos[:, 1:], np.clip(state.qvel, -MAXIMUM_SPEED, MAXIMUM_SPEED)], axis=1
+        )
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns velocity + health - effort."""
         healthy = np.where(self.terminated(after), 0.0, HEALTHY_REWARD)
         return self.velocity(before, after) + healthy - CONTROL_COST * np.square(action).sum(axis=1)
 
     @abc.abstractmethod
-    def terminated(self, state: State) -> np.ndarray:
+    def terminated(self, state: State) -> Array:
         """Returns [P] bool: True where the body is not healthy."""

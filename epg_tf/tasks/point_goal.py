@@ -1,7 +1,9 @@
-"""PointGoal: push a planar body of unknown mass, damping and motor gains to a goal. Our own family, made to be quick.
+"""PointGoal: push a planar body of unknown mass, damping and motor gains to a goal. Our own family,
+made to be quick.
 
-Walls are the joints' limits, so the body stops there and nothing else is in contact. A goal that stood still for a
-whole life would be invisible: the running normalisation subtracts what does not vary. So every episode draws its own.
+Walls are the joints' limits, so the body stops there and nothing else is in contact. A goal that
+stood still for a whole life would be invisible: the running normalisation subtracts what does not
+vary. So every episode draws its own.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
@@ -31,12 +34,14 @@ class PointGoal(BodyFamily):
     default_frame_skip = 4
     default_episode_limit = 25
     model_file = pathlib.Path(__file__).parent / "assets" / "point.xml"
-    quantities = (Quantity("mass", "times 1 kg", SCALE, LARGER, possible=FACTOR),
-                  Quantity("damping", "times 5 N s/m", SCALE, LARGER, possible=FACTOR),
-                  Quantity("gain", "times 10 N per unit of action", SCALE, SMALLER, size=2, possible=FACTOR))
+    quantities = (
+        Quantity("mass", "times 1 kg", SCALE, LARGER, possible=FACTOR),
+        Quantity("damping", "times 5 N s/m", SCALE, LARGER, possible=FACTOR),
+        Quantity("gain", "times 10 N per unit of action", SCALE, SMALLER, size=2, possible=FACTOR),
+    )
     expanded = ("body_mass", "body_inertia", "dof_damping", "actuator_gear")
 
-    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
+    def fields(self, task: Task) -> Mapping[str, Array]:
         """Returns the body of a task; each motor has a gain of its own."""
         return {
             "body_mass": self.model.body_mass * task["mass"],
@@ -45,29 +50,29 @@ class PointGoal(BodyFamily):
             "actuator_gear": self.model.actuator_gear * task["gain"][:, None],
         }
 
-    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
         """Draws body and goal uniformly in the arena; the body rests."""
         del task
         places = generator.uniform(-ARENA, ARENA, (2, 2))
         return places[0], np.zeros(2), places[1]
 
-    def observe(self, state: State) -> np.ndarray:
+    def observe(self, state: State) -> Array:
         """Returns goal - position (m), position (m), velocity (m/s)."""
         return np.concatenate([state.goal - state.qpos, state.qpos, state.qvel], axis=1)
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns minus the distance to the goal (m)."""
         del before, action
         return -np.sqrt(np.square(after.goal - after.qpos).sum(axis=1))
 
-    def succeeded(self, state: State) -> np.ndarray:
+    def succeeded(self, state: State) -> Array:
         """Returns True within 0.1 m of the goal; it ends nothing, staying there is the task."""
         return np.square(state.goal - state.qpos).sum(axis=1) < NEAR**2
 
-    def place(self, state: State) -> np.ndarray:
+    def place(self, state: State) -> Array:
         """Returns the body's position."""
         return state.qpos.copy()
 
-    def marker(self, state: State) -> np.ndarray:
+    def marker(self, state: State) -> Array:
         """Returns the goal, at the body's height."""
         return np.pad(state.goal, ((0, 0), (0, 1)))

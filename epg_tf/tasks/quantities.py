@@ -1,4 +1,6 @@
-"""What the tasks of a family differ in: named quantities, the ranges they are drawn from, and how users name others."""
+"""What the tasks of a family differ in: named quantities, the ranges they are drawn from, and how
+users name others.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from epg_tf.config import ConfigError
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.types import Array
 
-Task = Mapping[str, np.ndarray]
+Task = Mapping[str, Array]
 """What distinguishes one MDP of a family: a value for every quantity, e.g. {"mass": [4], "gravity": []}."""
 
 Range = tuple[float, float]
@@ -24,12 +27,14 @@ class Quantity:
     Attributes:
       name: E.g. "mass".
       unit: Of the values, e.g. "times the body's own" or "m/s^2".
-      training: (low, high) of the tasks that losses are evolved on; equal numbers: it does not vary there.
-      shifted: (low, high) of the out-of-distribution tasks, apart from `training`; None: as in training.
+      training: (low, high) of the tasks that losses are evolved on; equal numbers: it does not vary
+        there.
+      shifted: (low, high) of the out-of-distribution tasks, apart from `training`; None: as in
+        training.
       nominal: Value in the unrandomised body.
       size: How many values are drawn, each on its own; 0 for one plain number.
-      either: Whether it is one of low and high with equal chance, rather than anything between; users can choose
-        among the values of `training` and `shifted`, and no others.
+      either: Whether it is one of low and high with equal chance, rather than anything between;
+        users can choose among the values of `training` and `shifted`, and no others.
       possible: (low, high) that users must keep to.
     """
 
@@ -42,7 +47,7 @@ class Quantity:
     either: bool = False
     possible: Range = (-math.inf, math.inf)
 
-    def draw(self, generator: np.random.Generator | None, bounds: Range | None) -> np.ndarray:
+    def draw(self, generator: np.random.Generator | None, bounds: Range | None) -> Array:
         """Draws a value, [size] or [] float64, within `bounds`; the nominal one if that is None."""
         shape = (self.size,) if self.size else ()
         if bounds is None:
@@ -54,20 +59,29 @@ class Quantity:
     def allows(self, value: float) -> bool:
         """Returns whether users may ask for a value."""
         if self.either:
-            return any(math.isclose(value, one, abs_tol=1e-3) for one in (*self.training, *(self.shifted or ())))
+            return any(
+                math.isclose(value, one, abs_tol=1e-3)
+                for one in (*self.training, *(self.shifted or ()))
+            )
         return math.isfinite(value) and self.possible[0] <= value <= self.possible[1]
 
     def choice(self) -> str:
         """Says what users may ask for."""
         if self.either:
-            return "one of " + ", ".join(f"{one:.6g}" for one in (*self.training, *(self.shifted or ())))
-        return "finite" if math.isinf(self.possible[0]) else f"within {self.possible[0]:.4g} and {self.possible[1]:.4g}"
+            return "one of " + ", ".join(
+                f"{one:.6g}" for one in (*self.training, *(self.shifted or ()))
+            )
+        return (
+            "finite"
+            if math.isinf(self.possible[0])
+            else f"within {self.possible[0]:.4g} and {self.possible[1]:.4g}"
+        )
 
     def fixed(self) -> Quantity:
         """Returns the same quantity, but nominal in training."""
         return dataclasses.replace(self, training=(self.nominal, self.nominal))
 
-    def value(self, given: object) -> np.ndarray:
+    def value(self, given: object) -> Array:
         """Returns a value that somebody gives, as float64 of the right shape.
 
         Raises:
@@ -79,8 +93,10 @@ class Quantity:
         except (TypeError, ValueError):
             values = np.full(shape, np.nan)
         if not all(map(self.allows, values.ravel())):
-            raise ValueError(f"task[{self.name!r}]={given!r} must be {self.size or 'one'} number"
-                             f"{'s' if self.size > 1 else ''}, {self.choice()} ({self.unit})")
+            raise ValueError(
+                f"task[{self.name!r}]={given!r} must be {self.size or 'one'} number"
+                f"{'s' if self.size > 1 else ''}, {self.choice()} ({self.unit})"
+            )
         return values
 
 
@@ -89,8 +105,9 @@ def ranges(quantities: Sequence[Quantity], task_range: str) -> dict[str, Range |
 
     Args:
       quantities: Of a family.
-      task_range: "training", "out_of_distribution", "nominal" (the unrandomised body), or training ranges with some
-        replaced, "NAME=LOW:HIGH,NAME=LOW:HIGH"; for quantities that are one of two values, those are LOW and HIGH.
+      task_range: "training", "out_of_distribution", "nominal" (the unrandomised body), or training
+        ranges with some replaced, "NAME=LOW:HIGH,NAME=LOW:HIGH"; for quantities that are one of two
+        values, those are LOW and HIGH.
 
     Raises:
       ConfigError: `task_range` means nothing here.
@@ -99,17 +116,26 @@ def ranges(quantities: Sequence[Quantity], task_range: str) -> dict[str, Range |
         return {quantity.name: None for quantity in quantities}
     found: dict[str, Range | None] = {quantity.name: quantity.training for quantity in quantities}
     if task_range == "out_of_distribution":
-        shifted = {quantity.name: quantity.shifted for quantity in quantities if quantity.shifted is not None}
+        shifted = {
+            quantity.name: quantity.shifted
+            for quantity in quantities
+            if quantity.shifted is not None
+        }
         if not shifted:
-            raise ConfigError("config.task.range='out_of_distribution' needs a family whose tasks differ; this one has "
-                              "no such range")
+            raise ConfigError(
+                "config.task.range='out_of_distribution' needs a family whose tasks differ; this "
+                "one has "
+                "no such range"
+            )
         return {**found, **shifted}
     if task_range != "training":
         known, named = {quantity.name: quantity for quantity in quantities}, set()
         for part in task_range.split(","):
             name, bounds = _parsed(part.strip(), task_range, known)
             if name in named:
-                raise ConfigError(f"config.task.range={task_range!r} names {name!r} twice; name it once")
+                raise ConfigError(
+                    f"config.task.range={task_range!r} names {name!r} twice; name it once"
+                )
             named.add(name)
             found[name] = bounds
     return found
@@ -124,10 +150,19 @@ def _parsed(part: str, whole: str, known: Mapping[str, Quantity]) -> tuple[str, 
     except ValueError:
         bounds = None
     if name not in known or bounds is None:
-        names = f"NAME=LOW:HIGH with NAME among {sorted(known)}" if known else "nothing else, for there is one task"
-        raise ConfigError(f"config.task.range={whole!r}: {part!r} is not understood; write 'training', "
-                          f"'out_of_distribution', 'nominal', or {names}")
+        names = (
+            f"NAME=LOW:HIGH with NAME among {sorted(known)}"
+            if known
+            else "nothing else, for there is one task"
+        )
+        raise ConfigError(
+            f"config.task.range={whole!r}: {part!r} is not understood; write 'training', "
+            f"'out_of_distribution', 'nominal', or {names}"
+        )
     if bounds[0] > bounds[1] or not all(map(known[name].allows, bounds)):
-        raise ConfigError(f"config.task.range={whole!r}: {part!r} is impossible; LOW must not be above HIGH, and both "
-                          f"be {known[name].choice()} ({known[name].unit})")
+        raise ConfigError(
+            f"config.task.range={whole!r}: {part!r} is impossible; LOW must not be above HIGH, "
+            "and both "
+            f"be {known[name].choice()} ({known[name].unit})"
+        )
     return name, bounds

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
 from epg_tf.tasks.capsules import capsule_inertia
 from epg_tf.tasks.quantities import FACTOR, Quantity, Task
@@ -22,7 +23,9 @@ JOINTS = 2  # of the arm; the target's follow
 
 
 class Reacher(BodyFamily):
-    """Gymnasium's Reacher-v5: minus the distance from fingertip to target (m), less effort; never ends."""
+    """Gymnasium's Reacher-v5: minus the distance from fingertip to target (m), less effort; never
+    ends.
+    """
 
     name = "reacher"
     default_frame_skip = 2
@@ -41,37 +44,54 @@ class Reacher(BodyFamily):
         super().__init__(frame_skip, episode_limit, task_range)
         self.look(center=(0.0, 0.0, 0.0), extent=0.35, azimuth=90.0, elevation=-90.0)
 
-    def start(self, generator: np.random.Generator, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draws the outstretched arm with noise and, uniformly over the disc, the target, which is part of qpos."""
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
+        """Draws the outstretched arm with noise and, uniformly over the disc, the target, which is
+        part of qpos.
+        """
         model = self.model
         qpos = model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, model.nq)
         qvel = generator.uniform(-START_SPEED_NOISE, START_SPEED_NOISE, model.nv)
-        radius, angle = self.reach(task) * np.sqrt(generator.uniform()), generator.uniform(-np.pi, np.pi)
+        radius, angle = (
+            self.reach(task) * np.sqrt(generator.uniform()),
+            generator.uniform(-np.pi, np.pi),
+        )
         qpos[JOINTS:] = radius * np.cos(angle), radius * np.sin(angle)
         qvel[JOINTS:] = 0.0
         return qpos, qvel, np.zeros(0)
 
-    def offset(self, state: State) -> np.ndarray:
-        """Returns fingertip - target (m), [P, 3], as Gymnasium does: of the state before the last physics step."""
+    def offset(self, state: State) -> Array:
+        """Returns fingertip - target (m), [P, 3], as Gymnasium does: of the state before the last
+        physics step.
+        """
         fingertip, target = self.model.body("fingertip").id, self.model.body("target").id
         return state.sensed["xpos"][:, fingertip] - state.sensed["xpos"][:, target]
 
-    def distance(self, state: State) -> np.ndarray:
+    def distance(self, state: State) -> Array:
         """Returns the distance from fingertip to target (m), [P]."""
         return np.sqrt(np.square(self.offset(state)).sum(axis=1))
 
-    def observe(self, state: State) -> np.ndarray:
-        """Returns cosines and sines of the joints, target (m), joint speeds (rad/s), fingertip - target (m)."""
+    def observe(self, state: State) -> Array:
+        """Returns cosines and sines of the joints, target (m), joint speeds (rad/s), fingertip -
+        target (m).
+        """
         angles = state.qpos[:, :JOINTS]
-        return np.concatenate([np.cos(angles), np.sin(angles), state.qpos[:, JOINTS:], state.qvel[:, :JOINTS],
-                               self.offset(state)[:, :2]], axis=1)
+        return np.concatenate(
+            [
+                np.cos(angles),
+                np.sin(angles),
+                state.qpos[:, JOINTS:],
+                state.qvel[:, :JOINTS],
+                self.offset(state)[:, :2],
+            ],
+            axis=1,
+        )
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns -distance - effort."""
         del before
         return -self.distance(after) - np.square(action).sum(axis=1)
 
-    def succeeded(self, state: State) -> np.ndarray:
+    def succeeded(self, state: State) -> Array:
         """Returns True within 0.02 m of the target; it ends nothing, staying there is the task."""
         return self.distance(state) < NEAR
 
@@ -79,23 +99,35 @@ class Reacher(BodyFamily):
 class RandomReacher(Reacher):
     """Reach a target with links of unknown length (EPG, Appendix A, Figure 7).
 
-    The target, observed, is new every episode and anywhere within the outstretched arm's reach. An arm whose links
-    differ leaves a hole around its root, as wide as they differ, where it cannot get. Links keep thickness and density,
-    so a longer one is also heavier; but the joints' armature of 1 kg m^2 outweighs them all, and it is geometry that
-    differs between tasks.
+    The target, observed, is new every episode and anywhere within the outstretched arm's reach. An
+    arm whose links differ leaves a hole around its root, as wide as they differ, where it cannot
+    get. Links keep thickness and density, so a longer one is also heavier; but the joints' armature
+    of 1 kg m^2 outweighs them all, and it is geometry that differs between tasks.
     """
 
     name = "random_reacher"
-    quantities = (Quantity("length", "times the link's own (0.1 m)", HALF, LONGER, size=2, possible=FACTOR),)
-    expanded = ("body_pos", "body_ipos", "body_mass", "body_inertia", "geom_pos", "geom_size", "jnt_range")
+    quantities = (
+        Quantity("length", "times the link's own (0.1 m)", HALF, LONGER, size=2, possible=FACTOR),
+    )
+    expanded = (
+        "body_pos",
+        "body_ipos",
+        "body_mass",
+        "body_inertia",
+        "geom_pos",
+        "geom_size",
+        "jnt_range",
+    )
     sensed = ()
 
     def reach(self, task: Task) -> float:
         """Returns the outstretched reach of the fingertip's centre (m)."""
         return LINK * task["length"].sum() + TIP
 
-    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
-        """Returns the body of a task, all as MuJoCo derives it from the links' capsules; the target may go anywhere."""
+    def fields(self, task: Task) -> Mapping[str, Array]:
+        """Returns the body of a task, all as MuJoCo derives it from the links' capsules; the target
+        may go anywhere.
+        """
         model, length, reach = self.model, LINK * task["length"], self.reach(task)
         fields = {name: getattr(model, name).copy() for name in self.expanded}
         fields["body_pos"][model.body("body1").id, 0] = length[0]
@@ -104,8 +136,13 @@ class RandomReacher(Reacher):
         fields["jnt_range"][JOINTS:] = -widest, widest
         for link in range(JOINTS):
             body, geom = model.body(f"body{link}").id, model.geom(f"link{link}").id
-            old, new = model.geom_size[geom], np.array([model.geom_size[geom, 0], length[link] / 2, 0.0])
-            heavier = (new[1] + new[0] * 2 / 3) / (old[1] + old[0] * 2 / 3)  # volume: 2 pi r^2 (half + 2 r / 3)
+            old, new = (
+                model.geom_size[geom],
+                np.array([model.geom_size[geom, 0], length[link] / 2, 0.0]),
+            )
+            heavier = (new[1] + new[0] * 2 / 3) / (
+                old[1] + old[0] * 2 / 3
+            )  # volume: 2 pi r^2 (half + 2 r / 3)
             across, along = heavier * capsule_inertia(new) / capsule_inertia(old)
             fields["body_ipos"][body, 0] = fields["geom_pos"][geom, 0] = new[1]
             fields["body_mass"][body] *= heavier
@@ -113,16 +150,21 @@ class RandomReacher(Reacher):
             fields["geom_size"][geom] = new
         return fields
 
-    def offset(self, state: State) -> np.ndarray:
+    def offset(self, state: State) -> Array:
         """Returns fingertip - target (m) in the plane, [P, 2], of the state reached."""
         length = LINK * state.task["length"]
         first, second = state.qpos[:, 0], state.qpos[:, 0] + state.qpos[:, 1]
         near, far = length[:, 0], length[:, 1] + TIP
-        fingertip = np.stack([near * np.cos(first) + far * np.cos(second),
-                              near * np.sin(first) + far * np.sin(second)], axis=1)
+        fingertip = np.stack(
+            [
+                near * np.cos(first) + far * np.cos(second),
+                near * np.sin(first) + far * np.sin(second),
+            ],
+            axis=1,
+        )
         return fingertip - state.qpos[:, JOINTS:]
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns minus the distance (m)."""
         del before, action
         return -self.distance(after)

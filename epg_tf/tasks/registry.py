@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from epg_tf.config import LARGEST, ConfigError, TaskConfig
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import LARGEST, TaskConfig
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.checks import made_and_checked
 from epg_tf.tasks.fetch import FetchReach
-from epg_tf.tasks.gymnasium_family import PREFIX, GymnasiumFamily, GymnasiumSimulation, registered_limit
+from epg_tf.tasks.gymnasium_family import (
+    PREFIX,
+    GymnasiumFamily,
+    GymnasiumSimulation,
+    registered_limit,
+)
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
@@ -17,14 +23,25 @@ from epg_tf.tasks.reacher import RandomReacher, Reacher
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
 FAMILIES: dict[str, type[BodyFamily]] = {
-    family.name: family for family in (
+    family.name: family
+    for family in (
         PointGoal,
-        Hopper, RandomHopper, DirectionalHopper,
-        Walker2d, RandomWalker,
-        HalfCheetah, DirectionalHalfCheetah,
-        Reacher, RandomReacher,
-        Ant, GoalAnt, ForwardBackwardAnt, GoalAntNoReset,
-        FetchReach)}
+        Hopper,
+        RandomHopper,
+        DirectionalHopper,
+        Walker2d,
+        RandomWalker,
+        HalfCheetah,
+        DirectionalHalfCheetah,
+        Reacher,
+        RandomReacher,
+        Ant,
+        GoalAnt,
+        ForwardBackwardAnt,
+        GoalAntNoReset,
+        FetchReach,
+    )
+}
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
@@ -34,10 +51,12 @@ def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
       ConfigError: It has no name, or another class has that name already.
     """
     if not isinstance(getattr(family, "name", None), str):
-        raise ConfigError(f"task family {family.__name__} has no name; give it one, name = \"...\"")
+        raise ConfigError(f'task family {family.__name__} has no name; give it one, name = "..."')
     known = FAMILIES.setdefault(family.name, family)
     if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
-        raise ConfigError(f"there is a task family {family.name!r} already; give yours another name")
+        raise ConfigError(
+            f"there is a task family {family.name!r} already; give yours another name"
+        )
     FAMILIES[family.name] = family
     return family
 
@@ -46,14 +65,21 @@ def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 
     Raises:
-      ConfigError: No family has that name, its settings do not fit it, or a family of a user's own has a mistake.
+      ConfigError: No family has that name, its settings do not fit it, or a family of a user's own
+      has a mistake.
     """
     if config.family.startswith(PREFIX):
-        return GymnasiumFamily(config.family.removeprefix(PREFIX), config.frame_skip, config.episode_limit,
-                               config.range)
+        return GymnasiumFamily(
+            config.family.removeprefix(PREFIX),
+            config.frame_skip,
+            config.episode_limit,
+            config.range,
+        )
     if config.family not in FAMILIES:
-        raise ConfigError(f"config.task.family={config.family!r} is not a task family; choose one of "
-                          f"{sorted(FAMILIES)} or 'gymnasium:ID', or name the --config that registers yours")
+        raise ConfigError(
+            f"config.task.family={config.family!r} is not a task family; choose one of "
+            f"{sorted(FAMILIES)} or 'gymnasium:ID', or name the --config that registers yours"
+        )
     kind = FAMILIES[config.family]
     if issubclass(kind, BodyFamily) and not kind.__module__.startswith("epg_tf."):
         return made_and_checked(kind, config)
@@ -61,24 +87,35 @@ def make_family(config: TaskConfig) -> TaskFamily:
 
 
 def named_environment(name: str) -> TaskFamily:
-    """Returns the family that "FAMILY" or "FAMILY@EPISODE_LIMIT" names, with its own frame skip and usual limit.
+    """Returns the family that "FAMILY" or "FAMILY@EPISODE_LIMIT" names, with its own frame skip and
+    usual limit.
 
     Raises:
       ConfigError: The limit is no whole number above 0, or there is no such family.
     """
     family, _, limit = name.partition("@")
     if limit and not (limit.isdecimal() and 0 < int(limit) <= LARGEST):
-        raise ConfigError(f"environment {name!r}: what follows @ is the number of env steps in an episode, and "
-                          f"{limit!r} is none; write e.g. gymnasium:Pendulum-v1@200")
+        raise ConfigError(
+            f"environment {name!r}: what follows @ is the number of env steps in an episode, and "
+            f"{limit!r} is none; write e.g. gymnasium:Pendulum-v1@200"
+        )
     if not family.startswith(PREFIX) and family not in FAMILIES:
-        raise ConfigError(f"environment {name!r}: {family!r} is not a task family; choose one of {sorted(FAMILIES)} or "
-                          f"'gymnasium:ID'")
+        raise ConfigError(
+            f"environment {name!r}: {family!r} is not a task family; choose one of "
+            f"{sorted(FAMILIES)} or "
+            f"'gymnasium:ID'"
+        )
     try:
         if family.startswith(PREFIX):
             frame_skip, usual = 1, registered_limit(family.removeprefix(PREFIX))
         else:
-            frame_skip, usual = FAMILIES[family].default_frame_skip, FAMILIES[family].default_episode_limit
-        return make_family(TaskConfig(family=family, frame_skip=frame_skip, episode_limit=int(limit or usual)))
+            frame_skip, usual = (
+                FAMILIES[family].default_frame_skip,
+                FAMILIES[family].default_episode_limit,
+            )
+        return make_family(
+            TaskConfig(family=family, frame_skip=frame_skip, episode_limit=int(limit or usual))
+        )
     except ConfigError as error:  # which speaks of a field that is not what named the environment
         raise ConfigError(str(error).replace("config.task.family=", "environment ")) from error
 

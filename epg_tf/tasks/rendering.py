@@ -1,7 +1,8 @@
 """Draws simulations of MuJoCo bodies: `Camera` to arrays, without a display; `Window` on one.
 
-MuJoCo settles at its first import, from MUJOCO_GL, what `mujoco.Renderer` draws with, and without a display that is
-nothing unless the variable was set. So contexts are made here, when they are needed.
+MuJoCo settles at its first import, from MUJOCO_GL, what `mujoco.Renderer` draws with, and without a
+display that is nothing unless the variable was set. So contexts are made here, when they are
+needed.
 """
 
 from __future__ import annotations
@@ -15,16 +16,14 @@ import warnings
 import mujoco
 import numpy as np
 
+from epg_tf.core.errors import RenderError
+from epg_tf.core.types import Array
 from epg_tf.tasks.physics import BodySimulation
 
 BACKENDS = ("egl", "osmesa", "glfw")
 MARKER_COLOUR = np.array([0.1, 0.8, 0.2, 0.6], np.float32)  # red, green, blue, opacity
 MARKER_RADIUS = 0.05  # times the model's extent
 FONT = mujoco.mjtFontScale.mjFONTSCALE_100.value
-
-
-class RenderError(RuntimeError):
-    """Nothing can be drawn here; the message is one line with the reason and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,17 +37,22 @@ class Pose:
       mocap_quat: [nmocap, 4], or None likewise.
     """
 
-    qpos: np.ndarray
-    marker: np.ndarray | None = None
-    mocap_pos: np.ndarray | None = None
-    mocap_quat: np.ndarray | None = None
+    qpos: Array
+    marker: Array | None = None
+    mocap_pos: Array | None = None
+    mocap_quat: Array | None = None
 
     @staticmethod
     def of(simulation: BodySimulation, row: int) -> Pose:
-        """Returns where simulation `row` stands (a copy, to be drawn at any time with `simulation.model(row)`)."""
+        """Returns where simulation `row` stands (a copy, to be drawn at any time with
+        `simulation.model(row)`).
+        """
         state = simulation.state.rows(np.array([row]))
         markers = simulation.family.marker(state)
-        mocap = (state.sensed[name][0] if name in state.sensed else None for name in ("mocap_pos", "mocap_quat"))
+        mocap = (
+            state.sensed[name][0] if name in state.sensed else None
+            for name in ("mocap_pos", "mocap_quat")
+        )
         return Pose(state.qpos[0], None if markers is None else markers[0], *mocap)
 
     def put(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
@@ -62,10 +66,11 @@ class Pose:
 
 
 class Camera:
-    """Takes pictures of one body, with the model's camera "track" if it has one, else from where all of it is seen.
+    """Takes pictures of one body, with the model's camera "track" if it has one, else from where
+    all of it is seen.
 
-    Use it on the thread that made it. The backend is MUJOCO_GL if that is set, else egl where the library is installed,
-    else osmesa; none of them needs a GPU.
+    Use it on the thread that made it. The backend is MUJOCO_GL if that is set, else egl where the
+    library is installed, else osmesa; none of them needs a GPU.
 
     Args:
       model: The body, of the task that it has.
@@ -83,7 +88,7 @@ class Camera:
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._gl, self._context = _contexts(model, height, width)
 
-    def frame(self, pose: Pose) -> np.ndarray:
+    def frame(self, pose: Pose) -> Array:
         """Returns a picture, [height, width, 3] uint8.
 
         Raises:
@@ -92,12 +97,24 @@ class Camera:
         if self._context is None:
             raise RenderError("the camera is closed; make another one")
         pose.put(self._model, self._data)
-        mujoco.mjv_updateScene(self._model, self._data, self._options, None, self._view,
-                               mujoco.mjtCatBit.mjCAT_ALL.value, self._scene)
+        mujoco.mjv_updateScene(
+            self._model,
+            self._data,
+            self._options,
+            None,
+            self._view,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
         if pose.marker is not None:
-            mujoco.mjv_initGeom(self._scene.geoms[self._scene.ngeom], mujoco.mjtGeom.mjGEOM_SPHERE,
-                                np.full(3, MARKER_RADIUS * self._model.stat.extent), pose.marker, np.eye(3).ravel(),
-                                MARKER_COLOUR)
+            mujoco.mjv_initGeom(
+                self._scene.geoms[self._scene.ngeom],
+                mujoco.mjtGeom.mjGEOM_SPHERE,
+                np.full(3, MARKER_RADIUS * self._model.stat.extent),
+                pose.marker,
+                np.eye(3).ravel(),
+                MARKER_COLOUR,
+            )
             self._scene.ngeom += 1
         picture = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
         self._gl.make_current()
@@ -126,7 +143,9 @@ class Window:
 
     def __init__(self, model: mujoco.MjModel):
         check_display()
-        from gymnasium.envs.mujoco.mujoco_rendering import WindowViewer  # loads GLFW, which windows alone need
+        from gymnasium.envs.mujoco.mujoco_rendering import (
+            WindowViewer,
+        )  # loads GLFW, which windows alone need
 
         self._model, self._data = model, mujoco.MjData(model)
         self._viewer = WindowViewer(model, self._data)
@@ -136,8 +155,12 @@ class Window:
         """Draws a pose."""
         pose.put(self._model, self._data)
         if pose.marker is not None:
-            self._viewer.add_marker(type=mujoco.mjtGeom.mjGEOM_SPHERE, pos=pose.marker, rgba=MARKER_COLOUR,
-                                    size=np.full(3, MARKER_RADIUS * self._model.stat.extent))
+            self._viewer.add_marker(
+                type=mujoco.mjtGeom.mjGEOM_SPHERE,
+                pos=pose.marker,
+                rgba=MARKER_COLOUR,
+                size=np.full(3, MARKER_RADIUS * self._model.stat.extent),
+            )
         self._viewer.render()
 
     def close(self) -> None:
@@ -146,14 +169,19 @@ class Window:
 
 
 def check_display() -> None:
-    """Raises RenderError where no window can be opened; Gymnasium's viewer would take the process down."""
+    """Raises RenderError where no window can be opened; Gymnasium's viewer would take the process
+    down.
+    """
     import glfw
 
     with warnings.catch_warnings(action="ignore"):
         usable = glfw.init() and glfw.get_primary_monitor()
     if not usable:
-        raise RenderError(f"no window can be opened (DISPLAY={os.environ.get('DISPLAY', '')!r}); where there is no "
-                          "display use render_mode='rgb_array'")
+        raise RenderError(
+            f"no window can be opened (DISPLAY={os.environ.get('DISPLAY', '')!r}); where there is "
+            "no "
+            "display use render_mode='rgb_array'"
+        )
 
 
 def _view(model: mujoco.MjModel) -> mujoco.MjvCamera:
@@ -167,9 +195,13 @@ def _view(model: mujoco.MjModel) -> mujoco.MjvCamera:
 
 def _contexts(model: mujoco.MjModel, height: int, width: int) -> tuple[object, mujoco.MjrContext]:
     """Returns OpenGL's context (of a class of MuJoCo's, by backend) and MuJoCo's in it."""
-    backend = os.environ.get("MUJOCO_GL", "").lower() or ("egl" if ctypes.util.find_library("EGL") else "osmesa")
+    backend = os.environ.get("MUJOCO_GL", "").lower() or (
+        "egl" if ctypes.util.find_library("EGL") else "osmesa"
+    )
     if backend not in BACKENDS:
-        raise RenderError(f"MUJOCO_GL={backend!r} is not understood here; set it to one of {', '.join(BACKENDS)}")
+        raise RenderError(
+            f"MUJOCO_GL={backend!r} is not understood here; set it to one of {', '.join(BACKENDS)}"
+        )
     try:
         gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
         gl.make_current()
@@ -177,8 +209,10 @@ def _contexts(model: mujoco.MjModel, height: int, width: int) -> tuple[object, m
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, context)
         mujoco.mjr_resizeOffscreen(width, height, context)
     except Exception as error:  # whatever drivers and bindings that are missing or broken raise
-        raise RenderError(f"nothing to draw with: {backend} fails ({_line(error)}); on Debian and Ubuntu install "
-                          "libegl1 and libegl-mesa0 for MUJOCO_GL=egl, or libosmesa6 for MUJOCO_GL=osmesa") from error
+        raise RenderError(
+            f"nothing to draw with: {backend} fails ({_line(error)}); on Debian and Ubuntu install "
+            "libegl1 and libegl-mesa0 for MUJOCO_GL=egl, or libosmesa6 for MUJOCO_GL=osmesa"
+        ) from error
     return gl, context
 
 

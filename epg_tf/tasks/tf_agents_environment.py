@@ -1,4 +1,6 @@
-"""Lets TF-Agents' drivers and agents live in a population of tasks: one natively batched PyEnvironment."""
+"""Lets TF-Agents' drivers and agents live in a population of tasks: one natively batched
+PyEnvironment.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,19 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from epg_tf.random_keys import life_generator
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import simulate
-from epg_tf.types import LifeKey
 
 
 class TaskEnvironment(py_environment.PyEnvironment):
     """P members, each in a task of its own that it keeps for good.
 
-    Member i's task and starts are functions of (seed, i) alone. A member whose episode is over starts its next one at
-    the next step, which ignores its action and answers FIRST (reward 0, discount 1). LAST comes with discount 0 after
-    a termination (a simulation that diverged counts as terminated) and with discount 1 at the time limit.
+    Member i's task and starts are functions of (seed, i) alone. A member whose episode is over
+    starts its next one at the next step, which ignores its action and answers FIRST (reward 0,
+    discount 1). LAST comes with discount 0 after a termination (a simulation that diverged counts
+    as terminated) and with discount 1 at the time limit.
 
     Args:
       family: What members live in; its time limit is theirs.
@@ -26,14 +29,17 @@ class TaskEnvironment(py_environment.PyEnvironment):
       seed: Of tasks and starts, >= 0.
 
     Raises:
-      ValueError: The family leaves an action unbounded; TF-Agents' policies draw from and squash to the bounds.
+      ValueError: The family leaves an action unbounded; TF-Agents' policies draw from and squash to
+      the bounds.
     """
 
     def __init__(self, family: TaskFamily, population: int, seed: int):
         super().__init__()
         low, high = (bound.astype(np.float32) for bound in family.action_bounds)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise ValueError(f"family {family.name!r} leaves actions unbounded; TF-Agents needs action_bounds")
+            raise ValueError(
+                f"family {family.name!r} leaves actions unbounded; TF-Agents needs action_bounds"
+            )
         self._family = family
         self._population = population
         self._everyone = np.arange(population)
@@ -42,12 +48,17 @@ class TaskEnvironment(py_environment.PyEnvironment):
                 raise ValueError(f"{name}={number!r} must be a whole number, at least {least}")
         self._simulation = simulate(family, population)
         self._ended = np.zeros(population, bool)
-        self._observation_spec = array_spec.BoundedArraySpec((family.observation_size,), np.float32,
-                                                             name="observation")
+        self._observation_spec = array_spec.BoundedArraySpec(
+            (family.observation_size,), np.float32, name="observation"
+        )
         if family.discrete_actions:
-            self._action_spec = array_spec.BoundedArraySpec((), np.int32, 0, family.action_size - 1, "action")
+            self._action_spec = array_spec.BoundedArraySpec(
+                (), np.int32, 0, family.action_size - 1, "action"
+            )
         else:
-            self._action_spec = array_spec.BoundedArraySpec((family.action_size,), np.float32, low, high, "action")
+            self._action_spec = array_spec.BoundedArraySpec(
+                (family.action_size,), np.float32, low, high, "action"
+            )
         self.seed(seed)
 
     @property
@@ -65,14 +76,18 @@ class TaskEnvironment(py_environment.PyEnvironment):
         return self._observation_spec
 
     def action_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [A] float32 within the family's bounds, or one int32 of 0 .. A - 1 where actions are discrete."""
+        """Returns [A] float32 within the family's bounds, or one int32 of 0 .. A - 1 where actions
+        are discrete.
+        """
         return self._action_spec
 
     def seed(self, seed: int) -> None:
         """Draws every member's task anew; the next `step` or `reset` starts all of them afresh."""
         keys = [LifeKey(seed, "environment", 0, member) for member in range(self._population)]
         self._starts = [life_generator(key, "reset") for key in keys]
-        self._simulation.set_tasks([self._family.sample_task(life_generator(key, "task")) for key in keys])
+        self._simulation.set_tasks(
+            [self._family.sample_task(life_generator(key, "task")) for key in keys]
+        )
         self._current_time_step = None
 
     def _reset(self) -> ts.TimeStep:
@@ -80,12 +95,17 @@ class TaskEnvironment(py_environment.PyEnvironment):
         self._ended[:] = False
         return ts.restart(self._simulation.reset(self._everyone, self._starts), self._population)
 
-    def _step(self, action: np.ndarray) -> ts.TimeStep:
-        """Advances members within an episode and restarts the others; `action` is [P, A], or [P] where discrete."""
+    def _step(self, action: Array) -> ts.TimeStep:
+        """Advances members within an episode and restarts the others; `action` is [P, A], or [P]
+        where discrete.
+        """
         rows = self._rows(action)
         resting, moving = np.flatnonzero(self._ended), np.flatnonzero(~self._ended)
         step_type = np.full(self._population, ts.StepType.FIRST, np.int32)
-        reward, discount = np.zeros(self._population, np.float32), np.ones(self._population, np.float32)
+        reward, discount = (
+            np.zeros(self._population, np.float32),
+            np.ones(self._population, np.float32),
+        )
         observation = np.empty((self._population, self._family.observation_size), np.float32)
         if resting.size:
             observation[resting] = self._simulation.next_episode(resting, self._starts)
@@ -98,11 +118,13 @@ class TaskEnvironment(py_environment.PyEnvironment):
             step_type[moving] = np.where(self._ended[moving], ts.StepType.LAST, ts.StepType.MID)
         return ts.TimeStep(step_type, reward, discount, observation)
 
-    def _rows(self, action: np.ndarray) -> np.ndarray:
+    def _rows(self, action: Array) -> Array:
         """Returns actions as the simulation takes them, [P, A] float32."""
         spec, given = self._action_spec, np.asarray(action)
         if given.shape != (self._population, *spec.shape):
-            raise ValueError(f"action has shape {given.shape}; it must be {(self._population, *spec.shape)}")
+            raise ValueError(
+                f"action has shape {given.shape}; it must be {(self._population, *spec.shape)}"
+            )
         if not self._family.discrete_actions:
             return given.astype(np.float32)
         if ((given < 0) | (given > spec.maximum)).any():

@@ -1,6 +1,7 @@
 """Walker2d: Gymnasium's, and the paper's RandomWalker of unknown body.
 
-The paper names RandomWalker's reward and what is randomised; ranges are those of RandomHopper, ends are Gymnasium's.
+The paper names RandomWalker's reward and what is randomised; ranges are those of RandomHopper, ends
+are Gymnasium's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, State
 from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
 from epg_tf.tasks.planar import PlanarWalker
@@ -27,24 +29,28 @@ class Walker2d(PlanarWalker):
     observation_size = 17
     model_file = GYMNASIUM_MODELS / "walker2d_v5.xml"
 
-    def terminated(self, state: State) -> np.ndarray:
+    def terminated(self, state: State) -> Array:
         """Returns True where the torso is not between 0.8 and 2 m high, or tilted by 1 rad or more."""
         height, tilt = state.qpos[:, 1], state.qpos[:, 2]
-        return ~((height > MINIMUM_HEIGHT) & (height < MAXIMUM_HEIGHT) & (np.abs(tilt) < MAXIMUM_TILT))
+        return ~(
+            (height > MINIMUM_HEIGHT) & (height < MAXIMUM_HEIGHT) & (np.abs(tilt) < MAXIMUM_TILT)
+        )
 
 
 class RandomWalker(Walker2d):
-    """Walk forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A, Figure 6)."""
+    """Walk forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A,
+    Figure 6).
+    """
 
     name = "random_walker"
     quantities = body_quantities(LINKS)
     expanded = FIELDS
 
-    def fields(self, task: Task) -> Mapping[str, np.ndarray]:
+    def fields(self, task: Task) -> Mapping[str, Array]:
         """Returns the body of a task."""
         return body_fields(self.model, task)
 
-    def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
+    def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns forward velocity (m/s)."""
         del action
         return self.velocity(before, after)

@@ -16,8 +16,14 @@ def marked(number, life_offset=LIFE):
     mark = number + life_offset
     observation = mark[:, None] + np.array([0.1, 0.2, 0.3])
     action = mark[:, None] + np.array([0.4, 0.5])
-    result = StepResult(observation + 50.0, mark + 0.6, np.array([number % 3 == 0, number % 2 == 0]),
-                        np.array([number % 2 == 1, False]), np.zeros(P, bool), np.zeros(P, bool))
+    result = StepResult(
+        observation + 50.0,
+        mark + 0.6,
+        np.array([number % 3 == 0, number % 2 == 0]),
+        np.array([number % 2 == 1, False]),
+        np.zeros(P, bool),
+        np.zeros(P, bool),
+    )
     return observation, action, result
 
 
@@ -33,23 +39,35 @@ def filled(periods):
 
 def test_a_fresh_buffer_holds_n_zero_tuples():
     buffer = filled(0)
-    for name, shape in (("observation", (P, N, O)), ("action", (P, N, A)), ("reward", (P, N)), ("terminated", (P, N)),
-                        ("truncated", (P, N)), ("next_observation", (P, M, O)), ("lived", (N,))):
+    for name, shape in (
+        ("observation", (P, N, O)),
+        ("action", (P, N, A)),
+        ("reward", (P, N)),
+        ("terminated", (P, N)),
+        ("truncated", (P, N)),
+        ("next_observation", (P, M, O)),
+        ("lived", (N,)),
+    ):
         array = getattr(buffer, name)
         assert array.shape == shape and array.dtype == np.float32 and not array.any(), name
 
 
 def test_steps_are_oldest_first_and_padding_comes_before_them():
     """N = 10 is no multiple of M = 4: the third period pushes out the two oldest steps."""
-    for periods, expected in ((1, [0] * 6 + [1, 2, 3, 4]), (2, [0] * 2 + [1, 2, 3, 4, 5, 6, 7, 8]),
-                              (3, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12])):
+    for periods, expected in (
+        (1, [0] * 6 + [1, 2, 3, 4]),
+        (2, [0] * 2 + [1, 2, 3, 4, 5, 6, 7, 8]),
+        (3, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]),
+    ):
         buffer, expected = filled(periods), np.array(expected)
         lived = expected > 0
         np.testing.assert_array_equal(buffer.lived, lived)
         for life in range(P):
             marks = np.where(lived, expected + LIFE[life], 0.0)
             np.testing.assert_allclose(buffer.reward[life], marks + 0.6 * lived, rtol=1e-6)
-            np.testing.assert_allclose(buffer.observation[life, :, 1], marks + 0.2 * lived, rtol=1e-6)
+            np.testing.assert_allclose(
+                buffer.observation[life, :, 1], marks + 0.2 * lived, rtol=1e-6
+            )
             np.testing.assert_allclose(buffer.action[life, :, 1], marks + 0.5 * lived, rtol=1e-6)
         np.testing.assert_array_equal(buffer.terminated[0], lived & (expected % 3 == 0))
         np.testing.assert_array_equal(buffer.terminated[1], lived & (expected % 2 == 0))
@@ -59,13 +77,19 @@ def test_steps_are_oldest_first_and_padding_comes_before_them():
 
 def test_next_observation_covers_the_newest_period():
     buffer = filled(3)
-    np.testing.assert_allclose(buffer.next_observation, buffer.observation[:, -M:] + 50.0, rtol=1e-6)
+    np.testing.assert_allclose(
+        buffer.next_observation, buffer.observation[:, -M:] + 50.0, rtol=1e-6
+    )
 
 
 def test_newest_lays_observation_action_reward_side_by_side():
     newest = filled(2).newest()
     assert newest.shape == (P, M, O + A + 1)
-    expected = np.arange(5, 9)[None, :, None] + LIFE[:, None, None] + np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    expected = (
+        np.arange(5, 9)[None, :, None]
+        + LIFE[:, None, None]
+        + np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    )
     np.testing.assert_allclose(newest, expected, rtol=1e-6)
 
 
@@ -94,5 +118,12 @@ def test_the_buffer_keeps_copies():
 def test_clear_restores_padding():
     buffer = filled(3)
     buffer.clear()
-    for array in (buffer.observation, buffer.action, buffer.reward, buffer.terminated, buffer.truncated, buffer.lived):
+    for array in (
+        buffer.observation,
+        buffer.action,
+        buffer.reward,
+        buffer.terminated,
+        buffer.truncated,
+        buffer.lived,
+    ):
         assert not array.any()

@@ -14,7 +14,10 @@ def batches(sizes, seed=0, shift=0.0):
     """Returns batches [P, M, K] float32 of different lives and quantities."""
     generator = np.random.default_rng(seed)
     scale, offset = generator.uniform(0.5, 5.0, (2, P, 1, K))
-    return [(generator.standard_normal((P, size, K)) * scale + offset + shift).astype(np.float32) for size in sizes]
+    return [
+        (generator.standard_normal((P, size, K)) * scale + offset + shift).astype(np.float32)
+        for size in sizes
+    ]
 
 
 def merged(parts):
@@ -34,7 +37,9 @@ def test_merging_equals_two_passes_over_everything(sizes, shift):
     moments = merged(parts)
     assert moments.count == sum(sizes)
     np.testing.assert_allclose(moments.mean, everything.mean(axis=1), rtol=1e-10)
-    np.testing.assert_allclose(moments.squares / moments.count, everything.var(axis=1), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        moments.squares / moments.count, everything.var(axis=1), rtol=1e-8, atol=1e-9
+    )
 
 
 def test_normalised_steps_have_mean_zero_and_deviation_one():
@@ -50,7 +55,9 @@ def test_scaling_has_an_inverse():
     parts = batches((16,))
     shift, scale = normalizer.scaling(merged(parts))
     normalised = (parts[0] - shift[:, None]) * scale[:, None]
-    np.testing.assert_allclose(normalised / scale[:, None] + shift[:, None], parts[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        normalised / scale[:, None] + shift[:, None], parts[0], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_before_the_first_step_nothing_changes():

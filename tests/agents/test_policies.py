@@ -7,16 +7,20 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.agent import Agent
-from epg_tf.agents.critics import ValueNetwork
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, initial_policy
-from epg_tf.config import PolicyConfig
-from epg_tf.parallel_layers import initial_mlp
-from epg_tf.random_keys import life_generator
-from epg_tf.types import LifeKey
+from epg_tf.agents.values import ValueNetwork
+from epg_tf.core.experiment import PolicyConfig
+from epg_tf.core.parallel_layers import initial_mlp
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
 from tests import reference
 
 P, O, A = 3, 5, 2  # noqa: E741 (the legend's letter)
-HIDDEN = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0), "elu": lambda x: np.where(x > 0, x, np.expm1(x))}
+HIDDEN = {
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+}
 KEYS = [LifeKey(3, "test", 0, index) for index in range(P)]
 
 
@@ -31,7 +35,9 @@ def random_policy(activation="tanh", hidden=(7, 6), kind=GaussianPolicy, action_
 
 def acting_copy(policy):
     """Returns the NumPy copy that acts."""
-    return policy.acting_kind([variable.numpy() for variable in policy.variables_in_order], policy.config.activation)
+    return policy.acting_kind(
+        [variable.numpy() for variable in policy.variables_in_order], policy.config.activation
+    )
 
 
 @pytest.mark.parametrize("activation", sorted(HIDDEN))
@@ -39,9 +45,19 @@ def acting_copy(policy):
 def test_mean_equals_the_reference(activation, hidden):
     policy = random_policy(activation, hidden)
     observation = np.random.default_rng(1).standard_normal((P, 9, O)).astype(np.float32)
-    expected = [reference.mlp([np.float64(v[life]) for v in policy.variables_in_order[:-1]],
-                              np.float64(observation[life]), HIDDEN[activation]) for life in range(P)]
-    for mean in (policy(observation), tf.function(policy)(observation), policy.seen_by_losses(observation)):
+    expected = [
+        reference.mlp(
+            [np.float64(v[life]) for v in policy.variables_in_order[:-1]],
+            np.float64(observation[life]),
+            HIDDEN[activation],
+        )
+        for life in range(P)
+    ]
+    for mean in (
+        policy(observation),
+        tf.function(policy)(observation),
+        policy.seen_by_losses(observation),
+    ):
         np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -49,12 +65,19 @@ def test_distribution_equals_the_reference_density():
     policy = random_policy()
     generator = np.random.default_rng(2)
     observation, action = generator.standard_normal((P, 4, O)), generator.standard_normal((P, 4, A))
-    found = policy.distribution(tf.constant(observation, tf.float32)).log_prob(tf.constant(action, tf.float32)).numpy()
+    found = (
+        policy.distribution(tf.constant(observation, tf.float32))
+        .log_prob(tf.constant(action, tf.float32))
+        .numpy()
+    )
     assert found.shape == (P, 4)
     for life in range(P):
         weights = [np.float64(v[life]) for v in policy.variables_in_order]
         means = reference.mlp(weights[:-1], observation[life])
-        expected = [reference.log_probability(a, m, weights[-1]) for a, m in zip(action[life], means, strict=True)]
+        expected = [
+            reference.log_probability(a, m, weights[-1])
+            for a, m in zip(action[life], means, strict=True)
+        ]
         np.testing.assert_allclose(found[life], expected, rtol=1e-4)
 
 
@@ -62,9 +85,11 @@ def test_distribution_equals_the_reference_density():
 def test_acting_copy_equals_mean_plus_deviation_times_noise(activation):
     policy = random_policy(activation)
     generator = np.random.default_rng(3)
-    observation, noise = (generator.standard_normal((P, size)).astype(np.float32) for size in (O, A))
+    observation, noise = (
+        generator.standard_normal((P, size)).astype(np.float32) for size in (O, A)
+    )
     acting = acting_copy(policy)
-    expected = policy(observation[:, None])[:, 0] + tf.exp(policy.log_deviation) * noise
+    expected = policy(observation[:, None])[:, 0] + tf.exp(policy.log_std) * noise
     found = acting.act(observation, noise)
     np.testing.assert_allclose(found, expected, atol=1e-6, rtol=1e-6)
     assert found.dtype == np.float32 and found.shape == (P, A)
@@ -84,37 +109,64 @@ def test_acting_copy_is_a_copy(kind):
     np.testing.assert_array_equal(acting.act(observation, noise), first)
     np.testing.assert_array_equal(acting.answer(observation), answer)
     assert not (acting_copy(policy).answer(observation) == answer).any()
-    assert all((a == b).all() for a, b in zip(weights, before, strict=True)) and (observation == 1).all()
+    assert (
+        all((a == b).all() for a, b in zip(weights, before, strict=True))
+        and (observation == 1).all()
+    )
 
 
 def test_gaussian_noise_is_single_precision_standard_normal():
     """To the bit: every Gaussian life of the past depends on this draw."""
     found = GaussianPolicy.acting_kind.draw_noise(np.random.default_rng(5), (8, A))
-    assert found.tobytes() == np.random.default_rng(5).standard_normal((8, A), dtype=np.float32).tobytes()
+    assert (
+        found.tobytes()
+        == np.random.default_rng(5).standard_normal((8, A), dtype=np.float32).tobytes()
+    )
 
 
 @pytest.mark.parametrize("hidden", [(7,), (4, 4, 4, 4)])
 def test_categorical_policy_equals_the_reference(hidden):
     """Logits and probabilities, log probability and KL of one-hot actions."""
-    one, other = (random_policy(hidden=hidden, kind=CategoricalPolicy, action_size=4) for _ in range(2))
+    one, other = (
+        random_policy(hidden=hidden, kind=CategoricalPolicy, action_size=4) for _ in range(2)
+    )
     for variable in other.variables_in_order:
         variable.assign(0.7 * variable)
     generator = np.random.default_rng(2)
     observation = generator.standard_normal((P, 9, O)).astype(np.float32)
     action = np.eye(4, dtype=np.float32)[generator.integers(4, size=(P, 9))]
     distribution = one.distribution(observation)
-    assert distribution.batch_shape == (P, 9) and distribution.event_shape == (4,) and distribution.dtype == tf.float32
-    again = one.distribution_from(one(observation), one.state_independent)
-    log_prob, kl = distribution.log_prob(action), distribution.kl_divergence(other.distribution(observation))
+    assert (
+        distribution.batch_shape == (P, 9)
+        and distribution.event_shape == (4,)
+        and distribution.dtype == tf.float32
+    )
+    again = one.distribution_from(one(observation), one.shared_output)
+    log_prob, kl = (
+        distribution.log_prob(action),
+        distribution.kl_divergence(other.distribution(observation)),
+    )
     np.testing.assert_array_equal(again.log_prob(action), log_prob)
     for life in range(P):
-        logits, others = (reference.mlp([np.float64(v[life]) for v in policy.variables_in_order],
-                                        np.float64(observation[life])) for policy in (one, other))
+        logits, others = (
+            reference.mlp(
+                [np.float64(v[life]) for v in policy.variables_in_order],
+                np.float64(observation[life]),
+            )
+            for policy in (one, other)
+        )
         np.testing.assert_allclose(one(observation)[life], logits, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(one.seen_by_losses(observation)[life], reference.softmax(logits), rtol=1e-4)
-        expected = [reference.categorical_log_probability(a, row) for a, row in zip(action[life], logits, strict=True)]
+        np.testing.assert_allclose(
+            one.seen_by_losses(observation)[life], reference.softmax(logits), rtol=1e-4
+        )
+        expected = [
+            reference.categorical_log_probability(a, row)
+            for a, row in zip(action[life], logits, strict=True)
+        ]
         np.testing.assert_allclose(log_prob[life], expected, rtol=1e-4, atol=1e-5)
-        expected = [reference.categorical_kl(row, row2) for row, row2 in zip(logits, others, strict=True)]
+        expected = [
+            reference.categorical_kl(row, row2) for row, row2 in zip(logits, others, strict=True)
+        ]
         np.testing.assert_allclose(kl[life], expected, rtol=1e-3, atol=1e-6)
         assert max(expected) > 1e-2
 
@@ -124,26 +176,35 @@ def test_literal_probabilities():
     policy = CategoricalPolicy(P, O, 3, PolicyConfig(hidden=(2,)))
     policy.variables_in_order[-1].assign(np.log([[1.0, 2.0, 5.0]] * P))
     observation = np.random.default_rng(0).standard_normal((P, 4, O)).astype(np.float32)
-    np.testing.assert_allclose(policy.seen_by_losses(observation), [[[0.125, 0.25, 0.625]] * 4] * P, rtol=1e-6)
+    np.testing.assert_allclose(
+        policy.seen_by_losses(observation), [[[0.125, 0.25, 0.625]] * 4] * P, rtol=1e-6
+    )
     log_prob = policy.distribution(observation).log_prob(tf.one_hot(tf.fill([P, 4], 2), 3))
     np.testing.assert_allclose(log_prob, np.full((P, 4), np.log(0.625)), rtol=1e-6)
-    assert policy.state_independent.shape == (P, 0)
+    assert policy.shared_output.shape == (P, 0)
 
 
 def test_categorical_acting_copy_chooses_the_largest_of_logits_plus_noise():
     policy = random_policy(kind=CategoricalPolicy, action_size=4)
     generator, acting = np.random.default_rng(3), acting_copy(policy)
     for _ in range(20):
-        observation, noise = generator.standard_normal((P, O)).astype(np.float32), acting.draw_noise(generator, (P, 4))
+        observation, noise = (
+            generator.standard_normal((P, O)).astype(np.float32),
+            acting.draw_noise(generator, (P, 4)),
+        )
         logits = policy(observation[:, None])[:, 0].numpy()
         np.testing.assert_allclose(acting.answer(observation), logits, atol=1e-6, rtol=1e-6)
         found = acting.act(observation, noise)
         assert found.dtype == noise.dtype == np.float32
-        assert found.tolist() == [[float(i == np.argmax(row)) for i in range(4)] for row in logits + noise]
+        assert found.tolist() == [
+            [float(i == np.argmax(row)) for i in range(4)] for row in logits + noise
+        ]
 
 
 def test_actions_are_as_frequent_as_they_are_probable():
-    """40000 draws a life: each frequency within 4 standard errors, of probabilities that are far from uniform."""
+    """40000 draws a life: each frequency within 4 standard errors, of probabilities that are far
+    from uniform.
+    """
     policy, draws = random_policy(kind=CategoricalPolicy, action_size=4), 40000
     observation = np.random.default_rng(3).standard_normal((P, O)).astype(np.float32)
     probability = policy.seen_by_losses(observation[:, None])[:, 0].numpy()
@@ -159,19 +220,31 @@ def test_categorical_policies_do_not_mix():
     """NaN in one policy changes no bit of what the others answer, choose or are compared by."""
     generator = np.random.default_rng(4)
     observation = generator.standard_normal((P, 6, O)).astype(np.float32)
-    action, noise = np.eye(3, dtype=np.float32)[generator.integers(3, size=(P, 6))], generator.gumbel(size=(P, 3))
+    action, noise = (
+        np.eye(3, dtype=np.float32)[generator.integers(3, size=(P, 6))],
+        generator.gumbel(size=(P, 3)),
+    )
     old = random_policy(kind=CategoricalPolicy, action_size=3).distribution(observation * 0.5)
 
     def measure(policy):
         distribution = policy.distribution(observation)
-        return [part.numpy() for part in (policy.seen_by_losses(observation), distribution.log_prob(action),
-                                          old.kl_divergence(distribution))] + [
-            acting_copy(policy).act(observation[:, 0], noise)]
+        return [
+            part.numpy()
+            for part in (
+                policy.seen_by_losses(observation),
+                distribution.log_prob(action),
+                old.kl_divergence(distribution),
+            )
+        ] + [acting_copy(policy).act(observation[:, 0], noise)]
 
     policy = random_policy(kind=CategoricalPolicy, action_size=3)
     healthy = measure(policy)
     for variable in policy.variables_in_order:
-        variable.assign(np.where(np.arange(P).reshape(-1, *[1] * (len(variable.shape) - 1)) == 1, np.nan, variable))
+        variable.assign(
+            np.where(
+                np.arange(P).reshape(-1, *[1] * (len(variable.shape) - 1)) == 1, np.nan, variable
+            )
+        )
     ill = measure(policy)
     for one, other in zip(healthy, ill, strict=True):
         assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
@@ -179,7 +252,7 @@ def test_categorical_policies_do_not_mix():
 
 
 def test_initial_weights_have_columns_of_the_documented_norm():
-    sizes, config = (O, 64, 32, A), PolicyConfig(output_scale=0.01, log_deviation=-0.7)
+    sizes, config = (O, 64, 32, A), PolicyConfig(output_scale=0.01, log_std=-0.7)
     weights = initial_policy(np.random.default_rng(0), sizes, config)
     assert [w.shape for w in weights] == [(O, 64), (64,), (64, 32), (32,), (32, A), (A,), (A,)]
     assert all(w.dtype == np.float32 for w in weights) and not any(b.any() for b in weights[1:-1:2])
@@ -196,18 +269,22 @@ def test_value_network_equals_the_reference():
     found = value(tf.constant(observation)).numpy()
     assert found.shape == (P, 8)
     for life in range(P):
-        expected = reference.mlp([np.float64(w) for w in members[life]], np.float64(observation[life]))[:, 0]
+        expected = reference.mlp(
+            [np.float64(w) for w in members[life]], np.float64(observation[life])
+        )[:, 0]
         np.testing.assert_allclose(found[life], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_agents_are_born_from_their_own_keys(tiny):
-    """Weights depend on the key alone: not on the position in the shard, nor on who was there before."""
+    """Weights depend on the key alone: not on the position in the shard, nor on who was there
+    before.
+    """
     agent = Agent(P, O, A, False, tiny)
-    agent.be_born(KEYS)
+    agent.initialize_agents(KEYS)
     first = [variable.numpy() for variable in agent.moved_by(True, True)]
     for variable in agent.moved_by(True, True):
         variable.assign_add(tf.ones_like(variable))
-    agent.be_born(KEYS[::-1])
+    agent.initialize_agents(KEYS[::-1])
     for before, variable in zip(first, agent.moved_by(True, True), strict=True):
         np.testing.assert_array_equal(variable.numpy()[::-1], before)
     assert not agent.memory.kernel.numpy().any()
@@ -219,17 +296,19 @@ def test_agents_are_born_from_their_own_keys(tiny):
 
 def test_an_agent_with_discrete_actions_is_a_network_without_log_deviation(tiny):
     agent = Agent(P, O, A, True, tiny)
-    agent.be_born(KEYS)
+    agent.initialize_agents(KEYS)
     assert isinstance(agent.policy, CategoricalPolicy)
     assert [v.shape[1:] for v in agent.policy.variables_in_order] == [(O, 8), (8,), (8, A), (A,)]
     expected = initial_mlp(life_generator(KEYS[2], "policy"), (O, 8, A), tiny.policy.output_scale)
     for variable, values in zip(agent.policy.variables_in_order, expected, strict=True):
         np.testing.assert_array_equal(variable[2], values)
-    assert {v.ref() for v in agent.policy.variables_in_order} == {v.ref() for v in agent.policy.trainable_variables}
+    assert {v.ref() for v in agent.policy.variables_in_order} == {
+        v.ref() for v in agent.policy.trainable_variables
+    }
 
 
 def test_agent_without_memory(make_tiny):
     agent = Agent(P, O, A, False, make_tiny(loss={"memory_units": 0}))
-    agent.be_born(KEYS)
+    agent.initialize_agents(KEYS)
     assert agent.memory is None and agent.memory_output() is None
     assert len(agent.moved_by(True, False)) == len(agent.policy.variables_in_order)

@@ -14,15 +14,26 @@ K, B, T = 2, 3, 4
 
 
 def written(steps, capacity, ends=(), terminations=(), population=P):
-    """Returns a replay after so many steps, each told by its number (from 1) and agent; `ends` are (agent, number)."""
+    """Returns a replay after so many steps, each told by its number (from 1) and agent; `ends` are
+    (agent, number).
+    """
     replay = Replay(population, capacity, O, A)
     for number in range(1, steps + 1):
         mark = number + 1000.0 * np.arange(population)
-        flags = [np.array([(agent, number) in which for agent in range(population)])
-                 for which in ((*ends, *terminations), terminations)]
-        replay.write({"observation": mark[:, None] + [0.1, 0.2, 0.3], "action": mark[:, None] + [0.4, 0.5],
-                      "reward": mark, "terminated": flags[1], "ended": flags[0],
-                      "next_observation": mark[:, None] + [1.1, 1.2, 1.3]})
+        flags = [
+            np.array([(agent, number) in which for agent in range(population)])
+            for which in ((*ends, *terminations), terminations)
+        ]
+        replay.write(
+            {
+                "observation": mark[:, None] + [0.1, 0.2, 0.3],
+                "action": mark[:, None] + [0.4, 0.5],
+                "reward": mark,
+                "terminated": flags[1],
+                "ended": flags[0],
+                "next_observation": mark[:, None] + [1.1, 1.2, 1.3],
+            }
+        )
     return replay
 
 
@@ -40,8 +51,17 @@ def numbers(drawn):
 
 def test_shapes_and_kinds():
     drawn = draw(written(20, 30))
-    shapes = {"observation": (O,), "action": (A,), "reward": (), "terminated": (), "next_observation": (O,), "mask": ()}
-    assert {name: part.shape for name, part in drawn.items()} == {n: (K, P, B, T, *s) for n, s in shapes.items()}
+    shapes = {
+        "observation": (O,),
+        "action": (A,),
+        "reward": (),
+        "terminated": (),
+        "next_observation": (O,),
+        "mask": (),
+    }
+    assert {name: part.shape for name, part in drawn.items()} == {
+        n: (K, P, B, T, *s) for n, s in shapes.items()
+    }
     assert all(part.dtype == np.float32 for part in drawn.values())
 
 
@@ -56,7 +76,9 @@ def test_the_ring_overwrites_the_oldest():
 
 @pytest.mark.parametrize("steps", [13, 20, 41])
 def test_chunks_are_consecutive_whole_steps_of_one_episode(steps):
-    """Before the ring is full, when it just is, and long after: every field is that of the step, up to an end."""
+    """Before the ring is full, when it just is, and long after: every field is that of the step, up
+    to an end.
+    """
     ends, terminations = ((0, 4), (0, 17), (1, 9), (1, 33), (0, 39)), ((1, 6), (0, 11), (1, 36))
     replay, oldest = written(steps, 20, ends, terminations), max(1, steps - 19)
     starts = [set() for _ in range(P)]
@@ -64,24 +86,38 @@ def test_chunks_are_consecutive_whole_steps_of_one_episode(steps):
         drawn = draw(replay, 1, 3, seed=seed)
         for place, chunk in enumerate(numbers(drawn)[0, agent]):
             expected = [chunk[0]]
-            while len(expected) < T and expected[-1] < steps and (agent, expected[-1]) not in ends + terminations:
+            while (
+                len(expected) < T
+                and expected[-1] < steps
+                and (agent, expected[-1]) not in ends + terminations
+            ):
                 expected.append(expected[-1] + 1)
             rest = T - len(expected)
-            np.testing.assert_array_equal(drawn["mask"][0, agent, place], [1.0] * len(expected) + [0.0] * rest)
+            np.testing.assert_array_equal(
+                drawn["mask"][0, agent, place], [1.0] * len(expected) + [0.0] * rest
+            )
             marks = np.array(expected)[:, None] + 1000.0 * agent
-            for name, offsets in (("observation", [0.1, 0.2, 0.3]), ("action", [0.4, 0.5]),
-                                  ("next_observation", [1.1, 1.2, 1.3]), ("reward", [0.0])):
+            for name, offsets in (
+                ("observation", [0.1, 0.2, 0.3]),
+                ("action", [0.4, 0.5]),
+                ("next_observation", [1.1, 1.2, 1.3]),
+                ("reward", [0.0]),
+            ):
                 part = drawn[name][0, agent, place].reshape(T, -1)
                 np.testing.assert_allclose(part[: len(expected)], marks + offsets, rtol=1e-6)
                 assert not part[len(expected) :].any(), name
-            np.testing.assert_array_equal(drawn["terminated"][0, agent, place],
-                                          [float((agent, number) in terminations) for number in expected] + [0] * rest)
+            np.testing.assert_array_equal(
+                drawn["terminated"][0, agent, place],
+                [float((agent, number) in terminations) for number in expected] + [0] * rest,
+            )
             starts[agent].add(chunk[0])
     assert starts == [set(range(oldest, steps + 1))] * P
 
 
 def test_batches_are_disjoint_while_there_are_enough_steps():
-    """No step is drawn twice, in one batch or in two; with fewer steps than chunks there is still an answer."""
+    """No step is drawn twice, in one batch or in two; with fewer steps than chunks there is still
+    an answer.
+    """
     for seed in range(20):
         found = numbers(draw(written((K * B + 1) * T, 1000, ends=[(0, 8)]), seed=seed))
         for agent in range(P):
@@ -93,7 +129,9 @@ def test_batches_are_disjoint_while_there_are_enough_steps():
 
 def test_starts_are_uniform():
     """Steps of short episodes, of long ones and the newest step are drawn equally often."""
-    replay = written(25, 10, ends=[(agent, number) for agent in range(P) for number in (16, 17, 18)])
+    replay = written(
+        25, 10, ends=[(agent, number) for agent in range(P) for number in (16, 17, 18)]
+    )
     counts = np.zeros((P, 10))
     generators = [np.random.default_rng((7, agent)) for agent in range(P)]
     for _ in range(1000):
@@ -113,11 +151,16 @@ def test_draws_follow_their_stream():
 def test_an_agents_draws_do_not_depend_on_its_neighbours():
     """Neither on what they have lived through nor on how many or how old they are."""
     ends = [(0, 13), (0, 21)]
-    replay, busy = written(40, 30, ends), written(40, 30, [*ends, *((1, number) for number in range(1, 41, 2))])
+    replay, busy = (
+        written(40, 30, ends),
+        written(40, 30, [*ends, *((1, number) for number in range(1, 41, 2))]),
+    )
     one, two = draw(replay), draw(busy)
     alone = draw(written(40, 30, ends, population=1), ages=[1000])
     for name in one:
-        assert one[name][:, 0].tobytes() == two[name][:, 0].tobytes() == alone[name][:, 0].tobytes(), name
+        assert (
+            one[name][:, 0].tobytes() == two[name][:, 0].tobytes() == alone[name][:, 0].tobytes()
+        ), name
         assert one[name][:, 0].tobytes() == draw(replay, ages=[1000, 3])[name][:, 0].tobytes(), name
     assert one["mask"][:, 1].sum() > two["mask"][:, 1].sum()
 
@@ -131,7 +174,9 @@ def test_what_was_before_an_agent_was_born_is_not_drawn(steps, age):
         found = numbers(draw(replay, 1, 2, ages=[age, 1000], seed=seed))[0]
         starts |= set(found[0, :, 0])
         for chunk in found[0]:
-            np.testing.assert_array_equal(chunk, [n if n <= steps else 0 for n in range(chunk[0], chunk[0] + T)])
+            np.testing.assert_array_equal(
+                chunk, [n if n <= steps else 0 for n in range(chunk[0], chunk[0] + T)]
+            )
         np.testing.assert_array_equal(found[1], numbers(draw(replay, 1, 2, seed=seed))[0, 1])
     assert starts == set(range(steps - age + 1, steps + 1))
 
@@ -156,7 +201,9 @@ def test_newest_and_extend_rebuild_the_same_replay(steps):
         assert rebuilt.steps == replay.steps
         one, other = (draw(each, seed=more) for each in (replay, rebuilt))
         assert all(one[name].tobytes() == other[name].tobytes() for name in one)
-        added = {name: part[:, -1] + np.float32(more) for name, part in newest.items() if name != "ended"}
+        added = {
+            name: part[:, -1] + np.float32(more) for name, part in newest.items() if name != "ended"
+        }
         for each in (replay, rebuilt):
             each.write({**added, "ended": np.array([more % 3 == 0, more % 4 == 0])})
 
@@ -171,7 +218,14 @@ def test_extending_in_pieces_equals_writing():
 
 def test_the_replay_keeps_copies():
     """Simulations reuse their arrays, and learners may write into what they have drawn."""
-    sizes = {"observation": (O,), "action": (A,), "reward": (), "terminated": (), "ended": (), "next_observation": (O,)}
+    sizes = {
+        "observation": (O,),
+        "action": (A,),
+        "reward": (),
+        "terminated": (),
+        "ended": (),
+        "next_observation": (O,),
+    }
     replay, step = written(3, 10), {name: np.ones((P, *size)) for name, size in sizes.items()}
     replay.write(step)
     before = draw(replay, 1, 4)

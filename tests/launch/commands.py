@@ -10,9 +10,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
-    "evolution.epochs": 4, "evolution.lives": 8, "evolution.noise_vectors": 4, "evolution.validation_lives": 4,
-    "evolution.validation_period": 2, "inner.updates": 3, "inner.update_period": 8, "inner.minibatch": 4,
-    "loss.buffer_steps": 64, "task.episode_limit": 6, "compute.shard_lives": 4, "compute.threads": 2,
+    "evolution.epochs": 4,
+    "evolution.lives": 8,
+    "evolution.noise_vectors": 4,
+    "evolution.validation_lives": 4,
+    "evolution.validation_period": 2,
+    "inner.updates": 3,
+    "inner.update_period": 8,
+    "inner.minibatch": 4,
+    "loss.buffer_steps": 64,
+    "task.episode_limit": 6,
+    "compute.shard_lives": 4,
+    "compute.threads": 2,
 }
 
 
@@ -27,16 +36,31 @@ def command(name: str, *flags: str, under: Sequence[str] = ()) -> list[str]:
     return [*under, sys.executable, "-m", f"launch.{name}", *flags]
 
 
-def run(name: str, *flags: str, timeout: float = 300, under: Sequence[str] = ()) -> subprocess.CompletedProcess:
+def run(
+    name: str, *flags: str, timeout: float = 300, under: Sequence[str] = ()
+) -> subprocess.CompletedProcess:
     """Runs a launcher to its end and captures what it prints."""
-    return subprocess.run(command(name, *flags, under=under), cwd=ROOT, capture_output=True, text=True,
-                          timeout=timeout, env=environment(), check=False)
+    return subprocess.run(
+        command(name, *flags, under=under),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment(),
+        check=False,
+    )
 
 
 def start(name: str, *flags: str, under: Sequence[str] = ()) -> subprocess.Popen:
     """Starts a launcher, to be interrupted."""
-    return subprocess.Popen(command(name, *flags, under=under), cwd=ROOT, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True, env=environment())
+    return subprocess.Popen(
+        command(name, *flags, under=under),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+    )
 
 
 def environment() -> dict[str, str]:

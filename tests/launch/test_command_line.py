@@ -10,7 +10,9 @@ from launch import command_line
 
 @pytest.fixture
 def rank(monkeypatch):
-    """A function that makes this process a rank; exits become exceptions, and waiting takes no time."""
+    """A function that makes this process a rank; exits become exceptions, and waiting takes no
+    time.
+    """
     waited = []
     monkeypatch.setattr(command_line.time, "sleep", waited.append)
     monkeypatch.setattr(command_line.os, "_exit", lambda code: pytest.exit(f"at once, with {code}"))

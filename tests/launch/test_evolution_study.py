@@ -8,14 +8,21 @@ import time
 import numpy as np
 import pytest
 
-from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.meta_test import meta_test, score
-from epg_tf.config import from_mapping
+from epg_tf.core.experiment import from_mapping
+from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.evaluation.epg_methods import meta_test, score
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
-FLAGS = [CONFIG, *commands.settings(evolution__fitness_from="final_episodes", evolution__noise_vectors=2),
-         "--estimators=paper,config", "--seeds=1", "--env_steps=2000", "--test_points=3", "--test_lives=4"]
+FLAGS = [
+    CONFIG,
+    *commands.settings(evolution__fitness_from="final_episodes", evolution__noise_vectors=2),
+    "--estimators=paper,config",
+    "--seeds=1",
+    "--env_steps=2000",
+    "--test_points=3",
+    "--test_lives=4",
+]
 
 
 def study(folder, *flags):
@@ -42,26 +49,43 @@ def test_leaves_what_it_promises(finished):
     assert process.stdout.count("so far") == 2 * 4 and process.stdout.count("never") == 2
     table = rows(folder / "study.csv")
     assert [(row["estimator"], row["seed"], row["epoch"], row["env_steps"]) for row in table] == [
-        (name, "1", str(epoch), str(epoch * 336)) for name in ("paper", "config") for epoch in (0, 2, 4, 6)]
+        (name, "1", str(epoch), str(epoch * 336))
+        for name in ("paper", "config")
+        for epoch in (0, 2, 4, 6)
+    ]
     for name in ("paper", "config"):
         run = folder / f"{name}-1"
-        for file in ("config.json", "metrics.csv", "best/loss.npz", "final/loss.npz", "summary.json"):
+        for file in (
+            "config.json",
+            "metrics.csv",
+            "best/loss.npz",
+            "final/loss.npz",
+            "summary.json",
+        ):
             assert (run / file).is_file(), file
         tests = rows(run / "tests.csv")
         assert list(tests[0]) == ["epoch", "env_steps", "mean", "low", "high", "failed_lives"]
-        same = [{k: v for k, v in row.items() if k not in ("estimator", "seed")} for row in table
-                if row["estimator"] == name]
+        same = [
+            {k: v for k, v in row.items() if k not in ("estimator", "seed")}
+            for row in table
+            if row["estimator"] == name
+        ]
         assert [{k: v for k, v in row.items() if k != "failed_lives"} for row in tests] == same
         assert int(rows(run / "metrics.csv")[-1]["env_steps"]) == 6 * 336
     assert len({row["mean"] for row in table}) > 4  # phi moves, and not alike
     summary = json.loads((folder / "summary.json").read_text())
-    assert list(summary["runs"]) == ["paper-1", "config-1"] and summary["runs"]["config-1"]["env_steps"] == 2016
+    assert (
+        list(summary["runs"]) == ["paper-1", "config-1"]
+        and summary["runs"]["config-1"]["env_steps"] == 2016
+    )
 
 
 def test_the_tests_are_meta_tests(finished):
     """The evolved loss, the unevolved one and PPO do as meta_test finds on the same tasks."""
     folder, _ = finished
-    experiment = from_mapping(json.loads((folder / "config-1" / "config.json").read_text())["config"])
+    experiment = from_mapping(
+        json.loads((folder / "config-1" / "config.json").read_text())["config"]
+    )
     with np.load(folder / "config-1" / "final" / "loss.npz", allow_pickle=False) as archive:
         final = archive["phi"]
     tests = rows(folder / "config-1" / "tests.csv")
@@ -69,10 +93,17 @@ def test_the_tests_are_meta_tests(finished):
         found = meta_test(experiment, phi, 0, 4, methods=["epg", "ppo"])
         evolved, ppo = (score(found[method], 24) for method in ("epg", "ppo"))
         assert (float(row["mean"]), float(row["low"]), float(row["high"])) == pytest.approx(
-            (evolved.final_return_mean, *evolved.ci95))
+            (evolved.final_return_mean, *evolved.ci95)
+        )
     assert json.loads((folder / "ppo.json").read_text()) == pytest.approx(
-        {"format_version": 1, "mean": ppo.final_return_mean, "low": ppo.ci95[0], "high": ppo.ci95[1],
-         "failed_lives": 0})
+        {
+            "format_version": 1,
+            "mean": ppo.final_return_mean,
+            "low": ppo.ci95[0],
+            "high": ppo.ci95[1],
+            "failed_lives": 0,
+        }
+    )
 
 
 def test_killed_and_started_again_gives_the_same_bits(finished, tmp_path):
@@ -87,7 +118,13 @@ def test_killed_and_started_again_gives_the_same_bits(finished, tmp_path):
     assert not (folder / "study.csv").exists()
     process = study(folder)
     assert process.returncode == 0, process.stderr
-    for name in ("study.csv", "summary.json", "ppo.json", "paper-1/tests.csv", "config-1/tests.csv"):
+    for name in (
+        "study.csv",
+        "summary.json",
+        "ppo.json",
+        "paper-1/tests.csv",
+        "config-1/tests.csv",
+    ):
         assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
@@ -100,8 +137,17 @@ def test_what_is_lost_is_made_good(finished, tmp_path):
     (folder / "config-1" / "checkpoints" / "epoch_00000006.npz").write_bytes(b"torn")
     process = study(folder)
     assert process.returncode == 0, process.stderr
-    assert process.stdout.count("evolution is repeated") == 1 and process.stdout.count("so far") == 4 + 1
-    for name in ("study.csv", "summary.json", "paper-1/tests.csv", "config-1/tests.csv", "paper-1/final/loss.npz"):
+    assert (
+        process.stdout.count("evolution is repeated") == 1
+        and process.stdout.count("so far") == 4 + 1
+    )
+    for name in (
+        "study.csv",
+        "summary.json",
+        "paper-1/tests.csv",
+        "config-1/tests.csv",
+        "paper-1/final/loss.npz",
+    ):
         assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
@@ -129,7 +175,9 @@ def test_other_settings_are_refused_in_one_line(finished):
 
 
 def test_a_run_that_cannot_go_on_is_named(finished, tmp_path):
-    """The one before it is through already: its last test, that a kill had torn, was made good from its checkpoint."""
+    """The one before it is through already: its last test, that a kill had torn, was made good from
+    its checkpoint.
+    """
     folder = tmp_path / "study"
     shutil.copytree(finished[0], folder)
     tests = folder / "paper-1" / "tests.csv"

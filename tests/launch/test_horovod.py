@@ -1,6 +1,8 @@
-"""launch.meta_train under horovodrun: the same bits on any number of ranks, and after faults. Skipped without Horovod.
+"""launch.meta_train under horovodrun: the same bits on any number of ranks, and after faults.
+Skipped without Horovod.
 
-What does not need Horovod is tested in tests/test_communication.py, test_roll_call.py and algorithms/test_shards.py.
+What does not need Horovod is tested in tests/test_communication.py, test_roll_call.py and
+algorithms/test_shards.py.
 """
 
 import csv
@@ -14,16 +16,38 @@ import pytest
 
 from tests.launch import commands, test_metagenrl_launchers
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("horovod") is None,
-                                reason="Horovod is not installed; `make horovod` builds it")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("horovod") is None,
+    reason="Horovod is not installed; `make horovod` builds it",
+)
 
 CONFIG = "--config=configs/point_goal.py"
 HOROVODRUN = str(Path(sys.executable).parent / "horovodrun")
 # Two names of one machine: the launcher gives up on a whole host when a rank there dies.
-ELASTIC = [HOROVODRUN, "--gloo", "-np", "2", "--min-np", "1", "--max-np", "2", "-H", "localhost:1,127.0.0.1:1",
-           "--network-interface", "lo"]
-SMALL = {"evolution__epochs": 3, "compute__shard_lives": 2, "compute__threads": 1}  # 4 shards an epoch
-SLOW = {**SMALL, "evolution__epochs": 8, "inner__updates": 60}  # an epoch of about a second, to be hit in its midst
+ELASTIC = [
+    HOROVODRUN,
+    "--gloo",
+    "-np",
+    "2",
+    "--min-np",
+    "1",
+    "--max-np",
+    "2",
+    "-H",
+    "localhost:1,127.0.0.1:1",
+    "--network-interface",
+    "lo",
+]
+SMALL = {
+    "evolution__epochs": 3,
+    "compute__shard_lives": 2,
+    "compute__threads": 1,
+}  # 4 shards an epoch
+SLOW = {
+    **SMALL,
+    "evolution__epochs": 8,
+    "inner__updates": 60,
+}  # an epoch of about a second, to be hit in its midst
 
 
 def ranks(number: int) -> list[str]:
@@ -36,8 +60,10 @@ def phis(folder) -> list[bytes]:
 
 def rows(folder) -> list[dict]:
     with open(folder / "metrics.csv", newline="") as stream:
-        return [{k: v for k, v in row.items() if "second" not in k and k != "communication_bytes"}
-                for row in csv.DictReader(stream)]
+        return [
+            {k: v for k, v in row.items() if "second" not in k and k != "communication_bytes"}
+            for row in csv.DictReader(stream)
+        ]
 
 
 def assert_same(folder, reference) -> None:
@@ -49,7 +75,9 @@ def rank_process(launcher, rank: int):
     import psutil  # comes with Horovod
 
     for process in psutil.Process(launcher.pid).children(recursive=True):
-        if "launch.meta_train" in process.cmdline() and process.environ().get("HOROVOD_RANK") == str(rank):
+        if "launch.meta_train" in process.cmdline() and process.environ().get(
+            "HOROVOD_RANK"
+        ) == str(rank):
             return process
     raise AssertionError(f"rank {rank} does not run")
 
@@ -62,7 +90,9 @@ def wait_for(path, process) -> None:
 
 
 def reference_run(folder, settings) -> Path:
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(**settings))
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(**settings)
+    )
     assert process.returncode == 0, process.stderr
     return folder
 
@@ -82,19 +112,28 @@ def slow(tmp_path_factory):
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_any_number_of_ranks_gives_the_same_bits(small, tmp_path, number):
     folder = tmp_path / "run"
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(**SMALL),
-                           under=ranks(number))
+    process = commands.run(
+        "meta_train",
+        CONFIG,
+        f"--run_dir={folder}",
+        *commands.settings(**SMALL),
+        under=ranks(number),
+    )
     assert process.returncode == 0, process.stderr
     assert_same(folder, small)
     said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
-    assert said and all(line.startswith("[0]<stdout>:") for line in said)  # the other ranks are silent
+    assert said and all(
+        line.startswith("[0]<stdout>:") for line in said
+    )  # the other ranks are silent
     assert len(list((folder / "tensorboard").iterdir())) == 1 and len(rows(folder)) == 3
 
 
 def test_random_hopper_gives_the_same_bits_on_two_ranks(tmp_path):
     config, flags = "--config=configs/random_hopper.py:laptop", commands.settings(**SMALL)
     for name, under in (("one", []), ("two", ranks(2))):
-        process = commands.run("meta_train", config, f"--run_dir={tmp_path / name}", *flags, under=under)
+        process = commands.run(
+            "meta_train", config, f"--run_dir={tmp_path / name}", *flags, under=under
+        )
         assert process.returncode == 0, process.stderr
     assert_same(tmp_path / "two", tmp_path / "one")
 
@@ -102,16 +141,31 @@ def test_random_hopper_gives_the_same_bits_on_two_ranks(tmp_path):
 def test_ranks_that_do_different_things_are_stopped(tmp_path):
     """Each takes its own number as its seed."""
     unlike = [*ranks(2), "bash", "-c", 'exec "$@" --seed=$HOROVOD_RANK', "unlike"]
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(**SMALL),
-                           under=unlike, timeout=60)
+    process = commands.run(
+        "meta_train",
+        CONFIG,
+        f"--run_dir={tmp_path / 'run'}",
+        *commands.settings(**SMALL),
+        under=unlike,
+        timeout=60,
+    )
     said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
     assert process.returncode != 0 and len(said) == 1 and not (tmp_path / "run").exists()
-    assert "error: what the run does" in said[0] and "on rank 0" in said[0] and "on rank 1" in said[0]
+    assert (
+        "error: what the run does" in said[0] and "on rank 0" in said[0] and "on rank 1" in said[0]
+    )
 
 
 def test_bad_input_is_refused_in_one_line_by_rank_0(tmp_path):
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(**SMALL),
-                           "--config.inner.minibatch=5", under=ranks(2), timeout=60)
+    process = commands.run(
+        "meta_train",
+        CONFIG,
+        f"--run_dir={tmp_path / 'run'}",
+        *commands.settings(**SMALL),
+        "--config.inner.minibatch=5",
+        under=ranks(2),
+        timeout=60,
+    )
     said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
     assert process.returncode != 0 and len(said) == 1
     assert said[0].startswith("[0]<stderr>:error: config.inner.minibatch=5")
@@ -134,7 +188,9 @@ def test_a_killed_rank_ends_the_job_which_can_be_resumed(slow, tmp_path, victim)
 
 
 @pytest.mark.parametrize(("victim", "returns"), [(0, False), (1, True)])
-def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(slow, tmp_path, victim, returns):
+def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
+    slow, tmp_path, victim, returns
+):
     folder, flags = tmp_path / "run", commands.settings(**SLOW)
     under = [*ELASTIC, *(["--blacklist-cooldown-range", "1", "2"] if returns else [])]
     process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, under=under)
@@ -142,9 +198,13 @@ def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
     rank_process(process, victim).kill()
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 0, output
-    begun = [line.split(folder.name)[1] for line in output.splitlines() if "evolving a loss" in line]
+    begun = [
+        line.split(folder.name)[1] for line in output.splitlines() if "evolving a loss" in line
+    ]
     assert begun[0] == ", on 2 ranks" and begun[1].startswith(", from epoch ")
-    assert [line.startswith(", on 2 ranks, from epoch ") for line in begun[2:]] == [True] * returns, begun
+    assert [line.startswith(", on 2 ranks, from epoch ") for line in begun[2:]] == [
+        True
+    ] * returns, begun
     assert_same(folder, slow)
 
 
@@ -152,7 +212,11 @@ def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
 @pytest.mark.parametrize("config", ["point_goal.py", "random_hopper.py:laptop"])
 def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_path, config):
     """Killed in epoch 2: with elastic ranks, and without them but resumed on two."""
-    flags = [f"--config=configs/{config}", "--config.evolution.epochs=3", "--config.compute.threads=1"]
+    flags = [
+        f"--config=configs/{config}",
+        "--config.evolution.epochs=3",
+        "--config.compute.threads=1",
+    ]
     for name, under in (("alone", []), ("elastic", ELASTIC), ("resumed", ranks(2))):
         process = commands.start("meta_train", *flags, f"--run_dir={tmp_path / name}", under=under)
         if under:
@@ -160,9 +224,17 @@ def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_p
             rank_process(process, 1).kill()
         output, _ = process.communicate(timeout=900)
         assert (process.returncode == 0) == (name != "resumed"), output
-        assert (output.count("evolving a loss") == 2) == (name == "elastic"), output  # it went on from a loss
-    resumed = commands.run("meta_train", *flags, f"--run_dir={tmp_path / 'resumed'}", "--resume", under=ranks(2),
-                           timeout=900)
+        assert (output.count("evolving a loss") == 2) == (name == "elastic"), (
+            output
+        )  # it went on from a loss
+    resumed = commands.run(
+        "meta_train",
+        *flags,
+        f"--run_dir={tmp_path / 'resumed'}",
+        "--resume",
+        under=ranks(2),
+        timeout=900,
+    )
     assert resumed.returncode == 0 and "from epoch 1 on" in resumed.stdout, resumed.stderr
     assert_same(tmp_path / "elastic", tmp_path / "alone")
     assert_same(tmp_path / "resumed", tmp_path / "alone")
@@ -170,14 +242,21 @@ def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_p
 
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
-    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}",
-                             *commands.settings(**{**SMALL, "evolution__epochs": 100000}), "--rank_timeout=3",
-                             under=ranks(2))
+    process = commands.start(
+        "meta_train",
+        CONFIG,
+        f"--run_dir={folder}",
+        *commands.settings(**{**SMALL, "evolution__epochs": 100000}),
+        "--rank_timeout=3",
+        under=ranks(2),
+    )
     wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
     rank_process(process, 1).suspend()
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert "[0]<stderr>:error: waited for other ranks in vain: no sign of life from rank 1" in output
+    assert (
+        "[0]<stderr>:error: waited for other ranks in vain: no sign of life from rank 1" in output
+    )
 
 
 def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
@@ -190,7 +269,9 @@ def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0 and "to go on, run the same command with --resume" in output
     assert not any(rank.is_running() for rank in processes)
-    resumed = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume", under=ranks(2))
+    resumed = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume", under=ranks(2)
+    )
     assert resumed.returncode == 0 and "on 2 ranks, from epoch " in resumed.stdout, resumed.stderr
     assert_same(folder, slow)
 
@@ -199,9 +280,16 @@ def test_a_full_disk_ends_all_ranks_and_the_last_checkpoint_is_whole(small, tmp_
     """No file may grow beyond 20 kB: the picture of epoch 2 does not fit."""
     folder, flags = tmp_path / "run", commands.settings(**SMALL)
     limited = ["bash", "-c", 'ulimit -f 20; exec "$@"', "limited", *ranks(2)]
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, under=limited, timeout=60)
-    assert process.returncode != 0 and "[0]<stderr>:error: cannot write to --run_dir=" in process.stderr
-    assert "File too large" in process.stderr and "Traceback" not in process.stderr.split("error:")[0]
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *flags, under=limited, timeout=60
+    )
+    assert (
+        process.returncode != 0
+        and "[0]<stderr>:error: cannot write to --run_dir=" in process.stderr
+    )
+    assert (
+        "File too large" in process.stderr and "Traceback" not in process.stderr.split("error:")[0]
+    )
     resumed = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
     assert resumed.returncode == 0 and "from epoch 2 on" in resumed.stdout, resumed.stderr
     assert_same(folder, small)
@@ -209,11 +297,21 @@ def test_a_full_disk_ends_all_ranks_and_the_last_checkpoint_is_whole(small, tmp_
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_metagenrl_gives_the_same_bits_on_any_number_of_ranks(tmp_path, size):
-    """Two shards on two ranks, then with a rank that has none; the agents' checkpoints are the same, too."""
+    """Two shards on two ranks, then with a rank that has none; the agents' checkpoints are the
+    same, too.
+    """
     flags = test_metagenrl_launchers.flags(agents=4, shard_agents=2, threads=1)
     for folder, under in (("alone", []), ("ranks", ranks(size))):
-        process = commands.run("meta_train_metagenrl", *flags, f"--run_dir={tmp_path / folder}", under=under)
+        process = commands.run(
+            "meta_train_metagenrl", *flags, f"--run_dir={tmp_path / folder}", under=under
+        )
         assert process.returncode == 0, process.stderr
-    for name in ("final/loss.npz", "agents/shard_000/weights/epoch_00000003.npz",
-                 "agents/shard_001/weights/epoch_00000003.npz", "agents/shard_001/steps/epoch_00000003.npz"):
-        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "ranks" / name).read_bytes(), name
+    for name in (
+        "final/loss.npz",
+        "agents/shard_000/weights/epoch_00000003.npz",
+        "agents/shard_001/weights/epoch_00000003.npz",
+        "agents/shard_001/steps/epoch_00000003.npz",
+    ):
+        assert (tmp_path / "alone" / name).read_bytes() == (
+            tmp_path / "ranks" / name
+        ).read_bytes(), name

@@ -1,4 +1,5 @@
-"""launch.meta_train on two hosts: loopback addresses with an sshd each, of this user and for the test alone.
+"""launch.meta_train on two hosts: loopback addresses with an sshd each, of this user and for the
+test alone.
 
 Skipped where Horovod or sshd is missing.
 """
@@ -20,8 +21,12 @@ from tests.launch import commands
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 SSHD = shutil.which("sshd", path=_PATH)
-_NEEDED = {"Horovod (`make horovod` builds it)": importlib.util.find_spec("horovod"),
-           "sshd (package openssh-server)": SSHD, "ssh": shutil.which("ssh"), "ssh-keygen": shutil.which("ssh-keygen")}
+_NEEDED = {
+    "Horovod (`make horovod` builds it)": importlib.util.find_spec("horovod"),
+    "sshd (package openssh-server)": SSHD,
+    "ssh": shutil.which("ssh"),
+    "ssh-keygen": shutil.which("ssh-keygen"),
+}
 _MISSING = [what for what, there in _NEEDED.items() if not there]
 pytestmark = pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 
@@ -37,21 +42,49 @@ def ssh(tmp_path, monkeypatch):
     home, port = tmp_path / "ssh", _free_port()
     home.mkdir(mode=0o700)
     for key in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / key], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / key], check=True
+        )
     # Horovod's ssh must not write to the user's own list of known hosts.
-    (home / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F none -o UserKnownHostsFile=/dev/null '
-                              f'-o IdentitiesOnly=yes -o LogLevel=ERROR "$@"\n')
+    (home / "ssh").write_text(
+        f"#!/bin/sh\nexec {shutil.which('ssh')} -F none -o UserKnownHostsFile=/dev/null "
+        f'-o IdentitiesOnly=yes -o LogLevel=ERROR "$@"\n'
+    )
     (home / "ssh").chmod(0o700)
     monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
     with contextlib.ExitStack() as stack:
-        if os.geteuid() == 0 and not (empty := Path("/run/sshd")).exists():  # where sshd confines itself
+        if (
+            os.geteuid() == 0 and not (empty := Path("/run/sshd")).exists()
+        ):  # where sshd confines itself
             empty.mkdir()
             stack.callback(empty.rmdir)
         for host in HOSTS:
-            server = subprocess.Popen([
-                SSHD, "-D", "-f", "/dev/null", "-h", home / "host", "-E", home / "log", "-o", f"ListenAddress={host}",
-                "-o", f"Port={port}", "-o", f"AuthorizedKeysFile={home / 'user.pub'}", "-o", "StrictModes=no",
-                "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "LogLevel=VERBOSE"])
+            server = subprocess.Popen(
+                [
+                    SSHD,
+                    "-D",
+                    "-f",
+                    "/dev/null",
+                    "-h",
+                    home / "host",
+                    "-E",
+                    home / "log",
+                    "-o",
+                    f"ListenAddress={host}",
+                    "-o",
+                    f"Port={port}",
+                    "-o",
+                    f"AuthorizedKeysFile={home / 'user.pub'}",
+                    "-o",
+                    "StrictModes=no",
+                    "-o",
+                    "UsePAM=no",
+                    "-o",
+                    "PidFile=none",
+                    "-o",
+                    "LogLevel=VERBOSE",
+                ]
+            )
             stack.callback(server.wait)
             stack.callback(server.terminate)
             _wait_for(host, port, server)
@@ -77,14 +110,29 @@ def test_two_hosts_give_the_bits_of_one_process(ssh, tmp_path):
     """Two ranks on each host; a hosts file as in docs/cluster.md."""
     flags, log = ssh
     (tmp_path / "hosts").write_text("".join(f"{host} slots=2\n" for host in HOSTS))
-    under = [HOROVODRUN, "--gloo", "-np", "4", "-hostfile", str(tmp_path / "hosts"), "--network-interfaces", "lo",
-             *flags]
+    under = [
+        HOROVODRUN,
+        "--gloo",
+        "-np",
+        "4",
+        "-hostfile",
+        str(tmp_path / "hosts"),
+        "--network-interfaces",
+        "lo",
+        *flags,
+    ]
     alone = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'alone'}", *SMALL)
     assert alone.returncode == 0, alone.stderr
-    spread = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'spread'}", *SMALL, under=under)
+    spread = commands.run(
+        "meta_train", CONFIG, f"--run_dir={tmp_path / 'spread'}", *SMALL, under=under
+    )
     assert spread.returncode == 0, spread.stdout + spread.stderr
     assert "on 4 ranks" in spread.stdout
-    logins = [line for line in log.read_text().splitlines() if f"Accepted publickey for {getpass.getuser()}" in line]
+    logins = [
+        line
+        for line in log.read_text().splitlines()
+        if f"Accepted publickey for {getpass.getuser()}" in line
+    ]
     assert len(logins) >= 4  # each rank was started over ssh
     for name in ("best", "final"):
         phis = [(tmp_path / run / name / "loss.npz").read_bytes() for run in ("alone", "spread")]
@@ -93,7 +141,19 @@ def test_two_hosts_give_the_bits_of_one_process(ssh, tmp_path):
 
 def test_a_host_that_cannot_be_reached_is_named(ssh, tmp_path):
     flags, _ = ssh
-    under = [HOROVODRUN, "--gloo", "-np", "2", "-H", f"{HOSTS[0]}:1,127.0.0.4:1", "--network-interfaces", "lo", *flags]
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *SMALL, under=under, timeout=120)
+    under = [
+        HOROVODRUN,
+        "--gloo",
+        "-np",
+        "2",
+        "-H",
+        f"{HOSTS[0]}:1,127.0.0.4:1",
+        "--network-interfaces",
+        "lo",
+        *flags,
+    ]
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *SMALL, under=under, timeout=120
+    )
     assert process.returncode != 0 and "127.0.0.4" in process.stdout + process.stderr
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,6 @@
-"""launch.measure_scaling: its rows are those of the runs it starts, and it notices when bits differ."""
+"""launch.measure_scaling: its rows are those of the runs it starts, and it notices when bits
+differ.
+"""
 
 import hashlib
 import importlib.util
@@ -17,14 +19,20 @@ from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
 SMALL = commands.settings(compute__shard_lives=2)
-NEEDS_HOROVOD = pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="Horovod is not installed")
+NEEDS_HOROVOD = pytest.mark.skipif(
+    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed"
+)
 
 
 @pytest.mark.parametrize("second", [(0, 2), pytest.param((2, 1), marks=NEEDS_HOROVOD)])
 def test_layouts_change_times_alone(tmp_path, second):
-    """32 bytes for each of 8 lives and 2 ranks, and for each of 4 validation lives in one of the two timed epochs."""
+    """32 bytes for each of 8 lives and 2 ranks, and for each of 4 validation lives in one of the
+    two timed epochs.
+    """
     path, layouts = tmp_path / "scaling.json", f"--layouts=0x1,{second[0]}x{second[1]}"
-    process = commands.run("measure_scaling", CONFIG, *SMALL, layouts, "--epochs=3", f"--json={path}")
+    process = commands.run(
+        "measure_scaling", CONFIG, *SMALL, layouts, "--epochs=3", f"--json={path}"
+    )
     assert process.returncode == 0 and process.stderr == "", process.stderr
     assert "phi is the same to the bit" in process.stdout
     numbers = json.loads(path.read_text())
@@ -32,8 +40,14 @@ def test_layouts_change_times_alone(tmp_path, second):
     assert numbers["same"] and one["phi"] == two["phi"] and len(one["phi"]) == 64
     assert (two["ranks"], two["threads"]) == second
     assert (one["core_seconds"], two["core_seconds"]) == (one["seconds"], 2 * two["seconds"])
-    assert two["efficiency"] == pytest.approx(one["core_seconds"] / two["core_seconds"]) and one["efficiency"] == 1.0
-    assert (one["communication_bytes"], two["communication_bytes"]) == (0, 32 * (8 + 2 + 4 / 2) if second[0] else 0)
+    assert (
+        two["efficiency"] == pytest.approx(one["core_seconds"] / two["core_seconds"])
+        and one["efficiency"] == 1.0
+    )
+    assert (one["communication_bytes"], two["communication_bytes"]) == (
+        0,
+        32 * (8 + 2 + 4 / 2) if second[0] else 0,
+    )
 
 
 def test_times_are_means_over_the_epochs_after_the_first(monkeypatch):
@@ -45,11 +59,15 @@ def test_times_are_means_over_the_epochs_after_the_first(monkeypatch):
         returncode = 0
 
         def __init__(self, words, cwd, stdout, stderr, text):
-            folder = Path(next(word for word in words if word.startswith("--run_dir=")).split("=")[1])
+            folder = Path(
+                next(word for word in words if word.startswith("--run_dir=")).split("=")[1]
+            )
             (folder / "final").mkdir(parents=True)
             (folder / "final" / "loss.npz").write_bytes(b"phi")
             names = "seconds,env_steps_per_second,communication_seconds,communication_bytes"
-            (folder / "metrics.csv").write_text(f"{names}\n100,1,50,7\n1,10,0.5,320\n3,30,0.25,320\n")
+            (folder / "metrics.csv").write_text(
+                f"{names}\n100,1,50,7\n1,10,0.5,320\n3,30,0.25,320\n"
+            )
 
         def __enter__(self):
             return self
@@ -63,43 +81,72 @@ def test_times_are_means_over_the_epochs_after_the_first(monkeypatch):
     monkeypatch.setattr(measure_scaling.subprocess, "Popen", Written)
     monkeypatch.setattr(measure_scaling, "_SEED", types.SimpleNamespace(value=0))
     row = measure_scaling.measure(measure_scaling.Layout(0, 4), {})
-    assert row == {"ranks": 0, "threads": 4, "seconds": 2.0, "env_steps_per_second": 20.0,
-                   "communication_seconds": 0.375, "communication_bytes": 320.0, "core_seconds": 8.0,
-                   "phi": hashlib.sha256(b"phi").hexdigest()}
+    assert row == {
+        "ranks": 0,
+        "threads": 4,
+        "seconds": 2.0,
+        "env_steps_per_second": 20.0,
+        "communication_seconds": 0.375,
+        "communication_bytes": 320.0,
+        "core_seconds": 8.0,
+        "phi": hashlib.sha256(b"phi").hexdigest(),
+    }
 
 
 def test_bits_that_differ_are_reported():
     """One layout's runs get another sigma."""
-    deceived = ("import sys; from launch import measure_scaling, command_line\n"
-                "plain = measure_scaling.measure\n"
-                "def measure(layout, settings):\n"
-                "    settings['evolution']['sigma'] *= layout.threads\n"
-                "    return plain(layout, settings)\n"
-                "measure_scaling.measure = measure\n"
-                "command_line.run(measure_scaling.main)\n")
-    process = subprocess.run([sys.executable, "-c", deceived, CONFIG, *SMALL, "--layouts=0x1,0x2", "--epochs=2"],
-                             cwd=commands.ROOT, capture_output=True, text=True, env=commands.environment(), check=False)
+    deceived = (
+        "import sys; from launch import measure_scaling, command_line\n"
+        "plain = measure_scaling.measure\n"
+        "def measure(layout, settings):\n"
+        "    settings['evolution']['sigma'] *= layout.threads\n"
+        "    return plain(layout, settings)\n"
+        "measure_scaling.measure = measure\n"
+        "command_line.run(measure_scaling.main)\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", deceived, CONFIG, *SMALL, "--layouts=0x1,0x2", "--epochs=2"],
+        cwd=commands.ROOT,
+        capture_output=True,
+        text=True,
+        env=commands.environment(),
+        check=False,
+    )
     assert process.returncode == 1 and "phi DIFFERS" in process.stdout, process.stderr
 
 
 @pytest.mark.parametrize("layouts", ["", "2", "1x0", "x1", "-1x1", "0x1,", "manyx1"])
 def test_bad_layouts_are_refused_in_one_line(layouts):
     process = commands.run("measure_scaling", CONFIG, f"--layouts={layouts}")
-    assert process.returncode == 2 and process.stderr.count("\n") == 1 and "--layouts=" in process.stderr
+    assert (
+        process.returncode == 2
+        and process.stderr.count("\n") == 1
+        and "--layouts=" in process.stderr
+    )
 
 
-@pytest.mark.parametrize(("output", "reason"), [
-    ("epoch 1\nerror: no space\n", "error: no space"),
-    ("[1]<stderr>:error on rank 1: lost\nRuntimeError: exit\n", "error on rank 1: lost"),
-    ("Traceback\n  errors_impl.py\nValueError: bad host\n", "ValueError: bad host"), ("", "it failed without a word")])
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("epoch 1\nerror: no space\n", "error: no space"),
+        ("[1]<stderr>:error on rank 1: lost\nRuntimeError: exit\n", "error on rank 1: lost"),
+        ("Traceback\n  errors_impl.py\nValueError: bad host\n", "ValueError: bad host"),
+        ("", "it failed without a word"),
+    ],
+)
 def test_the_reason_of_a_failure_is_found(output, reason):
     assert measure_scaling._reason(output) == reason
 
 
 def test_a_run_that_fails_is_quoted():
     """No file may grow beyond 4 kB."""
-    process = commands.run("measure_scaling", CONFIG, *SMALL, "--layouts=0x1",
-                           under=["bash", "-c", 'ulimit -f 4; exec "$@"', "limited"])
+    process = commands.run(
+        "measure_scaling",
+        CONFIG,
+        *SMALL,
+        "--layouts=0x1",
+        under=["bash", "-c", 'ulimit -f 4; exec "$@"', "limited"],
+    )
     assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
     assert process.stderr.startswith("error: --layouts=0x1: error: cannot write to --run_dir=")
 
@@ -119,4 +166,8 @@ def test_sigterm_ends_the_run_and_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", ["nowhere/x.json", ".", "x.txt"])
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, path):
     process = commands.run(name, CONFIG, f"--json={tmp_path / path}", timeout=60)
-    assert process.returncode == 2 and process.stderr.count("\n") == 1 and f"--json={tmp_path / path}" in process.stderr
+    assert (
+        process.returncode == 2
+        and process.stderr.count("\n") == 1
+        and f"--json={tmp_path / path}" in process.stderr
+    )

@@ -34,8 +34,17 @@ def finished(tmp_path_factory):
 def test_leaves_what_it_promises(finished):
     folder, process = finished
     assert process.returncode == 0, process.stderr
-    for name in ("config.json", "metrics.csv", "learning_curve.png", "summary.json", "best/loss.npz",
-                 "best/loss.json", "final/loss.npz", "final/loss.json", "checkpoints/epoch_00000004.npz"):
+    for name in (
+        "config.json",
+        "metrics.csv",
+        "learning_curve.png",
+        "summary.json",
+        "best/loss.npz",
+        "best/loss.json",
+        "final/loss.npz",
+        "final/loss.json",
+        "checkpoints/epoch_00000004.npz",
+    ):
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").iterdir())
     assert [int(row["epoch"]) for row in rows(folder)] == [1, 2, 3, 4]
@@ -51,13 +60,22 @@ def test_output_is_for_people(finished):
     assert process.stderr == ""
     assert "192 env steps an epoch" in process.stdout  # 8 lives x 3 updates x 8 steps
     assert process.stdout.splitlines()[-1] == (
-        f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/best --output_dir={folder}-test")
+        f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/best "
+        f"--output_dir={folder}-test"
+    )
 
 
-@pytest.mark.parametrize("moments", [("config.json", "checkpoints/epoch_00000002.npz"),
-                                     ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz")])
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ("config.json", "checkpoints/epoch_00000002.npz"),
+        ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
+    ],
+)
 def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):
-    """kill -9 as soon as a file appears, and again when resumed: it ends with the same phi and the same rows."""
+    """kill -9 as soon as a file appears, and again when resumed: it ends with the same phi and the
+    same rows.
+    """
     folder, flags = tmp_path / "run", commands.settings()
     for moment in moments:
         process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
@@ -72,15 +90,21 @@ def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):
     for name in ("best", "final"):
         assert phi(folder / name).tobytes() == phi(finished[0] / name).tobytes()
     timeless = [{k: v for k, v in row.items() if "second" not in k} for row in rows(folder)]
-    assert timeless == [{k: v for k, v in row.items() if "second" not in k} for row in rows(finished[0])]
+    assert timeless == [
+        {k: v for k, v in row.items() if "second" not in k} for row in rows(finished[0])
+    ]
 
 
 def test_a_corrupt_checkpoint_falls_back_and_says_so(finished, tmp_path):
     folder = tmp_path / "run"
-    commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=3))
+    commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=3)
+    )
     newest = folder / "checkpoints" / "epoch_00000003.npz"
     newest.write_bytes(newest.read_bytes()[:1000])
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
+    )
     assert process.returncode == 0, process.stderr
     assert "epoch_00000003.npz" in process.stdout and "from epoch 2 on" in process.stdout
     assert [int(row["epoch"]) for row in rows(folder)] == [1, 2, 3, 4]
@@ -89,29 +113,41 @@ def test_a_corrupt_checkpoint_falls_back_and_says_so(finished, tmp_path):
 
 def test_nothing_is_thrown_away_when_no_checkpoint_can_be_read(tmp_path):
     folder = tmp_path / "run"
-    commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=1))
+    commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=1)
+    )
     for checkpoint in (folder / "checkpoints").iterdir():
         checkpoint.write_bytes(b"torn")
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
+    )
     assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
     for checkpoint in (folder / "checkpoints").iterdir():
         checkpoint.unlink()
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
+    )
     assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
     assert len(rows(folder)) == 1
 
 
 def test_fewer_epochs_than_done_are_refused(finished):
-    process = commands.run("meta_train", CONFIG, f"--run_dir={finished[0]}", *commands.settings(evolution__epochs=2),
-                           "--resume")
+    process = commands.run(
+        "meta_train",
+        CONFIG,
+        f"--run_dir={finished[0]}",
+        *commands.settings(evolution__epochs=2),
+        "--resume",
+    )
     assert process.returncode == 2 and "config.evolution.epochs=2" in process.stderr
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_cleanly(tmp_path, number, code):
     folder = tmp_path / "run"
-    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}",
-                             *commands.settings(evolution__epochs=100000))
+    process = commands.start(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=100000)
+    )
     while not (folder / "checkpoints" / "epoch_00000001.npz").exists() and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(number)
@@ -123,12 +159,19 @@ def test_signals_end_cleanly(tmp_path, number, code):
 def test_two_processes_do_not_share_a_folder(tmp_path):
     """The second is refused, whatever its flags, and the first is not disturbed."""
     folder = tmp_path / "run"
-    first = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=100000))
+    first = commands.start(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=100000)
+    )
     while not (folder / "checkpoints" / "epoch_00000001.npz").exists() and first.poll() is None:
         time.sleep(0.05)
     for flag in ("--resume", "--overwrite"):
-        second = commands.run("meta_train", CONFIG, f"--run_dir={folder}",
-                              *commands.settings(evolution__epochs=100000), flag)
+        second = commands.run(
+            "meta_train",
+            CONFIG,
+            f"--run_dir={folder}",
+            *commands.settings(evolution__epochs=100000),
+            flag,
+        )
         assert second.returncode == 2 and "another process" in second.stderr
     assert first.poll() is None and (folder / "config.json").is_file()
     first.terminate()
@@ -138,9 +181,13 @@ def test_two_processes_do_not_share_a_folder(tmp_path):
 def test_a_finished_run_can_be_prolonged(finished, tmp_path):
     """Two epochs and two more equal four: phi, and best/ that a kill may have left behind."""
     folder = tmp_path / "run"
-    commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2))
+    commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2)
+    )
     (folder / "best" / "loss.npz").unlink()
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume")
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
+    )
     assert process.returncode == 0, process.stderr
     for name in ("best", "final"):
         assert phi(folder / name).tobytes() == phi(finished[0] / name).tobytes()
@@ -148,8 +195,13 @@ def test_a_finished_run_can_be_prolonged(finished, tmp_path):
 
 def test_changed_settings_are_not_resumed(finished):
     folder, _ = finished
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__sigma=0.2),
-                           "--resume")
+    process = commands.run(
+        "meta_train",
+        CONFIG,
+        f"--run_dir={folder}",
+        *commands.settings(evolution__sigma=0.2),
+        "--resume",
+    )
     assert process.returncode == 2
     assert "config.evolution.sigma=0.2" in process.stderr and len(process.stderr.splitlines()) == 1
 
@@ -170,22 +222,32 @@ BAD_INPUT = {
 
 @pytest.mark.parametrize("flags, named", BAD_INPUT.values(), ids=BAD_INPUT.keys())
 def test_bad_input_is_refused_in_one_line(tmp_path, flags, named):
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(), *flags)
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings(), *flags
+    )
     assert process.returncode == 2
     assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("flags, named", [
-    ([], "--config"), (["--config=configs/nothing.py"], "configs/nothing.py"),
-    (["--config=configs/random_hopper.py:huge"], ":huge"), ([CONFIG], "--run_dir")])
+@pytest.mark.parametrize(
+    "flags, named",
+    [
+        ([], "--config"),
+        (["--config=configs/nothing.py"], "configs/nothing.py"),
+        (["--config=configs/random_hopper.py:huge"], ":huge"),
+        ([CONFIG], "--run_dir"),
+    ],
+)
 def test_missing_and_foreign_configs_are_refused_in_one_line(flags, named):
     process = commands.run("meta_train", *flags)
     assert process.returncode == 2
     assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
 
 
-@pytest.mark.parametrize("name", ["meta_train", "meta_test", "benchmark", "tune_baseline", "evolution_study"])
+@pytest.mark.parametrize(
+    "name", ["meta_train", "meta_test", "benchmark", "tune_baseline", "evolution_study"]
+)
 def test_help_is_no_error(name):
     process = commands.run(name, "--help")
     assert process.returncode == 0 and f"python -m launch.{name}" in process.stdout
@@ -193,8 +255,12 @@ def test_help_is_no_error(name):
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
-    process = commands.start("meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings())
-    while "tensorflow" not in Path(f"/proc/{process.pid}/maps").read_text() and process.poll() is None:
+    process = commands.start(
+        "meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings()
+    )
+    while (
+        "tensorflow" not in Path(f"/proc/{process.pid}/maps").read_text() and process.poll() is None
+    ):
         time.sleep(0.01)  # until TensorFlow is being imported
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
@@ -206,8 +272,12 @@ def test_overwrite_replaces_runs_alone(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "model.pt").write_text("precious")
     (tmp_path / "config.json").write_text("{}")
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--overwrite")
-    assert process.returncode == 2 and "no run" in process.stderr and process.stderr.count("\n") == 1
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--overwrite"
+    )
+    assert (
+        process.returncode == 2 and "no run" in process.stderr and process.stderr.count("\n") == 1
+    )
     assert (tmp_path / "checkpoints" / "model.pt").read_text() == "precious"
 
 
@@ -215,9 +285,13 @@ def test_a_folder_in_use_is_refused_and_left_alone(finished, tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings())
     assert process.returncode == 2 and "--overwrite" in process.stderr
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--resume")
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--resume"
+    )
     assert process.returncode == 2 and "nothing to resume" in process.stderr
-    process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--overwrite")
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings(), "--overwrite"
+    )
     assert process.returncode == 0, process.stderr
     assert (tmp_path / "thesis.txt").read_text() == "precious"
     assert phi(tmp_path / "final").tobytes() == phi(finished[0] / "final").tobytes()

@@ -15,16 +15,30 @@ from tests.launch import commands
 
 CONFIG = "--config=configs/metagenrl_laptop.py"
 SETTINGS = {
-    "environments": "('gymnasium:Pendulum-v1@10',)", "agents": 2, "steps_per_agent": 60, "round_steps": 20,
-    "life_rounds": 2, "objective_period": 1, "agent.hidden": "(4,)", "agent.batch": 2, "agent.chunk": 3,
-    "agent.random_steps": 20, "agent.updates_after": 4, "agent.replay_steps": 40, "objective.lstm_units": 3,
-    "objective.action_filters": 2, "baseline.update_period": 20, "baseline.minibatch": 10,
+    "environments": "('gymnasium:Pendulum-v1@10',)",
+    "agents": 2,
+    "steps_per_agent": 60,
+    "round_steps": 20,
+    "life_rounds": 2,
+    "objective_period": 1,
+    "agent.hidden": "(4,)",
+    "agent.batch": 2,
+    "agent.chunk": 3,
+    "agent.random_steps": 20,
+    "agent.updates_after": 4,
+    "agent.replay_steps": 40,
+    "objective.lstm_units": 3,
+    "objective.action_filters": 2,
+    "baseline.update_period": 20,
+    "baseline.minibatch": 10,
 }
 
 
 def flags(**changes) -> list[str]:
     """Returns --config flags: settings small enough for a test, with `changes`."""
-    return [CONFIG] + [f"--config.{name}={value}" for name, value in {**SETTINGS, **changes}.items()]
+    return [CONFIG] + [
+        f"--config.{name}={value}" for name, value in {**SETTINGS, **changes}.items()
+    ]
 
 
 def parameters(folder) -> np.ndarray:
@@ -42,17 +56,30 @@ def finished(tmp_path_factory):
 def test_leaves_what_it_promises(finished):
     folder, process = finished
     assert (process.returncode, process.stderr) == (0, "")
-    for name in ("config.json", "metrics.csv", "learning_curve.png", "summary.json", "final/loss.npz",
-                 "objectives/round_00000000/loss.json", "objectives/round_00000003/loss.npz",
-                 "agents/shard_000/weights/epoch_00000003.npz", "agents/shard_000/steps/epoch_00000003.npz"):
+    for name in (
+        "config.json",
+        "metrics.csv",
+        "learning_curve.png",
+        "summary.json",
+        "final/loss.npz",
+        "objectives/round_00000000/loss.json",
+        "objectives/round_00000003/loss.npz",
+        "agents/shard_000/weights/epoch_00000003.npz",
+        "agents/shard_000/steps/epoch_00000003.npz",
+    ):
         assert (folder / name).is_file(), name
     with open(folder / "metrics.csv", newline="") as stream:
         assert [int(row["epoch"]) for row in csv.DictReader(stream)] == [1, 2, 3]
     description = json.loads((folder / "final" / "loss.json").read_text())
     assert description["kind"] == "lstm_objective" and description["facts"]["round"] == 3
-    assert "cost: 2 agents x 60 env steps = 120 env steps; 30 updates of the objective" in process.stdout
+    assert (
+        "cost: 2 agents x 60 env steps = 120 env steps; 30 updates of the objective"
+        in process.stdout
+    )
     assert process.stdout.splitlines()[-1] == (
-        f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/final --output_dir={folder}-test")
+        f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/final "
+        f"--output_dir={folder}-test"
+    )
 
 
 def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
@@ -67,14 +94,18 @@ def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
     resumed = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert parameters(folder / "final").tobytes() == parameters(finished[0] / "final").tobytes()
-    rows = [[line.rsplit(",", 1)[0] for line in (path / "metrics.csv").read_text().splitlines()]
-            for path in (folder, finished[0])]
+    rows = [
+        [line.rsplit(",", 1)[0] for line in (path / "metrics.csv").read_text().splitlines()]
+        for path in (folder, finished[0])
+    ]
     assert rows[0] == rows[1]  # but for the seconds, which come last
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
     folder = tmp_path / "run"
-    process = commands.start("meta_train_metagenrl", *flags(steps_per_agent=100_000), f"--run_dir={folder}")
+    process = commands.start(
+        "meta_train_metagenrl", *flags(steps_per_agent=100_000), f"--run_dir={folder}"
+    )
     while not (folder / "checkpoints" / "epoch_00000001.npz").exists():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
@@ -83,22 +114,40 @@ def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
     assert process.returncode == 130
     assert output.splitlines()[-1] == "to go on, run the same command with --resume"
     done = len((folder / "metrics.csv").read_text().splitlines()) - 1
-    resumed = commands.run("meta_train_metagenrl", *flags(steps_per_agent=20 * (done + 1)), f"--run_dir={folder}",
-                           "--resume")
+    resumed = commands.run(
+        "meta_train_metagenrl",
+        *flags(steps_per_agent=20 * (done + 1)),
+        f"--run_dir={folder}",
+        "--resume",
+    )
     assert resumed.returncode == 0, resumed.stderr
     assert f"from round {done} on" in resumed.stdout
 
 
 REFUSED = {
-    "uneven agents": ({"agents": 3, "environments": "('point_goal','gymnasium:Pendulum-v1')"},
-                      "cannot be distributed equally"),
+    "uneven agents": (
+        {"agents": 3, "environments": "('point_goal','gymnasium:Pendulum-v1')"},
+        "cannot be distributed equally",
+    ),
     "unknown environment": ({"environments": "('nowhere',)"}, "'nowhere' is not a task family"),
-    "discrete actions": ({"environments": "('gymnasium:CartPole-v1',)"}, "its actions are discrete"),
+    "discrete actions": (
+        {"environments": "('gymnasium:CartPole-v1',)"},
+        "its actions are discrete",
+    ),
     "a limit that is none": ({"environments": "('point_goal@many',)"}, "'many' is none"),
     "no whole rounds": ({"steps_per_agent": 61}, "a run consists of whole rounds"),
-    "environments in one word": ({"environments": "point_goal,random_hopper"}, "several are written as"),
-    "no such Gymnasium id": ({"environments": "('gymnasium:None-v9',)"}, "environments: environment 'gymnasium:"),
-    "too many values": ({"objective.value_inputs": 3}, "config.objective.value_inputs=3 must be at most 2"),
+    "environments in one word": (
+        {"environments": "point_goal,random_hopper"},
+        "several are written as",
+    ),
+    "no such Gymnasium id": (
+        {"environments": "('gymnasium:None-v9',)"},
+        "environments: environment 'gymnasium:",
+    ),
+    "too many values": (
+        {"objective.value_inputs": 3},
+        "config.objective.value_inputs=3 must be at most 2",
+    ),
     "an unknown warm-up": ({"meta.warm_up": "none"}, "config.meta.warm_up='none' is unknown"),
 }
 
@@ -106,7 +155,9 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refuses_in_one_line(case, tmp_path):
     settings, message = REFUSED[case]
-    process = commands.run("meta_train_metagenrl", *flags(**settings), f"--run_dir={tmp_path / 'run'}")
+    process = commands.run(
+        "meta_train_metagenrl", *flags(**settings), f"--run_dir={tmp_path / 'run'}"
+    )
     assert process.returncode == 2
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
     assert not (tmp_path / "run").exists()
@@ -115,65 +166,117 @@ def test_refuses_in_one_line(case, tmp_path):
 def test_never_overwrites_unasked(finished):
     folder, _ = finished
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for settings, extra, message in (({}, ["--seed=1"], "not empty"), ({}, ["--resume", "--seed=1"], "has seed 0"),
-                                     ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3"),
-                                     ({"steps_per_agent": 40}, ["--resume"], "has done 60; ask for at least as many")):
-        process = commands.run("meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra)
+    for settings, extra, message in (
+        ({}, ["--seed=1"], "not empty"),
+        ({}, ["--resume", "--seed=1"], "has seed 0"),
+        ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3"),
+        ({"steps_per_agent": 40}, ["--resume"], "has done 60; ask for at least as many"),
+    ):
+        process = commands.run(
+            "meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra
+        )
         assert process.returncode == 2 and message in process.stderr
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finished, tmp_path):
-    """Neither is taken for a damaged run, which --overwrite would replace, nor for one that has not begun."""
+    """Neither is taken for a damaged run, which --overwrite would replace, nor for one that has not
+    begun.
+    """
     evolution, bare = tmp_path / "evolution", tmp_path / "bare"
     shutil.copytree(finished[0], evolution)
-    (evolution / "config.json").write_text(json.dumps({"config": {}, "seed": 0}))  # as evolution wrote it
+    (evolution / "config.json").write_text(
+        json.dumps({"config": {}, "seed": 0})
+    )  # as evolution wrote it
     shutil.copytree(finished[0], bare, ignore=lambda folder, names: {"checkpoints"} & set(names))
-    for folder, extra, message in ((evolution, "--resume", "a run of another kind"),
-                                   (evolution, "--overwrite", "a run of another kind"),
-                                   (bare, "--resume", "there is none, but metrics.csv has rows")):
+    for folder, extra, message in (
+        (evolution, "--resume", "a run of another kind"),
+        (evolution, "--overwrite", "a run of another kind"),
+        (bare, "--resume", "there is none, but metrics.csv has rows"),
+    ):
         before = sorted(path.name for path in folder.rglob("*"))
         process = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", extra)
         assert process.returncode == 2 and message in process.stderr
         assert {path.name for path in folder.rglob("*")} >= set(before)
         assert (folder / "metrics.csv").read_bytes() == (finished[0] / "metrics.csv").read_bytes()
-    process = commands.run("meta_train", "--config=configs/point_goal.py", f"--run_dir={finished[0]}", "--overwrite")
-    assert process.returncode == 2 and "a run of another kind (metagenrl, not evolution)" in process.stderr
+    process = commands.run(
+        "meta_train", "--config=configs/point_goal.py", f"--run_dir={finished[0]}", "--overwrite"
+    )
+    assert (
+        process.returncode == 2
+        and "a run of another kind (metagenrl, not evolution)" in process.stderr
+    )
 
 
 def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     """On an environment with another number of action dimensions, two where training had one."""
-    process = commands.run("meta_test", f"--loss={finished[0]}/final", "--environment=point_goal@10", "--lives=2",
-                           "--env_steps=40", "--episodes=1", "--compare=all", f"--output_dir={tmp_path / 'test'}")
+    process = commands.run(
+        "meta_test",
+        f"--loss={finished[0]}/final",
+        "--environment=point_goal@10",
+        "--lives=2",
+        "--env_steps=40",
+        "--episodes=1",
+        "--compare=all",
+        f"--output_dir={tmp_path / 'test'}",
+    )
     assert (process.returncode, process.stderr) == (0, "")
     summary = json.loads((tmp_path / "test" / "summary.json").read_text())
-    assert set(summary) == {"objective", "untrained_objective", "off_policy_reinforce", "ppo", "reinforce", "td3",
-                            "ddpg", "about", "format_version"}
+    assert set(summary) == {
+        "objective",
+        "untrained_objective",
+        "off_policy_reinforce",
+        "ppo",
+        "reinforce",
+        "td3",
+        "ddpg",
+        "about",
+        "format_version",
+    }
     for method, row in summary.items():
         if method not in ("about", "format_version"):
             assert row["agents"] == 2 and row["env_steps"] == 40 and row["failed_agents"] == 0
-            assert row["ci95_low"] <= row["final_return_mean"] <= row["ci95_high"] and row["final_return_mean"] < 0
-            assert (row["area_mean"] is None) == (method in ("ppo", "reinforce"))
+            assert (
+                row["ci95_low"] <= row["final_return_mean"] <= row["ci95_high"]
+                and row["final_return_mean"] < 0
+            )
+            assert (row["auc_mean"] is None) == (method in ("ppo", "reinforce"))
     assert (tmp_path / "test" / "curves.png").is_file()
 
 
-@pytest.mark.parametrize("extra, message", [
-    (["--environment=gymnasium:CartPole-v1"], "its actions are discrete"),
-    (["--env_steps=30"], "no multiple of the objective's config.round_steps=20"),
-    (["--updates=3"], "--updates: --loss="),
-])
+@pytest.mark.parametrize(
+    "extra, message",
+    [
+        (["--environment=gymnasium:CartPole-v1"], "its actions are discrete"),
+        (["--env_steps=30"], "no multiple of the objective's config.round_steps=20"),
+        (["--updates=3"], "--updates: --loss="),
+    ],
+)
 def test_meta_test_refuses_in_one_line(finished, tmp_path, extra, message):
-    process = commands.run("meta_test", f"--loss={finished[0]}/final", f"--output_dir={tmp_path / 'test'}", *extra)
+    process = commands.run(
+        "meta_test", f"--loss={finished[0]}/final", f"--output_dir={tmp_path / 'test'}", *extra
+    )
     assert process.returncode == 2
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
 
 
 def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
-    process = commands.run("objective_progress", f"--run_dir={finished[0]}", f"--output_dir={tmp_path / 'grid'}",
-                           "--agents=2", "--env_steps=20", "--episodes=1", "--every=3")
+    process = commands.run(
+        "objective_progress",
+        f"--run_dir={finished[0]}",
+        f"--output_dir={tmp_path / 'grid'}",
+        "--agents=2",
+        "--env_steps=20",
+        "--episodes=1",
+        "--every=3",
+    )
     assert (process.returncode, process.stderr) == (0, "")
-    refused = commands.run("objective_progress", f"--run_dir={finished[0]}", f"--output_dir={finished[0]}",
-                           "--overwrite")
+    refused = commands.run(
+        "objective_progress",
+        f"--run_dir={finished[0]}",
+        f"--output_dir={finished[0]}",
+        "--overwrite",
+    )
     assert refused.returncode == 2 and "it holds checkpoints" in refused.stderr
     assert (tmp_path / "grid" / "curves.png").is_file()
     with open(tmp_path / "grid" / "curves.csv", newline="") as stream:
@@ -183,18 +286,34 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
 
 
 def test_tuning_tries_every_rate_and_names_the_best():
-    process = commands.run("tune_objective_test", *flags(), "--method=ppo", "--learning_rates=1e-3,1e-2", "--agents=2",
-                           "--env_steps=20", "--episodes=1")
+    process = commands.run(
+        "tune_objective_test",
+        *flags(),
+        "--method=ppo",
+        "--learning_rates=1e-3,1e-2",
+        "--agents=2",
+        "--env_steps=20",
+        "--episodes=1",
+    )
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.splitlines()
-    means = {line.split()[0]: float(line.split()[1]) for line in lines if line.startswith("  ppo_learning_rate=")}
+    means = {
+        line.split()[0]: float(line.split()[1])
+        for line in lines
+        if line.startswith("  ppo_learning_rate=")
+    }
     assert list(means) == ["ppo_learning_rate=0.001", "ppo_learning_rate=0.01"]
     assert f"BaselineConfig({max(means, key=means.get)})" in lines[-1]
 
 
 def test_benchmark_measures_both_ways(tmp_path):
-    process = commands.run("benchmark_metagenrl", *flags(), "--updates=3", "--repeats=2",
-                           f"--json={tmp_path / 'speed.json'}")
+    process = commands.run(
+        "benchmark_metagenrl",
+        *flags(),
+        "--updates=3",
+        "--repeats=2",
+        f"--json={tmp_path / 'speed.json'}",
+    )
     assert (process.returncode, process.stderr) == (0, "")
     found = json.loads((tmp_path / "speed.json").read_text())
     assert len(found["agent_updates_per_second"]["alone"]) == 2 and found["agents"] == 2

@@ -17,15 +17,22 @@ CONFIG = "--config=configs/point_goal.py"
 def loss(tmp_path_factory):
     """A loss that two epochs evolved."""
     folder = tmp_path_factory.mktemp("evolved") / "run"
-    process = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2))
+    process = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2)
+    )
     assert process.returncode == 0, process.stderr
     return folder / "best"
 
 
 def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
     before = (loss / "loss.npz").read_bytes()
-    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}", "--lives=5",
-                           "--updates=4")
+    process = commands.run(
+        "meta_test",
+        f"--loss={loss}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--lives=5",
+        "--updates=4",
+    )
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     assert process.stdout.splitlines()[-1] == str(tmp_path / "out" / "curves.png")
@@ -43,11 +50,11 @@ def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
 
 
 def test_meta_test_can_leave_ppo_out(loss, tmp_path):
-    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path}", "--lives=2", "--compare=none")
+    process = commands.run(
+        "meta_test", f"--loss={loss}", f"--output_dir={tmp_path}", "--lives=2", "--compare=none"
+    )
     assert process.returncode == 0, process.stderr
     assert "ppo" not in json.loads((tmp_path / "summary.json").read_text())
-
-
 
 
 def _truncated(folder):
@@ -74,25 +81,40 @@ def _no_description(folder):
 def test_unusable_losses_are_refused_in_one_line(loss, tmp_path, damage):
     shutil.copytree(loss, tmp_path / "loss")
     damage(tmp_path / "loss")
-    process = commands.run("meta_test", f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}")
+    process = commands.run(
+        "meta_test", f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}"
+    )
     assert process.returncode == 2
-    assert process.stderr.startswith(f"error: --loss={tmp_path / 'loss'}") and process.stderr.count("\n") == 1
+    assert (
+        process.stderr.startswith(f"error: --loss={tmp_path / 'loss'}")
+        and process.stderr.count("\n") == 1
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
-    process = commands.run("meta_test", f"--loss={tmp_path / 'none'}", f"--output_dir={tmp_path / 'out'}")
+    process = commands.run(
+        "meta_test", f"--loss={tmp_path / 'none'}", f"--output_dir={tmp_path / 'out'}"
+    )
     assert process.returncode == 2 and f"--loss={tmp_path / 'none'}" in process.stderr
     (tmp_path / "kept.txt").write_text("precious")
     process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path}")
-    assert process.returncode == 2 and (tmp_path / "kept.txt").exists() and process.stderr.count("\n") == 1
-    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={loss.parent}", "--overwrite")
+    assert (
+        process.returncode == 2
+        and (tmp_path / "kept.txt").exists()
+        and process.stderr.count("\n") == 1
+    )
+    process = commands.run(
+        "meta_test", f"--loss={loss}", f"--output_dir={loss.parent}", "--overwrite"
+    )
     assert process.returncode == 2 and "belongs to a run" in process.stderr
     assert "best_validation_return_mean" in json.loads((loss.parent / "summary.json").read_text())
 
 
 def test_benchmark_writes_its_numbers(tmp_path):
-    process = commands.run("benchmark", CONFIG, *commands.settings(), "--lives=10", f"--json={tmp_path / 'b.json'}")
+    process = commands.run(
+        "benchmark", CONFIG, *commands.settings(), "--lives=10", f"--json={tmp_path / 'b.json'}"
+    )
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     numbers = json.loads((tmp_path / "b.json").read_text())
@@ -100,7 +122,8 @@ def test_benchmark_writes_its_numbers(tmp_path):
     assert sum(numbers["shares"].values()) == pytest.approx(1.0)
     assert all(share > 0.005 for share in numbers["shares"].values())
     assert numbers["ratio"] == pytest.approx(
-        numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"])
+        numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"]
+    )
     assert numbers["env_steps"] == 10 * (3 * 8 + 3 * 6)
     assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
 
@@ -108,21 +131,35 @@ def test_benchmark_writes_its_numbers(tmp_path):
 def test_benchmark_prints_one_row_for_the_table():
     process = commands.run("benchmark", CONFIG, *commands.settings(), "--lives=4", "--markdown")
     assert process.returncode == 0 and process.stderr == ""
-    assert re.fullmatch(r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ % \|\n",
-                        process.stdout)
+    assert re.fullmatch(
+        r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ % \|\n",
+        process.stdout,
+    )
 
 
 def test_a_loss_goes_only_where_observations_and_actions_fit(loss, tmp_path):
-    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}",
-                           "--config=configs/random_hopper.py")
+    process = commands.run(
+        "meta_test",
+        f"--loss={loss}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--config=configs/random_hopper.py",
+    )
     assert process.returncode == 2 and process.stderr.count("\n") == 1
     assert "random_hopper has observation_size 11, the loss was made for 6" in process.stderr
 
 
 def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
     """The loss and how it teaches stay."""
-    process = commands.run("meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}", "--lives=2", CONFIG,
-                           "--config.task.range=mass=3:4", "--config.policy.hidden=(5,)", "--config.inner.updates=7")
+    process = commands.run(
+        "meta_test",
+        f"--loss={loss}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--lives=2",
+        CONFIG,
+        "--config.task.range=mass=3:4",
+        "--config.policy.hidden=(5,)",
+        "--config.inner.updates=7",
+    )
     assert process.returncode == 0, process.stderr
     about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
     assert about["task"]["range"] == "mass=3:4" and about["updates"] == 3
@@ -137,10 +174,18 @@ def test_benchmark_refuses_before_measuring_what_it_cannot_write(tmp_path, path)
 
 
 def test_tune_baseline_names_the_best(tmp_path):
-    process = commands.run("tune_baseline", CONFIG, *commands.settings(), "--lives=4", "--learning_rates=1e-3,1e-2",
-                           "--passes=1,2")
+    process = commands.run(
+        "tune_baseline",
+        CONFIG,
+        *commands.settings(),
+        "--lives=4",
+        "--learning_rates=1e-3,1e-2",
+        "--passes=1,2",
+    )
     assert process.returncode == 0, process.stderr
-    assert process.stdout.count("learning rate") == 4 and "baseline_learning_rate=" in process.stdout
+    assert (
+        process.stdout.count("learning rate") == 4 and "baseline_learning_rate=" in process.stdout
+    )
     for rates in ("fast", "nan", "-1"):
         process = commands.run("tune_baseline", CONFIG, f"--learning_rates={rates}")
         assert process.returncode == 2 and f"--learning_rates={rates}" in process.stderr

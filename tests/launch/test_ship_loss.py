@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf import learned_loss
+from epg_tf.artifacts import learned_loss
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
@@ -18,40 +18,75 @@ CONFIG = "--config=configs/point_goal.py"
 def made(tmp_path_factory):
     """A tiny run, and a tiny test of it."""
     folder = tmp_path_factory.mktemp("ship")
-    for words in (("meta_train", CONFIG, *commands.settings(), f"--run_dir={folder / 'run'}"),
-                  ("meta_test", f"--loss={folder / 'run' / 'best'}", f"--output_dir={folder / 'test'}", "--lives=4",
-                   CONFIG, "--config.surrogate.baseline_passes=2", "--config.task.episode_limit=6")):
+    for words in (
+        ("meta_train", CONFIG, *commands.settings(), f"--run_dir={folder / 'run'}"),
+        (
+            "meta_test",
+            f"--loss={folder / 'run' / 'best'}",
+            f"--output_dir={folder / 'test'}",
+            "--lives=4",
+            CONFIG,
+            "--config.surrogate.baseline_epochs=2",
+            "--config.task.episode_limit=6",
+        ),
+    ):
         process = commands.run(*words)
         assert process.returncode == 0, process.stderr
     return folder
 
 
 def ship(made, *flags):
-    return commands.run("ship_loss", f"--run_dir={made / 'run'}", f"--test_dir={made / 'test'}", *flags)
+    return commands.run(
+        "ship_loss", f"--run_dir={made / 'run'}", f"--test_dir={made / 'test'}", *flags
+    )
 
 
 def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     process = ship(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert process.returncode == 0, process.stderr
-    shipped, best = (epg_tf.load_loss(folder) for folder in (tmp_path / "tiny", made / "run" / "best"))
+    shipped, best = (
+        epg_tf.load_loss(folder) for folder in (tmp_path / "tiny", made / "run" / "best")
+    )
     np.testing.assert_array_equal(shipped.phi, best.phi)
-    assert shipped.facts == best.facts and shipped.experiment.surrogate.baseline_passes == 2  # as tested
-    assert dataclasses.replace(shipped.experiment, surrogate=best.experiment.surrogate) == best.experiment
+    assert (
+        shipped.facts == best.facts and shipped.experiment.surrogate.baseline_epochs == 2
+    )  # as tested
+    assert (
+        dataclasses.replace(shipped.experiment, surrogate=best.experiment.surrogate)
+        == best.experiment
+    )
     card = (tmp_path / "tiny" / "card.md").read_text()
     scores = json.loads((made / "test" / "summary.json").read_text())
     for method in ("epg", "ppo", "untrained"):
-        assert f"{scores[method]['final_return_mean']:.2f}" in card and f"{scores[method]['area_mean']:.2f}" in card
-    assert "never sees a reward" in card and "| seed, commit | 0, " in card and "tensorflow 2.15" in card
+        assert (
+            f"{scores[method]['final_return_mean']:.2f}" in card
+            and f"{scores[method]['auc_mean']:.2f}" in card
+        )
+    assert (
+        "never sees a reward" in card
+        and "| seed, commit | 0, " in card
+        and "tensorflow 2.15" in card
+    )
     again = ship(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert again.returncode == 2 and again.stderr.count("\n") == 1 and "--overwrite" in again.stderr
 
 
-@pytest.mark.parametrize(("flags", "part"), [
-    (["--name=../evil"], "--name='../evil'"), (["--name="], "--name is missing"),
-    (["--name=x", "--test_dir=nowhere"], "nowhere"), (["--name=x", "--run_dir=nowhere"], "nowhere"),
-    (["--name=x", "--test_dir=RUN"], "of something else")])
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        (["--name=../evil"], "--name='../evil'"),
+        (["--name="], "--name is missing"),
+        (["--name=x", "--test_dir=nowhere"], "nowhere"),
+        (["--name=x", "--run_dir=nowhere"], "nowhere"),
+        (["--name=x", "--test_dir=RUN"], "of something else"),
+    ],
+)
 def test_what_cannot_be_shipped_is_refused_in_one_line(made, tmp_path, flags, part):
-    process = ship(made, f"--output_dir={tmp_path}", *(flag.replace("RUN", str(made / "run")) for flag in flags))
+    process = ship(
+        made,
+        f"--output_dir={tmp_path}",
+        *(flag.replace("RUN", str(made / "run")) for flag in flags),
+    )
     assert process.returncode == 2 and process.stderr.count("\n") == 1 and part in process.stderr
     assert not list(tmp_path.iterdir())
 
@@ -61,8 +96,14 @@ def test_a_test_of_another_loss_is_refused(made, tmp_path):
     about["about"]["loss_facts"]["seed"] = 5
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "summary.json").write_text(json.dumps(about))
-    process = ship(made, "--name=x", f"--test_dir={tmp_path / 'other'}", f"--output_dir={tmp_path / 'out'}")
-    assert process.returncode == 2 and "tested another loss" in process.stderr and not (tmp_path / "out").exists()
+    process = ship(
+        made, "--name=x", f"--test_dir={tmp_path / 'other'}", f"--output_dir={tmp_path / 'out'}"
+    )
+    assert (
+        process.returncode == 2
+        and "tested another loss" in process.stderr
+        and not (tmp_path / "out").exists()
+    )
 
 
 def test_shipped_losses_are_found_by_name_unless_a_folder_has_it(made, tmp_path, monkeypatch):
@@ -82,4 +123,6 @@ def test_every_shipped_loss_loads_and_its_card_belongs_to_it(name):
     card = (learned_loss.SHIPPED / name / "card.md").read_text()
     assert f"{loss.phi.size:,} parameters" in card and loss.experiment.task.family in card
     assert f"| seed, commit | {loss.facts['seed']}, {loss.facts['commit']} |" in card
-    assert re.fullmatch(r"[0-9a-f]{40}", loss.facts["commit"]), "made from a checkout with changes of its own"
+    assert re.fullmatch(r"[0-9a-f]{40}", loss.facts["commit"]), (
+        "made from a checkout with changes of its own"
+    )

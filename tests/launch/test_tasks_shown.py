@@ -4,12 +4,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from epg_tf.core.errors import RenderError
 from epg_tf.tasks.registry import FAMILIES
-from epg_tf.tasks.rendering import Camera, RenderError
+from epg_tf.tasks.rendering import Camera
 from tests.launch import commands
 
-SHORT = ("--config.inner.updates=3", "--config.inner.update_period=8", "--config.inner.minibatch=4",
-         "--config.loss.buffer_steps=64", "--config.task.episode_limit=5")
+SHORT = (
+    "--config.inner.updates=3",
+    "--config.inner.update_period=8",
+    "--config.inner.minibatch=4",
+    "--config.loss.buffer_steps=64",
+    "--config.task.episode_limit=5",
+)
 LIFE = 3 * 8  # env steps, which is not a multiple of the episode limit below
 PATH = ("--loss=none", "--config=configs/goal_ant.py", *SHORT, "--view=path")
 FILM = ("--loss=none", "--config=configs/random_hopper.py", *SHORT, "--episodes=3", "--frames=4")
@@ -38,7 +44,10 @@ def test_every_family_is_listed_with_its_sizes_and_ranges():
             assert f"  {quantity.name}: " in process.stdout
     assert "gravity: -20 to -2 (m/s^2); out of distribution -2 to -1" in process.stdout
     assert "direction: -1 or 1" in process.stdout
-    assert "observation 11, action 3; at most 1000 env steps an episode, each 8 ms, 4 physics steps" in process.stdout
+    assert (
+        "observation 11, action 3; at most 1000 env steps an episode, each 8 ms, 4 physics steps"
+        in process.stdout
+    )
 
 
 @needs_gl
@@ -70,40 +79,67 @@ def test_paths_of_a_life_need_no_graphics(tmp_path):
 
 
 def test_an_agent_with_a_loss_learns_and_its_final_episodes_start_afresh(tmp_path):
-    """The same task and start as without learning, another way; no line from where learning ended to the start."""
-    evolved = commands.run("meta_train", "--config=configs/point_goal.py", f"--run_dir={tmp_path / 'run'}",
-                           *commands.settings(evolution__epochs=1, inner__learning_rate=0.5, task__episode_limit=5))
+    """The same task and start as without learning, another way; no line from where learning ended
+    to the start.
+    """
+    evolved = commands.run(
+        "meta_train",
+        "--config=configs/point_goal.py",
+        f"--run_dir={tmp_path / 'run'}",
+        *commands.settings(evolution__epochs=1, inner__learning_rate=0.5, task__episode_limit=5),
+    )
     assert evolved.returncode == 0, evolved.stderr
     pictures = []
-    for name, words in (("still", ("--loss=none", "--config=configs/point_goal.py", *SHORT)),
-                        ("learning", (f"--loss={tmp_path / 'run' / 'final'}",))):
+    for name, words in (
+        ("still", ("--loss=none", "--config=configs/point_goal.py", *SHORT)),
+        ("learning", (f"--loss={tmp_path / 'run' / 'final'}",)),
+    ):
         process = commands.run("render", *words, "--view=path", f"--output={tmp_path / name}.png")
         assert process.returncode == 0 and process.stderr == "", process.stderr
-        assert f"{-(-LIFE // 5) + 3} episodes" in process.stdout  # the last one of learning is cut short
+        assert (
+            f"{-(-LIFE // 5) + 3} episodes" in process.stdout
+        )  # the last one of learning is cut short
         pictures.append((tmp_path / f"{name}.png").read_bytes())
     assert pictures[0] != pictures[1]
 
 
-@pytest.mark.parametrize(("words", "complaint"), [
-    (PATH, "--output is missing"),
-    ((*PATH, "--output=life.gif"), "--output=life.gif"),
-    ((*PATH, "--output=nowhere/life.png"), "--output=nowhere/life.png"),
-    (("--output=life.png",), "--loss is missing"),
-    (("--output=life.png", "--loss=none"), "--config is missing"),
-    (("--output=life.png", "--loss=nowhere"), "--loss=nowhere"),
-    ((*PATH[:1], "--config=configs/random_hopper.py", "--view=path", "--output=life.png"), "--view=path"),
-    ((*PATH[:1], "--config=configs/gymnasium_env.py:Pendulum-v1", "--output=life.png"), "gymnasium:Pendulum-v1"),
-])
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (PATH, "--output is missing"),
+        ((*PATH, "--output=life.gif"), "--output=life.gif"),
+        ((*PATH, "--output=nowhere/life.png"), "--output=nowhere/life.png"),
+        (("--output=life.png",), "--loss is missing"),
+        (("--output=life.png", "--loss=none"), "--config is missing"),
+        (("--output=life.png", "--loss=nowhere"), "--loss=nowhere"),
+        (
+            (*PATH[:1], "--config=configs/random_hopper.py", "--view=path", "--output=life.png"),
+            "--view=path",
+        ),
+        (
+            (*PATH[:1], "--config=configs/gymnasium_env.py:Pendulum-v1", "--output=life.png"),
+            "gymnasium:Pendulum-v1",
+        ),
+    ],
+)
 def test_bad_input_is_refused_in_one_line(tmp_path, words, complaint):
     process = commands.run("render", *words)
     assert process.returncode == 2 and process.stdout == ""
-    assert process.stderr.startswith("error: ") and complaint in process.stderr and process.stderr.count("\n") == 1
+    assert (
+        process.stderr.startswith("error: ")
+        and complaint in process.stderr
+        and process.stderr.count("\n") == 1
+    )
 
 
 def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "foo")
     process = commands.run("list_tasks")
-    assert process.returncode == 2 and "MUJOCO_GL" in process.stderr and process.stderr.count("\n") == 1
+    assert (
+        process.returncode == 2
+        and "MUJOCO_GL" in process.stderr
+        and process.stderr.count("\n") == 1
+    )
 
 
 def test_without_graphics_one_line_names_the_package(tmp_path, monkeypatch):

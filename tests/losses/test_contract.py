@@ -26,30 +26,58 @@ class Known(Loss):
 
     def per_step(self, agent, prepared, steps):
         """Returns [P]."""
-        return prepared * tf.reduce_sum(agent.policy.log_deviation, axis=1)
+        return prepared * tf.reduce_sum(agent.policy.log_std, axis=1)
 
 
 def learned_loss(experiment, discrete=False):
     """Returns a learned loss with random phi."""
-    channels = declared_channels(O, A, discrete, experiment.loss.memory_units, experiment.loss.reward)
+    channels = declared_channels(
+        O, A, discrete, experiment.loss.memory_units, experiment.loss.reward
+    )
     loss = TemporalConvLoss(P, channels, experiment.loss, M)
-    loss.load(0.4 * np.random.default_rng(0).standard_normal((P, parameter_count(loss.shapes))).astype(np.float32))
+    loss.load(
+        0.4
+        * np.random.default_rng(0)
+        .standard_normal((P, parameter_count(loss.shapes)))
+        .astype(np.float32)
+    )
     return loss
 
 
-@pytest.mark.parametrize(("discrete", "memory", "reward", "names"), [
-    (False, 32, True, "observation action reward termination policy_mean policy_log_deviation memory"),
-    (False, 32, False, "observation action termination policy_mean policy_log_deviation memory"),
-    (False, 0, False, "observation action termination policy_mean policy_log_deviation"),
-    (True, 32, True, "observation action reward termination policy_probability memory"),
-    (True, 0, False, "observation action termination policy_probability")])
+@pytest.mark.parametrize(
+    ("discrete", "memory", "reward", "names"),
+    [
+        (
+            False,
+            32,
+            True,
+            "observation action reward termination policy_mean policy_log_std memory",
+        ),
+        (False, 32, False, "observation action termination policy_mean policy_log_std memory"),
+        (False, 0, False, "observation action termination policy_mean policy_log_std"),
+        (True, 32, True, "observation action reward termination policy_probability memory"),
+        (True, 0, False, "observation action termination policy_probability"),
+    ],
+)
 def test_declared_channels_have_the_documented_order_and_widths(discrete, memory, reward, names):
     channels = declared_channels(11, 3, discrete, memory, reward)
-    widths = {"observation": 11, "action": 3, "reward": 1, "termination": 1, "policy_mean": 3, "policy_probability": 3,
-              "policy_log_deviation": 3, "memory": 32}
+    widths = {
+        "observation": 11,
+        "action": 3,
+        "reward": 1,
+        "termination": 1,
+        "policy_mean": 3,
+        "policy_probability": 3,
+        "policy_log_std": 3,
+        "memory": 32,
+    }
     assert [(c.name, c.width) for c in channels] == [(name, widths[name]) for name in names.split()]
-    kinds = {"policy_mean": "policy", "policy_probability": "policy", "policy_log_deviation": "constant",
-             "memory": "constant"}
+    kinds = {
+        "policy_mean": "policy",
+        "policy_probability": "policy",
+        "policy_log_std": "constant",
+        "memory": "constant",
+    }
     assert all(c.kind == kinds.get(c.name, "history") for c in channels)
 
 
@@ -61,21 +89,27 @@ def test_guided_loss_blends_values_and_gradients(tiny, make_agent, make_experien
     factor = (1 - alpha) * 5.0 + alpha * 7.0
     with tf.GradientTape() as tape:
         losses = loss.per_step(agent, loss.prepare(agent, make_experience(P, N, M, O, A)), STEPS)
-    np.testing.assert_allclose(losses, factor * agent.policy.log_deviation.numpy().sum(axis=1), rtol=1e-6)
-    np.testing.assert_allclose(tape.gradient(losses, agent.policy.log_deviation), np.full((P, A), factor), rtol=1e-6)
+    np.testing.assert_allclose(losses, factor * agent.policy.log_std.numpy().sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        tape.gradient(losses, agent.policy.log_std), np.full((P, A), factor), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(SURROGATES))
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("discrete", [False, True])
-def test_guided_loss_blends_the_real_losses(tiny, make_agent, make_experience, kind, alpha, discrete):
+def test_guided_loss_blends_the_real_losses(
+    tiny, make_agent, make_experience, kind, alpha, discrete
+):
     agent = make_agent(tiny, P, O, A, discrete=discrete)
     experience = make_experience(P, N, M, O, A, discrete=discrete)
     learned, surrogate = learned_loss(tiny, discrete), SURROGATES[kind](tiny.surrogate)
     guided = GuidedLoss(learned, surrogate)
     guided.alpha.assign(alpha)
-    one, other, blend = (loss.per_step(agent, loss.prepare(agent, experience), STEPS).numpy()
-                         for loss in (learned, surrogate, guided))
+    one, other, blend = (
+        loss.per_step(agent, loss.prepare(agent, experience), STEPS).numpy()
+        for loss in (learned, surrogate, guided)
+    )
     np.testing.assert_allclose(blend, (1 - alpha) * one + alpha * other, rtol=1e-5, atol=1e-6)
     assert np.abs(one - other).min() > 1e-2
 
@@ -97,14 +131,21 @@ def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
     """The learned loss moves policy and memory, PPO policy and value network; nothing else."""
     agent = make_agent(tiny, P, O, A, discrete=discrete)
     experience = make_experience(P, N, M, O, A, discrete=discrete)
-    policy, memory, value = (agent.policy.trainable_variables, agent.memory.trainable_variables,
-                             agent.value.trainable_variables)
-    for loss, reached, untouched in ((learned_loss(tiny, discrete), [*policy, *memory], value),
-                                     (ProximalPolicyOptimization(tiny.surrogate), [*policy, *value], memory)):
+    policy, memory, value = (
+        agent.policy.trainable_variables,
+        agent.memory.trainable_variables,
+        agent.value.trainable_variables,
+    )
+    for loss, reached, untouched in (
+        (learned_loss(tiny, discrete), [*policy, *memory], value),
+        (ProximalPolicyOptimization(tiny.surrogate), [*policy, *value], memory),
+    ):
         prepared = loss.prepare(agent, experience)
         with tf.GradientTape(persistent=True) as tape:
             total = tf.reduce_sum(loss.per_step(agent, prepared, STEPS))
         assert all(np.abs(gradient).max() > 0 for gradient in tape.gradient(total, reached))
         assert tape.gradient(total, untouched) == [None] * len(untouched)
-        assert {v.ref() for v in agent.moved_by(*((True, False) if untouched is value else (False, True)))} == {
-            v.ref() for v in reached}
+        assert {
+            v.ref()
+            for v in agent.moved_by(*((True, False) if untouched is value else (False, True)))
+        } == {v.ref() for v in reached}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.losses.lstm_objective import (
     OUTPUT_SCALE,
     LSTMObjective,
@@ -18,7 +19,6 @@ from epg_tf.losses.lstm_objective import (
     stacked,
 )
 from epg_tf.losses.objectives import Trajectories, flattened
-from epg_tf.metagenrl_config import ObjectiveConfig
 from tests import metagenrl_reference as slow
 
 P, B, T, A = 3, 4, 6, 2
@@ -42,7 +42,9 @@ def make_trajectories(actions=A, dtype=np.float64):
 
 
 def scores_and_slopes(objective, seen, predicted):
-    """Returns scores [P, B, T], their sum's gradient by predicted actions, and by the weights, [P, D]."""
+    """Returns scores [P, B, T], their sum's gradient by predicted actions, and by the weights, [P,
+    D].
+    """
     parts, predicted = list(objective.parts.values()), tf.constant(predicted)
     with tf.GradientTape() as tape:
         tape.watch(predicted)
@@ -57,9 +59,20 @@ def score(objective, seen, predicted):
     return objective.per_step(Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
 
 
-@pytest.mark.parametrize("changes", [
-    {}, {"time": False}, {"value_inputs": 1}, {"value_inputs": 0, "time": False}, {"action_layers": 1},
-    {"action_layers": 3}, {"action_filters": 2}, {"lstm_units": 1}, {"bound": 0.3}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"time": False},
+        {"value_inputs": 1},
+        {"value_inputs": 0, "time": False},
+        {"action_layers": 1},
+        {"action_layers": 3},
+        {"action_filters": 2},
+        {"lstm_units": 1},
+        {"bound": 0.3},
+    ],
+)
 @pytest.mark.parametrize("actions", [1, 3, 6])
 def test_scores_equal_the_reference(changes, actions):
     """Whatever the number of action dimensions, the weights are the same."""
@@ -68,11 +81,19 @@ def test_scores_equal_the_reference(changes, actions):
     for run in (objective.per_step, tf.function(objective.per_step)):
         found = run(Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
         for member in range(P):
-            chunks = slow.without_padding(seen.mask[member], seen.action[member], predicted[member],
-                                          *(part[member] for part in seen[1:4]))
+            chunks = slow.without_padding(
+                seen.mask[member],
+                seen.action[member],
+                predicted[member],
+                *(part[member] for part in seen[1:4]),
+            )
             config = objective.recipe.config
-            for chunk, expected in enumerate(slow.objective(alpha[member], config, DISCOUNT, T, chunks)):
-                np.testing.assert_allclose(found[member, chunk, : len(expected)], expected, rtol=1e-6, atol=1e-9)
+            for chunk, expected in enumerate(
+                slow.objective(alpha[member], config, DISCOUNT, T, chunks)
+            ):
+                np.testing.assert_allclose(
+                    found[member, chunk, : len(expected)], expected, rtol=1e-6, atol=1e-9
+                )
                 assert not found[member, chunk, len(expected) :].any()
     assert np.std(found[seen.mask > 0]) > 1e-2
 
@@ -83,7 +104,11 @@ def test_order_and_number_of_action_dimensions_do_not_matter():
     seen, predicted = make_trajectories(actions=4)
     before = score(objective, seen, predicted)
     for dimensions in ([2, 0, 3, 1], [0, 0, 1, 1, 2, 2, 3, 3]):
-        after = score(objective, seen._replace(action=seen.action[..., dimensions]), predicted[..., dimensions])
+        after = score(
+            objective,
+            seen._replace(action=seen.action[..., dimensions]),
+            predicted[..., dimensions],
+        )
         np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-12)
     apart = score(objective, seen._replace(action=seen.action[..., [2, 0, 3, 1]]), predicted)
     assert np.abs(apart - before).max() > 1e-3  # pairs stay together
@@ -97,7 +122,9 @@ def test_a_score_depends_on_its_own_and_later_steps_alone(which):
     for step in range(T):
         moved = {"taken": seen.action.copy(), "predicted": predicted.copy()}
         moved[which][:, :, step] += 0.5
-        changed = score(objective, seen._replace(action=moved["taken"]), moved["predicted"]) != before
+        changed = (
+            score(objective, seen._replace(action=moved["taken"]), moved["predicted"]) != before
+        )
         expected = there & (np.arange(T) <= step) & there[:, :, step : step + 1]
         np.testing.assert_array_equal(changed, expected)
 
@@ -111,7 +138,11 @@ def test_earlier_rewards_and_values_reach_later_scores_through_the_moments_alone
         parts[field] = getattr(seen, field).copy()
         parts[field][:, 0, [1, 3]] = parts[field][:, 0, [3, 1]]
     change = np.abs(score(objective, seen._replace(**parts), predicted) - before)
-    assert (change[:, 0, :4] > 1e-6).all() and (change[:, 0, 4:] < 1e-12).all() and (change[:, 1:] < 1e-12).all()
+    assert (
+        (change[:, 0, :4] > 1e-6).all()
+        and (change[:, 0, 4:] < 1e-12).all()
+        and (change[:, 1:] < 1e-12).all()
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -132,13 +163,19 @@ def test_what_is_in_the_padding_changes_no_bit(dtype):
 def test_room_for_more_steps_changes_nothing_but_the_unit_of_time(time):
     objective, alpha = make_objective(time=time)
     seen, predicted = make_trajectories()
-    parts = [np.pad(part, ((0, 0), (0, 0), (0, 3), (0, 0))[: part.ndim]) for part in (*seen, predicted)]
+    parts = [
+        np.pad(part, ((0, 0), (0, 0), (0, 3), (0, 0))[: part.ndim]) for part in (*seen, predicted)
+    ]
     *longer, odd = (slow.with_garbage(part, parts[4]) for part in parts)
     before = scores_and_slopes(objective, seen, predicted)
     after = scores_and_slopes(objective, Trajectories(*longer[:4], parts[4]), odd)
     assert not after[0][:, :, T:].any() and not after[1][:, :, T:].any()
-    close = [np.allclose(one, other, rtol=1e-10, atol=1e-12)
-             for one, other in zip(before, (after[0][:, :, :T], after[1][:, :, :T], after[2]), strict=True)]
+    close = [
+        np.allclose(one, other, rtol=1e-10, atol=1e-12)
+        for one, other in zip(
+            before, (after[0][:, :, :T], after[1][:, :, :T], after[2]), strict=True
+        )
+    ]
     assert close == [not time] * 3
 
 
@@ -152,23 +189,37 @@ def test_the_bound_is_a_scaled_tanh():
     objective, _ = make_objective(scale=0.0)
     objective.parts["output/bias"].assign([[500.0], [-2000.0], [1.0]])
     scores = score(objective, *make_trajectories())[:, 0, 0]
-    np.testing.assert_allclose(scores, [1000 * math.tanh(0.5), 1000 * math.tanh(-2), 1.0], rtol=1e-6)
+    np.testing.assert_allclose(
+        scores, [1000 * math.tanh(0.5), 1000 * math.tanh(-2), 1.0], rtol=1e-6
+    )
 
 
 def test_half_of_the_units_are_relu_half_square():
-    np.testing.assert_array_equal(half_relu_half_square(tf.constant([[-3.0, 2.0, -3.0, 2.0]])), [[0, 2, 9, 4]])
+    np.testing.assert_array_equal(
+        half_relu_half_square(tf.constant([[-3.0, 2.0, -3.0, 2.0]])), [[0, 2, 9, 4]]
+    )
     np.testing.assert_array_equal(half_relu_half_square(tf.constant([-3.0, -3.0, 2.0])), [0, 9, 4])
 
 
-@pytest.mark.parametrize(("values", "sees"), [(0, []), (1, ["value"]), (2, ["value", "next_value"])])
+@pytest.mark.parametrize(
+    ("values", "sees"), [(0, []), (1, ["value"]), (2, ["value", "next_value"])]
+)
 def test_undeclared_values_change_no_bit(values, sees):
     objective, _ = make_objective(value_inputs=values)
     seen, predicted = make_trajectories()
     before, generator = score(objective, seen, predicted), np.random.default_rng(7)
     for field in ("value", "next_value"):
-        other = generator.standard_normal(seen.mask.shape) if field in sees else np.full(seen.mask.shape, np.nan)
+        other = (
+            generator.standard_normal(seen.mask.shape)
+            if field in sees
+            else np.full(seen.mask.shape, np.nan)
+        )
         after = score(objective, seen._replace(**{field: other}), predicted)
-        assert (after != before)[seen.mask > 0].all() if field in sees else after.tobytes() == before.tobytes()
+        assert (
+            (after != before)[seen.mask > 0].all()
+            if field in sees
+            else after.tobytes() == before.tobytes()
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -184,26 +235,44 @@ def test_one_agent_never_depends_on_another(dtype):
 
 
 def test_initial_parameters():
-    """Kernels of deviation 1 / sqrt(fan-in), a fresh objective that says little, forget gates that remember."""
+    """Kernels of deviation 1 / sqrt(fan-in), a fresh objective that says little, forget gates that
+    remember.
+    """
     config = ObjectiveConfig()
     parameters = initial_parameters(np.random.default_rng(0), config)
     assert parameters.dtype == np.float32 and parameters.shape == (parameter_count(config),)
     again, other = (initial_parameters(np.random.default_rng(seed), config) for seed in (0, 1))
     assert parameters.tobytes() == again.tobytes() != other.tobytes()
     ends = np.cumsum([math.prod(shape) for shape in parameter_shapes(config).values()])
-    for (name, shape), part in zip(parameter_shapes(config).items(), np.split(parameters, ends[:-1]), strict=True):
+    for (name, shape), part in zip(
+        parameter_shapes(config).items(), np.split(parameters, ends[:-1]), strict=True
+    ):
         if name.endswith("kernel"):
             scale = OUTPUT_SCALE if name == "output/kernel" else 1.0
-            assert abs(part.std() * math.sqrt(shape[0]) / scale - 1.0) < 4 / math.sqrt(2 * part.size), name
+            assert abs(part.std() * math.sqrt(shape[0]) / scale - 1.0) < 4 / math.sqrt(
+                2 * part.size
+            ), name
         else:
-            expected = np.repeat([0.0, 1.0, 0.0, 0.0], config.lstm_units) if name == "lstm/bias" else np.zeros(shape)
+            expected = (
+                np.repeat([0.0, 1.0, 0.0, 0.0], config.lstm_units)
+                if name == "lstm/bias"
+                else np.zeros(shape)
+            )
             np.testing.assert_array_equal(part, expected, name)
 
 
 def test_sizes_of_table_3():
-    """3 layers of 32 filters on pairs; an LSTM of 32 units on reward, 2 values, time and 32 features; one output."""
-    assert parameter_count(ObjectiveConfig()) == (2 + 1 + 2 * (32 + 1)) * 32 + (4 + 32 + 32 + 1) * 4 * 32 + 32 + 1
-    assert parameter_count(ObjectiveConfig(value_inputs=0, time=False)) == parameter_count(ObjectiveConfig()) - 3 * 128
+    """3 layers of 32 filters on pairs; an LSTM of 32 units on reward, 2 values, time and 32
+    features; one output.
+    """
+    assert (
+        parameter_count(ObjectiveConfig())
+        == (2 + 1 + 2 * (32 + 1)) * 32 + (4 + 32 + 32 + 1) * 4 * 32 + 32 + 1
+    )
+    assert (
+        parameter_count(ObjectiveConfig(value_inputs=0, time=False))
+        == parameter_count(ObjectiveConfig()) - 3 * 128
+    )
 
 
 def test_weights_are_lined_up_as_they_were_loaded():

@@ -14,7 +14,9 @@ P, B, T, A = 3, 5, 6, 2
 
 
 def make_trajectories(dtype=np.float64):
-    """Returns ragged trajectories, whose chunks end for good, by a time limit or just so, and predicted actions."""
+    """Returns ragged trajectories, whose chunks end for good, by a time limit or just so, and
+    predicted actions.
+    """
     seen, predicted = slow.random_trajectories(P, B, steps=T, action_size=A, dtype=dtype)
     return Trajectories(*seen), predicted
 
@@ -27,7 +29,9 @@ def tensors(seen):
 def reference_advantages(seen, member, discount, gae_lambda):
     """Advantages of one agent's chunks, each estimated alone, standardised over all of their steps."""
     raw = []
-    for reward, value, following in slow.without_padding(seen.mask[member], *(part[member] for part in seen[1:4])):
+    for reward, value, following in slow.without_padding(
+        seen.mask[member], *(part[member] for part in seen[1:4])
+    ):
         cut = np.zeros(len(reward))
         cut[-1] = 1.0
         raw.append(reference.gae(reward, value, following, 0.0 * cut, cut, discount, gae_lambda))
@@ -35,22 +39,34 @@ def reference_advantages(seen, member, discount, gae_lambda):
     return [(part - mean) / deviation for part in raw]
 
 
-@pytest.mark.parametrize(("discount", "gae_lambda"), [(0.99, 0.97), (0.9, 0.0), (0.9, 1.0), (0.0, 0.9), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("discount", "gae_lambda"), [(0.99, 0.97), (0.9, 0.0), (0.9, 1.0), (0.0, 0.9), (1.0, 1.0)]
+)
 def test_off_policy_reinforce_equals_the_reference(discount, gae_lambda):
     objective, (seen, predicted) = OffPolicyReinforce(discount, gae_lambda), make_trajectories()
     for run in (objective.per_step, tf.function(objective.per_step)):
         found = run(tensors(seen), tf.constant(predicted)).numpy()
         for member in range(P):
-            for chunk, expected in enumerate(reference_advantages(seen, member, discount, gae_lambda)):
+            for chunk, expected in enumerate(
+                reference_advantages(seen, member, discount, gae_lambda)
+            ):
                 for step in range(T):
-                    distance = sum((a - p) ** 2 for a, p in zip(seen.action[member, chunk, step],
-                                                                predicted[member, chunk, step], strict=True))
+                    distance = sum(
+                        (a - p) ** 2
+                        for a, p in zip(
+                            seen.action[member, chunk, step],
+                            predicted[member, chunk, step],
+                            strict=True,
+                        )
+                    )
                     score = expected[step] * distance / 2 if step < len(expected) else 0.0
                     assert found[member, chunk, step] == pytest.approx(score, rel=1e-6, abs=1e-9)
 
 
 def test_a_time_limit_bootstraps_and_a_termination_does_not():
-    """gamma 0.5, V = 0: of two single steps with reward 1, one is worth 1 + 0.5 * 4 = 3, one 1; standardised 1, -1."""
+    """gamma 0.5, V = 0: of two single steps with reward 1, one is worth 1 + 0.5 * 4 = 3, one 1;
+    standardised 1, -1.
+    """
     zero, one = np.zeros((1, 2, 1)), np.ones((1, 2, 1))
     action = np.array([[[[0.6]], [[0.6]]]])
     seen = Trajectories(action, one, zero, np.array([[[4.0], [0.0]]]), one)
@@ -65,7 +81,9 @@ def test_descent_moves_policies_towards_actions_that_did_better_than_expected():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch([asked, given.reward, given.value, given.next_value])
         value = tf.reduce_sum(objective.per_step(given, asked))
-    expected = (objective.advantage(given).numpy() * seen.mask)[..., None] * (predicted - seen.action)
+    expected = (objective.advantage(given).numpy() * seen.mask)[..., None] * (
+        predicted - seen.action
+    )
     np.testing.assert_allclose(tape.gradient(value, asked), expected, rtol=1e-9, atol=1e-12)
     assert np.abs(expected[seen.mask > 0]).min() > 0
     assert tape.gradient(value, [given.value, given.next_value]) == [None, None]
@@ -73,22 +91,34 @@ def test_descent_moves_policies_towards_actions_that_did_better_than_expected():
 
 def test_the_scale_of_rewards_does_not_matter():
     objective, (seen, predicted) = OffPolicyReinforce(0.9, 0.97), make_trajectories()
-    louder = seen._replace(**{name: 1000.0 * getattr(seen, name) for name in ("reward", "value", "next_value")})
-    one, other = (objective.per_step(tensors(given), tf.constant(predicted)) for given in (seen, louder))
+    louder = seen._replace(
+        **{name: 1000.0 * getattr(seen, name) for name in ("reward", "value", "next_value")}
+    )
+    one, other = (
+        objective.per_step(tensors(given), tf.constant(predicted)) for given in (seen, louder)
+    )
     np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_what_is_in_the_padding_changes_no_bit():
-    objective, (seen, predicted) = OffPolicyReinforce(0.99, 0.97), make_trajectories(dtype=np.float32)
+    objective, (seen, predicted) = (
+        OffPolicyReinforce(0.99, 0.97),
+        make_trajectories(dtype=np.float32),
+    )
     *spoilt, odd = (slow.with_garbage(part, seen.mask) for part in (*seen[:4], predicted))
     one = objective.per_step(tensors(seen), tf.constant(predicted)).numpy()
-    other = objective.per_step(Trajectories(*map(tf.constant, spoilt), tf.constant(seen.mask)), tf.constant(odd))
+    other = objective.per_step(
+        Trajectories(*map(tf.constant, spoilt), tf.constant(seen.mask)), tf.constant(odd)
+    )
     np.testing.assert_array_equal(one, other)
     assert not one[seen.mask == 0].any() and one[seen.mask > 0].all()
 
 
 def test_one_agent_never_depends_on_another():
-    objective, (seen, predicted) = OffPolicyReinforce(0.99, 0.97), make_trajectories(dtype=np.float32)
+    objective, (seen, predicted) = (
+        OffPolicyReinforce(0.99, 0.97),
+        make_trajectories(dtype=np.float32),
+    )
     healthy = objective.per_step(tensors(seen), tf.constant(predicted)).numpy()
     for part in (*seen[:4], predicted):
         part[1] = np.nan
@@ -98,7 +128,9 @@ def test_one_agent_never_depends_on_another():
 
 def test_standardised_steps_have_mean_zero_and_deviation_one():
     seen, _ = make_trajectories()
-    found = standardised(tf.constant(slow.with_garbage(seen.reward, seen.mask)), tf.constant(seen.mask)).numpy()
+    found = standardised(
+        tf.constant(slow.with_garbage(seen.reward, seen.mask)), tf.constant(seen.mask)
+    ).numpy()
     for member in range(P):
         part = found[member][seen.mask[member] > 0]
         np.testing.assert_allclose([part.mean(), part.std()], [0.0, 1.0], atol=1e-7)
@@ -109,9 +141,13 @@ def test_standardised_steps_have_mean_zero_and_deviation_one():
 def test_what_does_not_vary_is_standardised_to_zero(constant):
     """As the rewards of an environment that pays the same for every step."""
     values = tf.fill([1, 100, 20], constant)
-    np.testing.assert_allclose(standardised(values, tf.ones_like(values)), np.zeros(values.shape), atol=0.0)
+    np.testing.assert_allclose(
+        standardised(values, tf.ones_like(values)), np.zeros(values.shape), atol=0.0
+    )
 
 
 def test_total_sums_over_steps_and_averages_over_chunks():
-    per_step = tf.constant([[[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]])
+    per_step = tf.constant(
+        [[[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]]
+    )
     np.testing.assert_array_equal(total(per_step), [5.0, -0.5])

@@ -21,7 +21,9 @@ def both_ways(function):
 
 
 def random_steps(seed=0):
-    """Returns reward, value, next_value, terminated, truncated, each [P, M], with every mixture of ends."""
+    """Returns reward, value, next_value, terminated, truncated, each [P, M], with every mixture of
+    ends.
+    """
     generator = np.random.default_rng(seed)
     reward, value, next_value = generator.standard_normal((3, P, M)).astype(np.float32)
     terminated = (generator.random((P, M)) < 0.2).astype(np.float32)
@@ -30,16 +32,24 @@ def random_steps(seed=0):
     terminated[1, -1], truncated[1, -1] = 1.0, 0.0
     terminated[2, -1], truncated[2, -1] = 0.0, 0.0
     going_on = (terminated + truncated)[:, :-1] == 0
-    next_value[:, :-1][going_on] = value[:, 1:][going_on]  # the state reached is the state acted in next
+    next_value[:, :-1][going_on] = value[:, 1:][
+        going_on
+    ]  # the state reached is the state acted in next
     return reward, value, next_value, terminated, truncated
 
 
-@pytest.mark.parametrize(("discount", "gae_lambda"), [(0.99, 0.95), (0.9, 0.0), (0.9, 1.0), (0.0, 0.95), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("discount", "gae_lambda"), [(0.99, 0.95), (0.9, 0.0), (0.9, 1.0), (0.0, 0.95), (1.0, 1.0)]
+)
 def test_advantages_equal_the_reference(discount, gae_lambda):
     parts = random_steps()
-    expected = np.array([reference.gae(*(part[life] for part in parts), discount, gae_lambda) for life in range(P)])
+    expected = np.array(
+        [reference.gae(*(part[life] for part in parts), discount, gae_lambda) for life in range(P)]
+    )
     for function in both_ways(lambda *a: advantages(*a, discount, gae_lambda)):
-        np.testing.assert_allclose(function(*map(tf.constant, parts)), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            function(*map(tf.constant, parts)), expected, rtol=1e-5, atol=1e-5
+        )
 
 
 def test_literal_advantages():
@@ -70,7 +80,9 @@ def test_nothing_flows_across_an_end(end):
 
 def test_discount_zero_leaves_reward_minus_value():
     reward, value, *rest = random_steps()
-    np.testing.assert_allclose(advantages(reward, value, *rest, 0.0, 0.95), reward - value, rtol=1e-6)
+    np.testing.assert_allclose(
+        advantages(reward, value, *rest, 0.0, 0.95), reward - value, rtol=1e-6
+    )
 
 
 def test_standardised_rows_have_mean_zero_and_deviation_one():
@@ -78,18 +90,38 @@ def test_standardised_rows_have_mean_zero_and_deviation_one():
     found = standardised(tf.constant(values)).numpy()
     np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
     np.testing.assert_allclose(found.std(axis=1), 1, rtol=1e-5)
-    assert not standardised(tf.ones((P, M))).numpy().any()  # no variation: no advantage, and not NaN
+    assert (
+        not standardised(tf.ones((P, M))).numpy().any()
+    )  # no variation: no advantage, and not NaN
 
 
 def life_parts(agent, experience, life):
-    """Returns policy weights, value weights, newest observations and raw parts of one life in float64."""
+    """Returns policy weights, value weights, newest observations and raw parts of one life in
+    float64.
+    """
     weights = [np.float64(v[life]) for v in agent.policy.variables_in_order]
-    value = [np.float64(w[life]) for layer in agent.value.network.dense for w in (layer.kernel, layer.bias)]
-    return weights, value, np.float64(experience.observation[life, -M:]), [np.float64(p[life]) for p in experience[4:]]
+    value = [
+        np.float64(w[life])
+        for layer in agent.value.network.dense
+        for w in (layer.kernel, layer.bias)
+    ]
+    return (
+        weights,
+        value,
+        np.float64(experience.observation[life, -M:]),
+        [np.float64(p[life]) for p in experience[4:]],
+    )
 
 
-@pytest.mark.parametrize("changes", [{}, {"clip": 0.02, "kl_coefficient": 0.5}, {"value_coefficient": 0.0},
-                                     {"discount": 0.5, "gae_lambda": 0.0}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"clip": 0.02, "kl_coefficient": 0.5},
+        {"value_coefficient": 0.0},
+        {"discount": 0.5, "gae_lambda": 0.0},
+    ],
+)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_ppo_equals_the_reference(make_tiny, make_agent, make_experience, changes, compiled):
     """Targets from the agent as it was at `prepare`; ratio and values from the agent as it is."""
@@ -103,32 +135,49 @@ def test_ppo_equals_the_reference(make_tiny, make_agent, make_experience, change
     score = both_ways(lambda steps: loss.per_step(agent, prepared, steps))[compiled]
     found, expected = score(tf.constant(STEPS)).numpy(), []
     for life, steps in enumerate(STEPS):
-        old, old_value, observation, (action, reward, terminated, truncated, following) = before[life]
+        old, old_value, observation, (action, reward, terminated, truncated, following) = before[
+            life
+        ]
         new, new_value, _, _ = life_parts(agent, experience, life)
         value = reference.mlp(old_value, observation)[:, 0]
-        # Between ends the next state is the next row; the random test data does not respect that, so use the rows'.
+        # Between ends the next state is the next row; the random test data does not respect that,
+        # so use the rows'.
         next_value = reference.mlp(old_value, following)[:, 0]
         going_on = (terminated + truncated)[:-1] == 0
         next_value[:-1][going_on] = value[1:][going_on]
-        advantage = reference.gae(reward, value, next_value, terminated, truncated, config.discount, config.gae_lambda)
-        expected.append(reference.ppo_loss(
-            action[steps], reference.standardised(advantage)[steps], (advantage + value)[steps],
-            (reference.mlp(old[:-1], observation)[steps], old[-1]),
-            (reference.mlp(new[:-1], observation)[steps], new[-1]),
-            reference.mlp(new_value, observation)[steps, 0], config.clip, config.kl_coefficient,
-            config.value_coefficient))
+        advantage = reference.gae(
+            reward, value, next_value, terminated, truncated, config.discount, config.gae_lambda
+        )
+        expected.append(
+            reference.ppo_loss(
+                action[steps],
+                reference.standardised(advantage)[steps],
+                (advantage + value)[steps],
+                (reference.mlp(old[:-1], observation)[steps], old[-1]),
+                (reference.mlp(new[:-1], observation)[steps], new[-1]),
+                reference.mlp(new_value, observation)[steps, 0],
+                config.clip,
+                config.kl_coefficient,
+                config.value_coefficient,
+            )
+        )
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
 
 
 def discrete_case(make_tiny, make_agent, make_experience, changes):
     """Returns settings, P agents with three choices and few weights, and their experience."""
     experiment = make_tiny(surrogate=changes, policy={"hidden": (3,)})
-    return (experiment.surrogate, make_agent(experiment, P, O, 3, discrete=True),
-            make_experience(P, N, M, O, 3, discrete=True))
+    return (
+        experiment.surrogate,
+        make_agent(experiment, P, O, 3, discrete=True),
+        make_experience(P, N, M, O, 3, discrete=True),
+    )
 
 
 def assert_gradients(loss, agent, prepared, slow):
-    """Compares losses and policy gradients at STEPS with slow(life, policy weights) and its finite differences."""
+    """Compares losses and policy gradients at STEPS with slow(life, policy weights) and its finite
+    differences.
+    """
     for score in both_ways(lambda: loss.per_step(agent, prepared, tf.constant(STEPS))):
         with tf.GradientTape() as tape:
             losses = score()
@@ -136,14 +185,18 @@ def assert_gradients(loss, agent, prepared, slow):
         for life in range(P):
             weights = [np.float64(v[life]) for v in agent.policy.variables_in_order]
             assert losses[life].numpy() == pytest.approx(slow(life, weights), rel=2e-5, abs=1e-5)
-            expected = reference.finite_differences(lambda moved, life=life: slow(life, moved), weights)
+            expected = reference.finite_differences(
+                lambda moved, life=life: slow(life, moved), weights
+            )
             for found, other in zip(gradients, expected, strict=True):
                 np.testing.assert_allclose(found[life], other, rtol=1e-3, atol=1e-5)
                 assert np.abs(other).max() > 1e-3
 
 
 @pytest.mark.parametrize("changes", [{}, {"clip": 0.02, "kl_coefficient": 0.5}])
-def test_ppo_with_discrete_actions_equals_the_reference(make_tiny, make_agent, make_experience, changes):
+def test_ppo_with_discrete_actions_equals_the_reference(
+    make_tiny, make_agent, make_experience, changes
+):
     """Value and gradient, away from the old policy: ratio, clip and KL are all at work."""
     config, agent, experience = discrete_case(make_tiny, make_agent, make_experience, changes)
     loss = ProximalPolicyOptimization(config)
@@ -154,26 +207,45 @@ def test_ppo_with_discrete_actions_equals_the_reference(make_tiny, make_agent, m
 
     def slow(life, weights):
         _, value, observation, (action, *_) = life_parts(agent, experience, life)
-        steps, targets = STEPS[life], [np.float64(part[life]) for part in (prepared.advantage, prepared.value_target)]
+        steps, targets = (
+            STEPS[life],
+            [np.float64(part[life]) for part in (prepared.advantage, prepared.value_target)],
+        )
         return reference.ppo_loss(
-            action[steps], *(target[steps] for target in targets), (reference.mlp(old[life], observation)[steps],),
-            (reference.mlp(weights, observation)[steps],), reference.mlp(value, observation)[steps, 0], config.clip,
-            config.kl_coefficient, config.value_coefficient, reference.categorical_log_probability,
-            reference.categorical_kl)
+            action[steps],
+            *(target[steps] for target in targets),
+            (reference.mlp(old[life], observation)[steps],),
+            (reference.mlp(weights, observation)[steps],),
+            reference.mlp(value, observation)[steps, 0],
+            config.clip,
+            config.kl_coefficient,
+            config.value_coefficient,
+            reference.categorical_log_probability,
+            reference.categorical_kl,
+        )
 
     assert_gradients(loss, agent, prepared, slow)
 
 
-def test_reinforce_with_discrete_actions_equals_the_reference(make_tiny, make_agent, make_experience):
-    config, agent, experience = discrete_case(make_tiny, make_agent, make_experience, {"kind": "reinforce"})
+def test_reinforce_with_discrete_actions_equals_the_reference(
+    make_tiny, make_agent, make_experience
+):
+    config, agent, experience = discrete_case(
+        make_tiny, make_agent, make_experience, {"kind": "reinforce"}
+    )
     loss = Reinforce(config)
 
     def slow(life, weights):
-        _, _, observation, (action, reward, terminated, truncated, _) = life_parts(agent, experience, life)
+        _, _, observation, (action, reward, terminated, truncated, _) = life_parts(
+            agent, experience, life
+        )
         returns = reference.discounted_returns(reward, terminated + truncated, config.discount)
         return reference.reinforce_loss(
-            action[STEPS[life]], reference.standardised(returns)[STEPS[life]],
-            (reference.mlp(weights, observation)[STEPS[life]],), reference.categorical_log_probability)
+            action[STEPS[life]],
+            reference.standardised(returns)[STEPS[life]],
+            (reference.mlp(weights, observation)[STEPS[life]],),
+            reference.categorical_log_probability,
+        )
 
     assert_gradients(loss, agent, loss.prepare(agent, experience), slow)
 
@@ -188,7 +260,9 @@ def test_first_ppo_gradient_is_the_policy_gradient(tiny, make_agent, make_experi
     observation, action, advantage = (tf.gather(part, steps, batch_dims=1) for part in prepared[:3])
     with tf.GradientTape(persistent=True) as tape:
         ppo = loss.per_step(agent, prepared, steps)
-        textbook = -tf.reduce_mean(advantage * agent.policy.distribution(observation).log_prob(action), axis=1)
+        textbook = -tf.reduce_mean(
+            advantage * agent.policy.distribution(observation).log_prob(action), axis=1
+        )
     for one, other in zip(tape.gradient(ppo, policy), tape.gradient(textbook, policy), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
@@ -200,7 +274,9 @@ def test_value_network_learns_from_its_own_error_alone(tiny, make_agent, make_ex
     prepared = loss.prepare(agent, experience)
     with tf.GradientTape() as tape:
         total = loss.per_step(agent, prepared, tf.constant(STEPS))
-    assert not any(np.any(gradient) for gradient in tape.gradient(total, agent.value.trainable_variables))
+    assert not any(
+        np.any(gradient) for gradient in tape.gradient(total, agent.value.trainable_variables)
+    )
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.9, 1.0])
@@ -209,11 +285,20 @@ def test_reinforce_equals_the_reference(make_tiny, make_agent, make_experience, 
     experiment = make_tiny(surrogate={"discount": discount, "kind": "reinforce"})
     agent, experience = make_agent(experiment, P, O, A), make_experience(P, N, M, O, A)
     loss = Reinforce(experiment.surrogate)
-    score = both_ways(lambda steps: loss.per_step(agent, loss.prepare(agent, experience), steps))[compiled]
+    score = both_ways(lambda steps: loss.per_step(agent, loss.prepare(agent, experience), steps))[
+        compiled
+    ]
     expected = []
     for life, steps in enumerate(STEPS):
-        weights, _, observation, (action, reward, terminated, truncated, _) = life_parts(agent, experience, life)
+        weights, _, observation, (action, reward, terminated, truncated, _) = life_parts(
+            agent, experience, life
+        )
         returns = reference.discounted_returns(reward, terminated + truncated, discount)
-        expected.append(reference.reinforce_loss(action[steps], reference.standardised(returns)[steps],
-                                                 (reference.mlp(weights[:-1], observation)[steps], weights[-1])))
+        expected.append(
+            reference.reinforce_loss(
+                action[steps],
+                reference.standardised(returns)[steps],
+                (reference.mlp(weights[:-1], observation)[steps], weights[-1]),
+            )
+        )
     np.testing.assert_allclose(score(tf.constant(STEPS)), expected, rtol=1e-5, atol=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.config import LossConfig
+from epg_tf.core.experiment import LossConfig
 from epg_tf.losses.contract import declared_channels
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count, parameter_shapes
 from tests import reference
@@ -18,23 +18,38 @@ STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
 def make_loss(experiment, seed=2, discrete=False):
     """Returns a loss of P random phi, biases included, and these phi [P, D]."""
     config = experiment.loss
-    loss = TemporalConvLoss(P, declared_channels(O, A, discrete, config.memory_units, config.reward), config, M)
-    phi = 0.4 * np.random.default_rng(seed).standard_normal((P, parameter_count(loss.shapes))).astype(np.float32)
+    loss = TemporalConvLoss(
+        P, declared_channels(O, A, discrete, config.memory_units, config.reward), config, M
+    )
+    phi = 0.4 * np.random.default_rng(seed).standard_normal(
+        (P, parameter_count(loss.shapes))
+    ).astype(np.float32)
     loss.load(phi)
     return loss, phi
 
 
 def reference_losses(life, config, phi, experience, weights, memory_kernel):
-    """Reference losses of the newest M steps of one life, in float64; without a log deviation, of a discrete policy."""
+    """Reference losses of the newest M steps of one life, in float64; without a log deviation, of a
+    discrete policy.
+    """
     observation, action, reward, termination = (np.float64(part[life]) for part in experience[:4])
     if len(weights) % 2:
-        seen, log_deviation = reference.mlp(weights[:-1], observation), weights[-1]
+        seen, log_std = reference.mlp(weights[:-1], observation), weights[-1]
     else:
-        seen, log_deviation = reference.softmax(reference.mlp(weights, observation)), []
+        seen, log_std = reference.softmax(reference.mlp(weights, observation)), []
     memory = reference.memory_output(memory_kernel) if config.memory_units else None
-    return reference.loss_network(np.float64(phi[life]), config, M, observation, action,
-                                  reward[:, 0] if config.reward else None, termination[:, 0], seen, log_deviation,
-                                  memory)
+    return reference.loss_network(
+        np.float64(phi[life]),
+        config,
+        M,
+        observation,
+        action,
+        reward[:, 0] if config.reward else None,
+        termination[:, 0],
+        seen,
+        log_std,
+        memory,
+    )
 
 
 def life_variables(agent, life):
@@ -43,16 +58,31 @@ def life_variables(agent, life):
     return weights, None if agent.memory is None else np.float64(agent.memory.kernel[life])
 
 
-@pytest.mark.parametrize("changes", [
-    {}, {"reward": True}, {"memory_units": 0}, {"pooling": "mean"}, {"reduction": "sum"}, {"buffer_steps": 29},
-    {"pooling": "mean", "reward": True, "buffer_steps": 37, "leaky_slope": 0.0},
-    {"widths": (2, 4), "strides": (3, 2)}, {"widths": (8, 2), "strides": (4, 1)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"reward": True},
+        {"memory_units": 0},
+        {"pooling": "mean"},
+        {"reduction": "sum"},
+        {"buffer_steps": 29},
+        {"pooling": "mean", "reward": True, "buffer_steps": 37, "leaky_slope": 0.0},
+        {"widths": (2, 4), "strides": (3, 2)},
+        {"widths": (8, 2), "strides": (4, 1)},
+    ],
+)
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("discrete", [False, True])
-def test_forward_equals_the_reference(make_tiny, make_agent, make_experience, changes, compiled, discrete):
+def test_forward_equals_the_reference(
+    make_tiny, make_agent, make_experience, changes, compiled, discrete
+):
     """A discrete policy without memory unit leaves no constant channel at all."""
     experiment = make_tiny(loss=changes)
-    agent, (loss, phi) = make_agent(experiment, P, O, A, discrete=discrete), make_loss(experiment, discrete=discrete)
+    agent, (loss, phi) = (
+        make_agent(experiment, P, O, A, discrete=discrete),
+        make_loss(experiment, discrete=discrete),
+    )
     experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
 
     def score(experience, steps):
@@ -60,19 +90,34 @@ def test_forward_equals_the_reference(make_tiny, make_agent, make_experience, ch
 
     found = (tf.function(score) if compiled else score)(experience, tf.constant(STEPS)).numpy()
     reduce = np.mean if experiment.loss.reduction == "mean" else np.sum
-    expected = [reduce(reference_losses(life, experiment.loss, phi, experience, *life_variables(agent, life))[steps])
-                for life, steps in enumerate(STEPS)]
+    expected = [
+        reduce(
+            reference_losses(life, experiment.loss, phi, experience, *life_variables(agent, life))[
+                steps
+            ]
+        )
+        for life, steps in enumerate(STEPS)
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert np.std(found) > 1e-2
 
 
-@pytest.mark.parametrize("changes", [{}, {"reward": True, "pooling": "mean"}, {"memory_units": 0, "buffer_steps": 27}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"reward": True, "pooling": "mean"}, {"memory_units": 0, "buffer_steps": 27}]
+)
 @pytest.mark.parametrize("discrete", [False, True])
-def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_agent, make_experience, changes, discrete):
-    """Through the policy at all N steps and at the minibatch, through log deviation or probabilities, and memory."""
+def test_gradient_equals_finite_differences_of_the_reference(
+    make_tiny, make_agent, make_experience, changes, discrete
+):
+    """Through the policy at all N steps and at the minibatch, through log deviation or
+    probabilities, and memory.
+    """
     experiment = make_tiny(loss=changes, policy={"hidden": (3,)})
     config = experiment.loss
-    agent, (loss, phi) = make_agent(experiment, P, O, A, discrete=discrete), make_loss(experiment, discrete=discrete)
+    agent, (loss, phi) = (
+        make_agent(experiment, P, O, A, discrete=discrete),
+        make_loss(experiment, discrete=discrete),
+    )
     experience = make_experience(P, config.buffer_steps, M, O, A)
     variables = agent.moved_by(True, False)
     prepared = loss.prepare(agent, experience)
@@ -83,11 +128,17 @@ def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_age
         weights, kernel = life_variables(agent, life)
 
         def mean_loss(parameters, life=life):
-            weights, memory = (parameters[:-1], parameters[-1]) if config.memory_units else (parameters, None)
-            return reference_losses(life, config, phi, experience, weights, memory)[STEPS[life]].mean()
+            weights, memory = (
+                (parameters[:-1], parameters[-1]) if config.memory_units else (parameters, None)
+            )
+            return reference_losses(life, config, phi, experience, weights, memory)[
+                STEPS[life]
+            ].mean()
 
         parameters = weights + ([] if kernel is None else [kernel])
-        for gradient, expected in zip(gradients, reference.finite_differences(mean_loss, parameters), strict=True):
+        for gradient, expected in zip(
+            gradients, reference.finite_differences(mean_loss, parameters), strict=True
+        ):
             np.testing.assert_allclose(gradient[life], expected, rtol=1e-4, atol=2e-6)
             assert np.abs(expected).max() > 1e-4
 
@@ -95,7 +146,10 @@ def test_gradient_equals_finite_differences_of_the_reference(make_tiny, make_age
 @pytest.mark.parametrize("discrete", [False, True])
 def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experience, discrete):
     """An observation older than the newest M, met by the convolution alone, still moves the policy."""
-    agent, (loss, _) = make_agent(tiny, P, O, A, discrete=discrete), make_loss(tiny, discrete=discrete)
+    agent, (loss, _) = (
+        make_agent(tiny, P, O, A, discrete=discrete),
+        make_loss(tiny, discrete=discrete),
+    )
     prepared = loss.prepare(agent, make_experience(P, 32, M, O, A))
     observation = prepared[1]
     with tf.GradientTape() as tape:
@@ -109,8 +163,12 @@ def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experie
 def test_undeclared_reward_changes_no_bit(tiny, make_agent, make_experience):
     agent, (loss, _) = make_agent(tiny, P, O, A), make_loss(tiny)
     experience = make_experience(P, 32, M, O, A)
-    odd = experience._replace(reward=experience.reward * np.nan, raw_reward=experience.raw_reward + 1e9)
-    one, other = (loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS)) for e in (experience, odd))
+    odd = experience._replace(
+        reward=experience.reward * np.nan, raw_reward=experience.raw_reward + 1e9
+    )
+    one, other = (
+        loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS)) for e in (experience, odd)
+    )
     assert np.isfinite(one).all() and one.numpy().tobytes() == other.numpy().tobytes()
 
 
@@ -119,14 +177,20 @@ def test_declared_reward_reaches_the_loss(make_tiny, make_agent, make_experience
     agent, (loss, _) = make_agent(experiment, P, O, A), make_loss(experiment)
     experience = make_experience(P, 32, M, O, A)
     changed = experience._replace(reward=experience.reward + 1.0)
-    one, other = (loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS)) for e in (experience, changed))
+    one, other = (
+        loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS))
+        for e in (experience, changed)
+    )
     assert (np.abs(one - other) > 1e-3).all()
 
 
 @pytest.mark.parametrize("discrete", [False, True])
 def test_one_life_never_depends_on_another(tiny, make_agent, make_experience, discrete):
     """NaN in one life's phi and buffer changes no bit of loss or gradient of the others."""
-    agent, (loss, phi) = make_agent(tiny, P, O, A, discrete=discrete), make_loss(tiny, discrete=discrete)
+    agent, (loss, phi) = (
+        make_agent(tiny, P, O, A, discrete=discrete),
+        make_loss(tiny, discrete=discrete),
+    )
     experience = make_experience(P, 32, M, O, A)
     poison = np.ones((P, 1, 1), np.float32)
     poison[1] = np.nan
@@ -135,7 +199,10 @@ def test_one_life_never_depends_on_another(tiny, make_agent, make_experience, di
         with tf.GradientTape() as tape:
             losses = loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS))
             total = tf.reduce_sum(losses)
-        return [losses.numpy(), *(g.numpy() for g in tape.gradient(total, agent.moved_by(True, False)))]
+        return [
+            losses.numpy(),
+            *(g.numpy() for g in tape.gradient(total, agent.moved_by(True, False))),
+        ]
 
     healthy = measure(experience)
     loss.load(phi * poison[:, :, 0])
@@ -152,14 +219,25 @@ def test_paper_sizes_give_17285_parameters():
 
 
 def test_discrete_actions_leave_out_the_log_deviation():
-    """Of 3 choices: 3 channels fewer, each with 8 * 10 weights in the first convolution and 16 in the head."""
-    assert parameter_count(parameter_shapes(declared_channels(11, 3, True, 32, False), LossConfig())) == 17285 - 3 * 96
+    """Of 3 choices: 3 channels fewer, each with 8 * 10 weights in the first convolution and 16 in
+    the head.
+    """
+    assert (
+        parameter_count(parameter_shapes(declared_channels(11, 3, True, 32, False), LossConfig()))
+        == 17285 - 3 * 96
+    )
 
 
 def test_mean_pooling_frees_phi_from_the_buffer_length():
     channels = declared_channels(11, 3, False, 32, True)
-    counts = {parameter_count(parameter_shapes(channels, LossConfig(pooling="mean", buffer_steps=n)))
-              for n in (64, 512, 1024)}
+    counts = {
+        parameter_count(parameter_shapes(channels, LossConfig(pooling="mean", buffer_steps=n)))
+        for n in (64, 512, 1024)
+    }
     assert len(counts) == 1
-    flat = [parameter_count(parameter_shapes(channels, LossConfig(buffer_steps=n))) for n in (512, 1024)]
-    assert flat[1] - flat[0] == 320 * 36 + 320  # 37 more steps after the second convolution, 10 filters, 32 units
+    flat = [
+        parameter_count(parameter_shapes(channels, LossConfig(buffer_steps=n))) for n in (512, 1024)
+    ]
+    assert (
+        flat[1] - flat[0] == 320 * 36 + 320
+    )  # 37 more steps after the second convolution, 10 filters, 32 units

@@ -24,9 +24,16 @@ def simulate(family: BodyFamily, seeds: list[int]) -> tuple[BodySimulation, list
     return simulation, tasks
 
 
-def states(qpos: object, qvel: object = 0.0, velocities: int = 0, task: dict | None = None, sensed: dict | None = None
-           ) -> State:
-    """Returns states with given positions [P, nq], velocities [P, nv] (or one for all), quantities [P, ...], fields."""
+def states(
+    qpos: object,
+    qvel: object = 0.0,
+    velocities: int = 0,
+    task: dict | None = None,
+    sensed: dict | None = None,
+) -> State:
+    """Returns states with given positions [P, nq], velocities [P, nv] (or one for all), quantities
+    [P, ...], fields.
+    """
     qpos, qvel = np.asarray(qpos, float), np.asarray(qvel, float)
     if not qvel.ndim:
         qvel = np.full((len(qpos), velocities or qpos.shape[1]), qvel)
@@ -42,13 +49,17 @@ def assert_same_numbers(family: BodyFamily, compiled: Compile, seeds: list[int])
         for name in dir(theirs):
             wanted = getattr(theirs, name)
             if isinstance(wanted, np.ndarray) and not name.startswith("_"):
-                np.testing.assert_allclose(getattr(ours, name), wanted, rtol=1e-9, atol=1e-12, err_msg=name)
+                np.testing.assert_allclose(
+                    getattr(ours, name), wanted, rtol=1e-9, atol=1e-12, err_msg=name
+                )
                 compared += 1
         assert compared > 200
         np.testing.assert_array_equal(ours.opt.gravity, theirs.opt.gravity)
 
 
-def assert_same_motion(family: BodyFamily, compiled: Compile, seeds: list[int], active: str, steps: int = 200) -> None:
+def assert_same_motion(
+    family: BodyFamily, compiled: Compile, seeds: list[int], active: str, steps: int = 200
+) -> None:
     """The bodies move alike, and MjData's count `active` (contacts, constraints) is not 0 for long."""
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]

@@ -19,13 +19,17 @@ class Compass(PointGoal):
         self.action_size = 4
         self.action_bounds = np.zeros(4), np.ones(4)
 
-    def control(self, state: State, controls: np.ndarray, rows: np.ndarray, action: np.ndarray) -> None:
+    def control(
+        self, state: State, controls: np.ndarray, rows: np.ndarray, action: np.ndarray
+    ) -> None:
         """Pushes right, left, up or down."""
         controls[rows] = action @ np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 
 
 class Wanderer(PointGoal):
-    """Walks on where time was up; ends, for good, at the right wall, where its reward is not a number."""
+    """Walks on where time was up; ends, for good, at the right wall, where its reward is not a
+    number.
+    """
 
     name = "wanderer"
     continues = True

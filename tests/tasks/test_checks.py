@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
 from tests.launch import commands
 
@@ -20,19 +21,39 @@ MISTAKES = {
     "no observation size": ("    observation_size = 8\n", "", "no observation_size"),
     "no model": ("    model_file =", "    model_fil =", "no model_file"),
     "missing model": ("swimmer.xml", "nowhere.xml", "making it raised"),
-    "column as reward": ("after.qpos[:, 0] - before.qpos[:, 0]", "after.qpos[:, :1] - before.qpos[:, :1]", "reward"),
+    "column as reward": (
+        "after.qpos[:, 0] - before.qpos[:, 0]",
+        "after.qpos[:, :1] - before.qpos[:, :1]",
+        "reward",
+    ),
     "mean as reward": ("(after.qpos[:, 0] - before.qpos[:, 0])", "np.mean(after.qpos)", "reward"),
     "no reward": ("    def reward(self", "    def reword(self", "abstract method"),
     "field not expanded": (', "opt.viscosity")', ")", "fields() returns"),
-    "expanded without a field": (', "opt.viscosity")', ', "opt.viscosity", "geom_size")', "fields() returns"),
+    "expanded without a field": (
+        ', "opt.viscosity")',
+        ', "opt.viscosity", "geom_size")',
+        "fields() returns",
+    ),
     "unknown field": ("opt.viscosity", "opt.viskosity", "simulating it"),
     "two parts of a start": (", np.zeros(0)\n", "\n", "number of arrays that start"),
     "goal size": (", np.zeros(0)\n", ", np.zeros(2)\n", "shapes that start"),
-    "error in the start": ("noise = generator", "1 / 0\n        noise = generator", "Error at random_swimmer.py"),
-    "not a number": ("[state.qpos[:, 2:], state.qvel]", "[np.nan * state.qpos[:, 2:], state.qvel]", "not finite"),
+    "error in the start": (
+        "noise = generator",
+        "1 / 0\n        noise = generator",
+        "Error at random_swimmer.py",
+    ),
+    "not a number": (
+        "[state.qpos[:, 2:], state.qvel]",
+        "[np.nan * state.qpos[:, 2:], state.qvel]",
+        "not finite",
+    ),
     "one end for all": (OBSERVE, ENDS.format("False"), "terminated"),
     "ends in numbers": (OBSERVE, ENDS.format("state.qpos[:, 0]"), "type"),
-    "success for all": (OBSERVE, ENDS.format("True").replace("terminated", "succeeded"), "succeeded"),
+    "success for all": (
+        OBSERVE,
+        ENDS.format("True").replace("terminated", "succeeded"),
+        "succeeded",
+    ),
 }
 
 

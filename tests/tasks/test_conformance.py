@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.base import StepResult
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
@@ -26,7 +27,9 @@ def support(quantity: Quantity, bounds: tuple[float, float]) -> set[float] | tup
 
 
 def overlap(quantity: Quantity) -> bool:
-    """Returns whether training and out-of-distribution values can coincide (but for a common bound)."""
+    """Returns whether training and out-of-distribution values can coincide (but for a common
+    bound).
+    """
     one, other = support(quantity, quantity.training), support(quantity, quantity.shifted)
     if quantity.either:
         return bool(one & other)
@@ -34,7 +37,11 @@ def overlap(quantity: Quantity) -> bool:
 
 
 def model_field(family: BodyFamily, name: str) -> np.ndarray:
-    return np.asarray(getattr(family.model.opt, name[4:]) if name.startswith("opt.") else getattr(family.model, name))
+    return np.asarray(
+        getattr(family.model.opt, name[4:])
+        if name.startswith("opt.")
+        else getattr(family.model, name)
+    )
 
 
 def generators(*seeds: int) -> list[np.random.Generator]:
@@ -51,16 +58,30 @@ def simulate(family: BodyFamily, seeds: list[int], threads: int = 1) -> BodySimu
 
 def actions_of(family: BodyFamily, seeds: list[int], steps: int) -> np.ndarray:
     """Returns [steps, P, A] random actions, those of each simulation from its seed alone."""
-    return np.stack([np.random.default_rng(seed + 2000).uniform(-1, 1, (steps, family.action_size))
-                     for seed in seeds], axis=1).astype(np.float32)
+    return np.stack(
+        [
+            np.random.default_rng(seed + 2000).uniform(-1, 1, (steps, family.action_size))
+            for seed in seeds
+        ],
+        axis=1,
+    ).astype(np.float32)
 
 
 def trajectory(simulation: BodySimulation, actions: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Returns qpos, qvel, observation and reward after each step, [steps, P, ...]; episodes are never reset."""
+    """Returns qpos, qvel, observation and reward after each step, [steps, P, ...]; episodes are
+    never reset.
+    """
     rows = []
     for action in actions:
         result = simulation.step(action)
-        rows.append((simulation.state.qpos.copy(), simulation.state.qvel.copy(), result.observation, result.reward))
+        rows.append(
+            (
+                simulation.state.qpos.copy(),
+                simulation.state.qvel.copy(),
+                result.observation,
+                result.reward,
+            )
+        )
     return tuple(np.stack(part) for part in zip(*rows, strict=True))
 
 
@@ -84,11 +105,17 @@ class TestQuantities:
         tasks = [family.sample_task(generator) for generator in generators(*range(count))]
         for quantity in family.quantities:
             shape = (quantity.size,) if quantity.size else ()
-            assert all(task[quantity.name].shape == shape and task[quantity.name].dtype == np.float64
-                       for task in tasks)
-        assert all(list(task) == [quantity.name for quantity in family.quantities] for task in tasks)
-        return {quantity.name: np.stack([task[quantity.name] for task in tasks]).reshape(count, -1)
-                for quantity in family.quantities}
+            assert all(
+                task[quantity.name].shape == shape and task[quantity.name].dtype == np.float64
+                for task in tasks
+            )
+        assert all(
+            list(task) == [quantity.name for quantity in family.quantities] for task in tasks
+        )
+        return {
+            quantity.name: np.stack([task[quantity.name] for task in tasks]).reshape(count, -1)
+            for quantity in family.quantities
+        }
 
     def test_every_quantity_varies_and_stays_in_range(self, name):
         for task_range in ("training", "out_of_distribution"):
@@ -99,12 +126,16 @@ class TestQuantities:
                     low, high = quantity.shifted
                 values, edge = drawn[quantity.name], 0.02 * (high - low)
                 assert (values >= low).all() and (values <= high).all(), quantity
-                assert (values.min(axis=0) <= low + edge).all() and (values.max(axis=0) >= high - edge).all(), quantity
+                assert (values.min(axis=0) <= low + edge).all() and (
+                    values.max(axis=0) >= high - edge
+                ).all(), quantity
                 if quantity.either:
                     assert set(np.unique(values)) == {low, high}
                 varying += [column for column in values.T if low < high]
             if task_range == "training" and FAMILIES[name].goal_size:
-                varying = varying or [np.random.default_rng(0).random(2000)]  # what varies are the episodes' goals
+                varying = varying or [
+                    np.random.default_rng(0).random(2000)
+                ]  # what varies are the episodes' goals
             between = np.corrcoef(np.stack(varying)) - np.eye(len(varying))
             assert np.abs(between).max() < 0.1  # 4.5 deviations of 2000 independent draws
 
@@ -116,7 +147,9 @@ class TestQuantities:
                 assert (np.abs(share - 0.5) < 0.05).all(), quantity
 
     def test_out_of_distribution_ranges_do_not_overlap_those_of_training(self, name):
-        shifted = [quantity for quantity in FAMILIES[name].quantities if quantity.shifted is not None]
+        shifted = [
+            quantity for quantity in FAMILIES[name].quantities if quantity.shifted is not None
+        ]
         assert shifted and not any(map(overlap, shifted))
 
     def test_nominal_tasks_are_the_models_own_body(self, name):
@@ -128,7 +161,9 @@ class TestQuantities:
             assert_same(tuple(task.values()), tuple(family.complete_task({}).values()))
 
     def test_different_tasks_are_different_worlds(self, name):
-        """Every field varies, and bodies that start alike and do alike part, or at least are paid differently."""
+        """Every field varies, and bodies that start alike and do alike part, or at least are paid
+        differently.
+        """
         family = FAMILIES[name](2, 1000, "out_of_distribution")
         one, other = (family.sample_task(generator) for generator in generators(1, 2))
         for field in family.expanded:
@@ -139,7 +174,9 @@ class TestQuantities:
         qpos, qvel, _, reward = trajectory(simulation, actions_of(family, [1, 1], 20))
         assert not np.array_equal(reward[:, 0], reward[:, 1])
         if family.expanded:
-            assert not np.array_equal(qpos[-1, 0], qpos[-1, 1]) and not np.array_equal(qvel[-1, 0], qvel[-1, 1])
+            assert not np.array_equal(qpos[-1, 0], qpos[-1, 1]) and not np.array_equal(
+                qvel[-1, 0], qvel[-1, 1]
+            )
 
     def test_a_task_sets_each_expanded_field_in_the_shape_of_the_model(self, name):
         family = FAMILIES[name](2, 1000)
@@ -162,17 +199,41 @@ class TestQuantities:
             assert np.ptp(drawn[quantity.name]) >= 0.8 * (high - low)
 
 
-@pytest.mark.parametrize("task_range", ["trainig", "mass", "mass=1", "mass=2:1", "mass=a:b", "mass=nan:1", "wings=0:1",
-                                        "", "mass=0.5:1,", "mass=1:inf", "mass=0:1", "mass=-1:-1",
-                                        "mass=1:2,mass=1:2"])
+@pytest.mark.parametrize(
+    "task_range",
+    [
+        "trainig",
+        "mass",
+        "mass=1",
+        "mass=2:1",
+        "mass=a:b",
+        "mass=nan:1",
+        "wings=0:1",
+        "",
+        "mass=0.5:1,",
+        "mass=1:inf",
+        "mass=0:1",
+        "mass=-1:-1",
+        "mass=1:2,mass=1:2",
+    ],
+)
 def test_a_range_that_means_nothing_is_refused_in_one_line(task_range):
-    with pytest.raises(ConfigError, match="^config.task.range=.*(NAME among|impossible|twice).*$") as error:
+    with pytest.raises(
+        ConfigError, match="^config.task.range=.*(NAME among|impossible|twice).*$"
+    ) as error:
         make_family(TaskConfig(family="random_hopper", range=task_range))
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "task_range"), [("directional_hopper", "direction=0:1"), ("goal_ant", "bearing=0:90"),
-                                                  ("forward_backward_ant", "bearing=0:1"), ("fetch", "width=0:0.3")])
+@pytest.mark.parametrize(
+    ("name", "task_range"),
+    [
+        ("directional_hopper", "direction=0:1"),
+        ("goal_ant", "bearing=0:90"),
+        ("forward_backward_ant", "bearing=0:1"),
+        ("fetch", "width=0:0.3"),
+    ],
+)
 def test_values_that_make_no_sense_are_refused(name, task_range):
     with pytest.raises(ConfigError, match="impossible"):
         FAMILIES[name](2, 1000, task_range)
@@ -194,11 +255,23 @@ def test_a_family_of_one_task_has_no_other_range(name):
 def test_a_task_that_somebody_gives_is_completed_and_checked():
     family = FAMILIES["random_hopper"](2, 1000)
     task = family.complete_task({"gravity": -3, "mass": [1, 2, 1, 2]})
-    assert task["gravity"] == -3.0 and task["mass"].tolist() == [1, 2, 1, 2] and task["radius"].tolist() == [1.0] * 4
-    assert family.complete_task({"mass": 2})["mass"].tolist() == [2.0] * 4  # one number for all links
-    for given, reason in (({"wings": 2}, "wings"), ({"mass": [1, 2]}, "4 numbers"), ({"gravity": "much"}, "one"),
-                          ({"gravity": np.nan}, "one number"), ({"gravity": [1, 2]}, "one number"),
-                          ({"mass": 0}, "within 0.01 and 100"), ({"mass": [1, 1, 1, -1]}, "within")):
+    assert (
+        task["gravity"] == -3.0
+        and task["mass"].tolist() == [1, 2, 1, 2]
+        and task["radius"].tolist() == [1.0] * 4
+    )
+    assert (
+        family.complete_task({"mass": 2})["mass"].tolist() == [2.0] * 4
+    )  # one number for all links
+    for given, reason in (
+        ({"wings": 2}, "wings"),
+        ({"mass": [1, 2]}, "4 numbers"),
+        ({"gravity": "much"}, "one"),
+        ({"gravity": np.nan}, "one number"),
+        ({"gravity": [1, 2]}, "one number"),
+        ({"mass": 0}, "within 0.01 and 100"),
+        ({"mass": [1, 1, 1, -1]}, "within"),
+    ):
         with pytest.raises(ValueError, match=reason):
             family.complete_task(given)
 
@@ -233,8 +306,12 @@ class TestFamily:
 
     def test_start_is_drawn_in_full_from_the_generator(self, name):
         family = self.family(name)
-        starts = [family.start(generator, family.complete_task({})) for generator in generators(1, 1, 2)]
-        for part, size in zip(starts[0], (family.model.nq, family.model.nv, family.goal_size), strict=True):
+        starts = [
+            family.start(generator, family.complete_task({})) for generator in generators(1, 1, 2)
+        ]
+        for part, size in zip(
+            starts[0], (family.model.nq, family.model.nv, family.goal_size), strict=True
+        ):
             assert part.shape == (size,) and part.dtype == np.float64
         assert_same(starts[0], starts[1])
         assert not all(np.array_equal(*parts) for parts in zip(starts[0], starts[2], strict=True))
@@ -242,8 +319,10 @@ class TestFamily:
     def test_same_generators_give_the_same_trajectory(self, name):
         family, seeds = self.family(name), [1, 2]
         actions = actions_of(family, seeds, 100)
-        assert_same(trajectory(simulate(family, seeds), actions),
-                    trajectory(simulate(self.family(name), seeds), actions))
+        assert_same(
+            trajectory(simulate(family, seeds), actions),
+            trajectory(simulate(self.family(name), seeds), actions),
+        )
 
     def test_sampling_leaves_the_model_alone(self, name):
         family = self.family(name)
@@ -279,8 +358,11 @@ class TestFamily:
         family = self.family(name)
         state = simulate(family, [1, 2]).state
         copies = [array.copy() for array in arrays(state)]
-        answers = (family.observe(state), family.reward(state, state, np.zeros((2, family.action_size))),
-                   family.terminated(state))
+        answers = (
+            family.observe(state),
+            family.reward(state, state, np.zeros((2, family.action_size))),
+            family.terminated(state),
+        )
         for answer in answers:
             assert not any(np.shares_memory(answer, array) for array in arrays(state))
         assert_same(arrays(state), tuple(copies))
@@ -294,7 +376,9 @@ class TestFamily:
             seen.append(simulation.reset(np.arange(3), resets))
             for action in actions_of(family, [1, 2, 3], 15):
                 seen.append(simulation.step(action).observation)
-        assert (np.stack(seen).std(axis=0) > 1e-4).all()  # within each life: normalisation hides what does not vary
+        assert (
+            np.stack(seen).std(axis=0) > 1e-4
+        ).all()  # within each life: normalisation hides what does not vary
         starts = np.stack(seen[::16])  # [episode, P, O]
         assert (starts[0] != starts[1]).any(axis=1).all()  # episodes do not start alike
 
@@ -310,13 +394,18 @@ class TestFamily:
                 simulation.reset(np.array([0]), resets)
             if step == 4:
                 simulation.reset(np.array([1]), resets)
-        assert [row for row, _ in truncated] == [False] * 7 + [True] * 3  # reset after steps 2 and 4; stays truncated
+        assert [row for row, _ in truncated] == [False] * 7 + [
+            True
+        ] * 3  # reset after steps 2 and 4; stays truncated
         assert [row for _, row in truncated] == [False] * 3 + [True] + [False] * 3 + [True] * 3
 
     def test_advancing_moves_like_stepping_and_names_the_ended(self, name):
         family, seeds = self.family(name, episode_limit=30), [1, 2, 3]
-        stepped, advanced, resets = simulate(family, seeds), simulate(family, seeds), (generators(5, 6, 7),
-                                                                                       generators(5, 6, 7))
+        stepped, advanced, resets = (
+            simulate(family, seeds),
+            simulate(family, seeds),
+            (generators(5, 6, 7), generators(5, 6, 7)),
+        )
         ends = 0
         for step, action in enumerate(3 * actions_of(family, seeds, 70)):
             result, ids = stepped.step(action), advanced.advance(action)
@@ -335,17 +424,22 @@ class TestFamily:
         assert np.isfinite(low).all() and np.isfinite(high).all()
         wild = 3 * actions_of(family, seeds, 60)
         assert (np.abs(wild) > 1).any()
-        assert_same(trajectory(simulate(family, seeds), wild),
-                    trajectory(simulate(family, seeds), np.clip(wild, low, high)))
+        assert_same(
+            trajectory(simulate(family, seeds), wild),
+            trajectory(simulate(family, seeds), np.clip(wild, low, high)),
+        )
 
     def test_reward_sees_both_states_and_the_clipped_action(self, name, monkeypatch):
         family, seen = self.family(name), []
         simulation = simulate(family, [1, 2])
         monkeypatch.setattr(family, "reward", lambda *given: seen.append(given) or np.zeros(2))
-        start, wild = simulation.state.rows(np.arange(2)), np.tile([-7.0, 0.25, 7.0], family.action_size)
+        start, wild = (
+            simulation.state.rows(np.arange(2)),
+            np.tile([-7.0, 0.25, 7.0], family.action_size),
+        )
         wild = np.stack([wild[: family.action_size], wild[-family.action_size :]])
         simulation.step(wild)
-        (before, after, action), = seen
+        ((before, after, action),) = seen
         assert_same(arrays(before), arrays(start))
         assert_same(arrays(after), arrays(simulation.state))
         assert not np.array_equal(before.qpos, after.qpos)
@@ -359,24 +453,38 @@ class TestFamily:
         others = [array[[1, 3]].copy() for array in arrays(parts.state)]
         for action, wanted in zip(actions[:50], expected, strict=True):
             result = parts.step(action[ids], ids)
-            assert_same(tuple(vars(result).values()), tuple(part[ids] for part in vars(wanted).values()))
+            assert_same(
+                tuple(vars(result).values()), tuple(part[ids] for part in vars(wanted).values())
+            )
             assert_same(tuple(array[[1, 3]] for array in arrays(parts.state)), tuple(others))
-        for action, wanted in zip(actions[:50], expected, strict=True):  # the others have aged by nothing either
+        for action, wanted in zip(
+            actions[:50], expected, strict=True
+        ):  # the others have aged by nothing either
             result = parts.step(action[[1, 3]], np.array([1, 3]))
-            assert_same(tuple(vars(result).values()), tuple(part[[1, 3]] for part in vars(wanted).values()))
+            assert_same(
+                tuple(vars(result).values()), tuple(part[[1, 3]] for part in vars(wanted).values())
+            )
         assert_same(arrays(parts.state), arrays(whole.state))
         nobody = parts.step(np.zeros((0, family.action_size)), np.zeros(0, np.int64))
         assert len(nobody.observation) == len(nobody.reward) == len(nobody.terminated) == 0
         assert_same(arrays(parts.state), arrays(whole.state))
 
     def test_an_episode_does_not_depend_on_the_one_before(self, name, monkeypatch):
-        """To the bit, even if it starts pressed against something, where the solver's warm start matters."""
+        """To the bit, even if it starts pressed against something, where the solver's warm start
+        matters.
+        """
         family, seeds = self.family(name), [1, 2]
         pressed = simulate(family, seeds)
         for _ in range(100):
             pressed.step(np.ones((2, family.action_size)))
-        starts = [(pressed.state.qpos[row].copy(), pressed.state.qvel[row].copy(), pressed.state.goal[row].copy())
-                  for row in range(2)]
+        starts = [
+            (
+                pressed.state.qpos[row].copy(),
+                pressed.state.qvel[row].copy(),
+                pressed.state.goal[row].copy(),
+            )
+            for row in range(2)
+        ]
         used = simulate(family, seeds)
         for _ in range(50):
             used.step(-np.ones((2, family.action_size)))
@@ -396,8 +504,10 @@ class TestFamily:
             if step % 7 == 3:
                 disturbed.reset(np.array([1]), generators(0, step, 0))
             wanted, result = plain.step(action), disturbed.step(action)
-            assert_same(tuple(part[[0, 2]] for part in vars(wanted).values()),
-                        tuple(part[[0, 2]] for part in vars(result).values()))
+            assert_same(
+                tuple(part[[0, 2]] for part in vars(wanted).values()),
+                tuple(part[[0, 2]] for part in vars(result).values()),
+            )
 
     def test_results_do_not_depend_on_neighbours(self, name):
         family, seeds = self.family(name), [1, 2, 3, 4, 5]
@@ -405,13 +515,17 @@ class TestFamily:
         together = trajectory(simulate(family, seeds), actions)
         for row, seed in enumerate(seeds):
             alone = trajectory(simulate(family, [seed]), actions[:, row : row + 1])
-            assert_same(tuple(part[:, 0] for part in alone), tuple(part[:, row] for part in together))
+            assert_same(
+                tuple(part[:, 0] for part in alone), tuple(part[:, row] for part in together)
+            )
 
     def test_results_do_not_depend_on_native_threads(self, name):
         family, seeds = self.family(name), list(range(9))
         actions = actions_of(family, seeds, 100)
-        assert_same(trajectory(simulate(family, seeds, threads=1), actions),
-                    trajectory(simulate(family, seeds, threads=2), actions))
+        assert_same(
+            trajectory(simulate(family, seeds, threads=1), actions),
+            trajectory(simulate(family, seeds, threads=2), actions),
+        )
 
     def test_a_state_selects_rows_as_copies(self, name):
         state = simulate(self.family(name), [1, 2, 3]).state

@@ -15,8 +15,12 @@ def generators(*seeds):
 def played(seeds, episodes, name="gymnasium:InvertedPendulum-v5@30"):
     """Mean returns where the pole is let fall, so that episodes end at different times."""
     family = named_environment(name)
-    return mean_returns(simulate(family, len(seeds)), lambda seen: np.zeros((len(seen), family.action_size)),
-                        generators(*seeds), episodes)
+    return mean_returns(
+        simulate(family, len(seeds)),
+        lambda seen: np.zeros((len(seen), family.action_size)),
+        generators(*seeds),
+        episodes,
+    )
 
 
 def test_returns_are_those_of_a_plain_loop():
@@ -29,7 +33,10 @@ def test_returns_are_those_of_a_plain_loop():
         rewards, ended = 0.0, False
         while not ended:
             result = simulation.step(np.zeros((1, 1)))
-            rewards, ended = rewards + result.reward[0], bool(result.terminated[0] or result.truncated[0])
+            rewards, ended = (
+                rewards + result.reward[0],
+                bool(result.terminated[0] or result.truncated[0]),
+            )
         lengths.append(rewards)
         simulation.next_episode(np.arange(1), [stream])
     assert played([3], 4) == np.mean(lengths)

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from mujoco.batch import Batch, SimulationError
 
-from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.inner_loop import InnerLoop, Teaching
-from epg_tf.config import ConfigError, TaskConfig
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.outer_loop import initial_phi
 from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
-from epg_tf.types import LifeKey
 
 STEP = 0.04  # s, of 20 physics steps
 FINGERS = [13, 14]  # in qpos
@@ -37,7 +38,9 @@ def simulate(family: FetchReach, count: int, threads: int = 1) -> BodySimulation
 
 def random_actions(steps: int, count: int) -> np.ndarray:
     """Returns [steps, count, 4]; those of a simulation do not depend on how many there are."""
-    return np.stack([generator.uniform(-1.3, 1.3, (steps, 4)) for generator in generators(count, 200)], axis=1)
+    return np.stack(
+        [generator.uniform(-1.3, 1.3, (steps, 4)) for generator in generators(count, 200)], axis=1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +52,8 @@ def family() -> FetchReach:
 def fetch_reach(monkeypatch):
     """Gymnasium-Robotics' own environment, without its time limit.
 
-    It asks whether a joint's type is in a tuple of enum members, which since MuJoCo 3.17 integers never are; so it is
-    shown enums of integers.
+    It asks whether a joint's type is in a tuple of enum members, which since MuJoCo 3.17 integers
+    never are; so it is shown enums of integers.
     """
     from gymnasium_robotics.envs.fetch.reach import MujocoFetchReachEnv
     from gymnasium_robotics.utils import mujoco_utils
@@ -59,7 +62,11 @@ def fetch_reach(monkeypatch):
     shown.__dict__.update(vars(mujoco))
     for name in ("mjtEq", "mjtJoint"):
         members = getattr(mujoco, name).__members__
-        setattr(shown, name, types.SimpleNamespace(**{key: int(value) for key, value in members.items()}))
+        setattr(
+            shown,
+            name,
+            types.SimpleNamespace(**{key: int(value) for key, value in members.items()}),
+        )
     monkeypatch.setattr(mujoco_utils, "mujoco", shown)
     environment = MujocoFetchReachEnv(reward_type="dense")
     yield environment
@@ -67,7 +74,9 @@ def fetch_reach(monkeypatch):
 
 
 def test_it_is_fetch_reach_state_for_state(family, fetch_reach):
-    """Four targets: 150 random actions, beyond the bounds too, then 50 to the target; not in the first episode."""
+    """Four targets: 150 random actions, beyond the bounds too, then 50 to the target; not in the
+    first episode.
+    """
     count = 4
     simulation, actions = simulate(family, count), random_actions(200, count)
     actions[100:130, :, 2] = -1.0  # onto the table
@@ -82,8 +91,16 @@ def test_it_is_fetch_reach_state_for_state(family, fetch_reach):
         result = simulation.step(action)
         state = simulation.state
         observed = family.observe(state)
-        path.append((state.qpos.copy(), state.qvel.copy(), observed, family.reward(before, state, action),
-                     result.reward, result.success))
+        path.append(
+            (
+                state.qpos.copy(),
+                state.qvel.copy(),
+                observed,
+                family.reward(before, state, action),
+                result.reward,
+                result.success,
+            )
+        )
     on_table = reached = 0
     for row in range(count):
         observation, _ = fetch_reach.reset(seed=0)
@@ -92,9 +109,16 @@ def test_it_is_fetch_reach_state_for_state(family, fetch_reach):
         for step, action in enumerate(actions[:, row]):
             observation, reward, terminated, _, info = fetch_reach.step(action)
             qpos, qvel, observed, exact, rounded, success = (part[row] for part in path[step])
-            gripper, velocity = observation["observation"][:3], observation["observation"][5:8] / STEP
-            for ours, theirs in ((qpos, fetch_reach.data.qpos), (qvel, fetch_reach.data.qvel), (exact, reward),
-                                 (observed, np.concatenate([fetch_reach.goal - gripper, gripper, velocity]))):
+            gripper, velocity = (
+                observation["observation"][:3],
+                observation["observation"][5:8] / STEP,
+            )
+            for ours, theirs in (
+                (qpos, fetch_reach.data.qpos),
+                (qvel, fetch_reach.data.qvel),
+                (exact, reward),
+                (observed, np.concatenate([fetch_reach.goal - gripper, gripper, velocity])),
+            ):
                 np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
             assert rounded == np.float32(exact) and success == info["is_success"] and not terminated
             on_table += fetch_reach.data.ncon > 4  # four are the robot's feet
@@ -107,28 +131,43 @@ def test_the_start_is_fetch_reachs(family, fetch_reach):
     np.testing.assert_array_equal(qpos, fetch_reach.initial_qpos)
     np.testing.assert_array_equal(qvel, fetch_reach.initial_qvel)
     np.testing.assert_array_equal(family.middle, fetch_reach.initial_gripper_xpos)
-    np.testing.assert_array_equal(FetchReach(3, 50).start(np.random.default_rng(0), family.complete_task({}))[0], qpos)
+    np.testing.assert_array_equal(
+        FetchReach(3, 50).start(np.random.default_rng(0), family.complete_task({}))[0], qpos
+    )
 
 
-@pytest.mark.parametrize(("task_range", "nearest", "farthest", "edge"),
-                         [("training", 0.0, 0.15, 0.15), ("nominal", 0.0, 0.15, 0.15),
-                          ("out_of_distribution", 0.15, 0.25, 0.2)])
-def test_every_episode_draws_a_target_in_the_region_of_its_task(task_range, nearest, farthest, edge):
+@pytest.mark.parametrize(
+    ("task_range", "nearest", "farthest", "edge"),
+    [
+        ("training", 0.0, 0.15, 0.15),
+        ("nominal", 0.0, 0.15, 0.15),
+        ("out_of_distribution", 0.15, 0.25, 0.2),
+    ],
+)
+def test_every_episode_draws_a_target_in_the_region_of_its_task(
+    task_range, nearest, farthest, edge
+):
     family, goals = FetchReach(20, 50, task_range), []
     for generator in generators(40):
         task = family.sample_task(generator)
         goals.extend(family.start(generator, task)[2] - family.middle for _ in range(10))
     beside, above = np.abs(goals)[:, :2], np.array(goals)[:, 2]
     assert len(np.unique(goals)) == 1200
-    assert (beside >= nearest).all() and (beside <= farthest).all() and (np.abs(above) <= 0.15).all()
+    assert (
+        (beside >= nearest).all() and (beside <= farthest).all() and (np.abs(above) <= 0.15).all()
+    )
     assert (beside.min(axis=0) < nearest + 0.02).all() and (beside.max(axis=0) > edge - 0.01).all()
     assert above.min() < -0.14 and above.max() > 0.14
-    np.testing.assert_allclose(np.mean(goals, axis=0), 0.0, atol=0.04)  # all sides alike; 4 deviations
+    np.testing.assert_allclose(
+        np.mean(goals, axis=0), 0.0, atol=0.04
+    )  # all sides alike; 4 deviations
 
 
 @pytest.mark.parametrize("reach", [0.15, 0.2, 0.25])
 def test_the_arm_reaches_the_corners_of_training_and_other_regions(family, reach):
-    """Proportional control. The lowest corners are inside the table, 3 cm from where the gripper can be."""
+    """Proportional control. The lowest corners are inside the table, 3 cm from where the gripper
+    can be.
+    """
     corners = np.array(list(itertools.product((-1, 1), repeat=3))) * [reach, reach, 0.15]
     simulation = simulate(family, len(corners))
     simulation.state.goal[:] = family.middle + corners
@@ -151,7 +190,9 @@ def test_the_fourth_action_does_nothing(family):
 
 def test_success_is_strictly_within_five_centimetres(family):
     simulation = simulate(family, 3)
-    simulation.state.goal[:] = family.gripper(simulation.state) + np.array([[0.0499], [0.0501], [0.0]]) * [0.6, 0, 0.8]
+    simulation.state.goal[:] = family.gripper(simulation.state) + np.array(
+        [[0.0499], [0.0501], [0.0]]
+    ) * [0.6, 0, 0.8]
     assert family.succeeded(simulation.state).tolist() == [True, False, True]
     assert not family.terminated(simulation.state).any()
 
@@ -162,13 +203,21 @@ def test_no_observation_entry_is_constant(family):
     assert (seen.std(axis=0) > 1e-3).all()
 
 
-def trajectory(simulation: BodySimulation, actions: np.ndarray, ids: np.ndarray | None = None) -> list[np.ndarray]:
+def trajectory(
+    simulation: BodySimulation, actions: np.ndarray, ids: np.ndarray | None = None
+) -> list[np.ndarray]:
     """Returns qpos, qvel, observations and rewards of the stepped, [steps, K, ...]."""
     rows, path = slice(None) if ids is None else ids, []
     for action in actions:
         result = simulation.step(action, ids)
-        path.append((simulation.state.qpos[rows].copy(), simulation.state.qvel[rows].copy(), result.observation,
-                     result.reward))
+        path.append(
+            (
+                simulation.state.qpos[rows].copy(),
+                simulation.state.qvel[rows].copy(),
+                result.observation,
+                result.reward,
+            )
+        )
     return [np.stack(part) for part in zip(*path, strict=True)]
 
 
@@ -196,11 +245,15 @@ def _spoil_move(simulation: BodySimulation, action: np.ndarray, patch: pytest.Mo
     action[1, 0] = np.nan
 
 
-def _spoil_blocked_action(simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch) -> None:
+def _spoil_blocked_action(
+    simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch
+) -> None:
     action[1, 3] = np.nan
 
 
-def _spoil_engine(simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch) -> None:
+def _spoil_engine(
+    simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch
+) -> None:
     step = Batch.step
 
     def raising(batch, ids=None, nstep=1):
@@ -212,7 +265,9 @@ def _spoil_engine(simulation: BodySimulation, action: np.ndarray, patch: pytest.
 
 @pytest.mark.parametrize("spoil", [_spoil_state, _spoil_move, _spoil_blocked_action, _spoil_engine])
 def test_what_goes_wrong_in_one_row_stays_there(family, monkeypatch, spoil):
-    """The others go on as if nothing had happened, fingers closed and derived fields included; a reset heals."""
+    """The others go on as if nothing had happened, fingers closed and derived fields included; a
+    reset heals.
+    """
     healthy, sick = simulate(family, 3), simulate(family, 3)
     given = random_actions(8, 3)
     wanted, action = healthy.step(given[0]), given[0].copy()
@@ -249,7 +304,9 @@ def test_an_agent_lives_a_life(make_tiny):
     experiment = make_tiny(task={"family": "fetch", "frame_skip": 2})
     keys = [LifeKey(0, "evolution", 0, index) for index in range(4)]
     phi = np.repeat(initial_phi(experiment, 0)[None], 4, axis=0)
-    results = InnerLoop(experiment, make_family(experiment.task)).run(keys, phi, Teaching(0.0, 1e-3))
+    results = InnerLoop(experiment, make_family(experiment.task)).run(
+        keys, phi, Teaching(0.0, 1e-3)
+    )
     assert not results.failed.any()
     assert results.env_steps.tolist() == [3 * 8 + 3 * 6] * 4
     assert (results.final_return < 0).all() and (results.final_return > -6 * 0.5).all()
@@ -258,5 +315,7 @@ def test_an_agent_lives_a_life(make_tiny):
 
 def test_a_missing_model_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="config.task.family='fetch' needs .* gymnasium-robotics.*pip install"):
+    with pytest.raises(
+        ConfigError, match="config.task.family='fetch' needs .* gymnasium-robotics.*pip install"
+    ):
         make_family(TaskConfig(family="fetch"))

@@ -1,4 +1,6 @@
-"""Tests epg_tf.tasks.gymnasium_environment, over all of the registry and against simulations driven by hand."""
+"""Tests epg_tf.tasks.gymnasium_environment, over all of the registry and against simulations driven
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from gymnasium.utils import env_checker, seeding
 from gymnasium.utils.passive_env_checker import env_render_passive_checker
 
 import epg_tf
+from epg_tf.core.errors import RenderError
 from epg_tf.tasks import gymnasium_environment, rendering
 from epg_tf.tasks.base import Simulation, StepResult, TaskFamily
 from epg_tf.tasks.gymnasium_environment import TaskEnv, register_environments
@@ -38,7 +41,7 @@ def drawable():
     """Skips, with the reason, where nothing can be drawn."""
     try:
         rendering.Camera(PointGoal(4, 25).model, 8, 8).close()
-    except rendering.RenderError as error:
+    except RenderError as error:
         pytest.skip(str(error))
 
 
@@ -47,7 +50,9 @@ def environment_ids() -> list[str]:
 
 
 def test_every_family_is_registered():
-    assert environment_ids() == sorted(f"epg_tf/{family.__name__}-v0" for family in FAMILIES.values())
+    assert environment_ids() == sorted(
+        f"epg_tf/{family.__name__}-v0" for family in FAMILIES.values()
+    )
     for family in FAMILIES.values():
         spec = gymnasium.spec(f"epg_tf/{family.__name__}-v0")
         assert spec.kwargs == {"family": family.name} and isinstance(spec.entry_point, str)
@@ -62,16 +67,23 @@ def test_families_added_later_can_be_registered(extra):
         epg_tf.register_environments()
         register_environments()
     try:
-        assert sorted({*environment_ids()} - {*before}) == ["epg_tf/Compass-v0", "epg_tf/Wanderer-v0"]
+        assert sorted({*environment_ids()} - {*before}) == [
+            "epg_tf/Compass-v0",
+            "epg_tf/Wanderer-v0",
+        ]
         assert gymnasium.make("epg_tf/Compass-v0").action_space.n == 4
     finally:
         del gymnasium.registry["epg_tf/Compass-v0"], gymnasium.registry["epg_tf/Wanderer-v0"]
 
 
 def test_the_module_prefix_registers_as_well():
-    program = ("import gymnasium; assert 'epg_tf/RandomHopper-v0' not in gymnasium.registry; "
-               "print(gymnasium.make('epg_tf:epg_tf/RandomHopper-v0').reset(seed=1)[0].tolist())")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import gymnasium; assert 'epg_tf/RandomHopper-v0' not in gymnasium.registry; "
+        "print(gymnasium.make('epg_tf:epg_tf/RandomHopper-v0').reset(seed=1)[0].tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     here = gymnasium.make("epg_tf/RandomHopper-v0").reset(seed=1)[0].tolist()
     assert json.loads(done.stdout.splitlines()[-1]) == here
 
@@ -84,8 +96,12 @@ class TestEveryId:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             env_checker.check_env(gymnasium.make(environment_id).unwrapped, skip_render_check=True)
-        unwanted = [str(warning.message) for warning in caught if "infinity" not in str(warning.message)
-                    and "symmetric and normalized" not in str(warning.message)]
+        unwanted = [
+            str(warning.message)
+            for warning in caught
+            if "infinity" not in str(warning.message)
+            and "symmetric and normalized" not in str(warning.message)
+        ]
         assert not unwanted
 
     def test_is_drawn(self, environment_id, drawable):
@@ -107,8 +123,9 @@ class TestEveryId:
     def test_spaces_are_those_of_the_family(self, environment_id):
         environment = gymnasium.make(environment_id).unwrapped
         family = FAMILIES[environment.spec.kwargs["family"]](1, 1)
-        assert environment.observation_space == gymnasium.spaces.Box(-np.inf, np.inf, (family.observation_size,),
-                                                                     np.float32)
+        assert environment.observation_space == gymnasium.spaces.Box(
+            -np.inf, np.inf, (family.observation_size,), np.float32
+        )
         if family.discrete_actions:
             assert environment.action_space == gymnasium.spaces.Discrete(family.action_size)
         else:
@@ -188,7 +205,10 @@ class TestTasks:
         assert start(environment, options=HEAVY)[1] == {**NOMINAL, "mass": 2.0, "gain": [0.5, 1.5]}
         assert start(environment)[1]["mass"] == 2.0
         assert start(environment, options={"task": {}})[1] == NOMINAL
-        assert start(environment, seed=1, options={"task": {"gain": 2}})[1] == {**NOMINAL, "gain": [2.0, 2.0]}
+        assert start(environment, seed=1, options={"task": {"gain": 2}})[1] == {
+            **NOMINAL,
+            "gain": [2.0, 2.0],
+        }
 
     def test_the_body_is_the_one_told(self):
         moved = []
@@ -197,11 +217,17 @@ class TestTasks:
             environment.reset(seed=1, options={"task": {"mass": mass, "damping": 0.01}})
             environment._simulation.state.qpos[:] = 0.0
             moved.append(environment.step(np.array([0.5, 0.0]))[0][4])
-        np.testing.assert_allclose(moved, [0.1, 0.05], rtol=2e-3)  # m/s: 5 N on 1 and 2 kg for 0.02 s
+        np.testing.assert_allclose(
+            moved, [0.1, 0.05], rtol=2e-3
+        )  # m/s: 5 N on 1 and 2 kg for 0.02 s
 
     def test_ranges(self):
         for seed in range(20):
-            assert 2.0 <= start(TaskEnv("point_goal", task_range="mass=2:3"), seed=seed)[1]["mass"] <= 3.0
+            assert (
+                2.0
+                <= start(TaskEnv("point_goal", task_range="mass=2:3"), seed=seed)[1]["mass"]
+                <= 3.0
+            )
         assert start(TaskEnv("point_goal", task_range="nominal"), seed=1)[1] == NOMINAL
 
 
@@ -226,8 +252,9 @@ class TestEpisodes:
         assert truncated and not terminated
         assert start(environment) == (last.tolist(), task)
         onwards = environment.step(np.array([0.1, 0.1]))[0]
-        assert (np.abs(onwards[2:4] - last[2:4]) < 0.1).all() and onwards[0] - last[0] == pytest.approx(
-            last[2] - onwards[2], abs=1e-6)  # and towards the same goal
+        assert (np.abs(onwards[2:4] - last[2:4]) < 0.1).all() and onwards[0] - last[
+            0
+        ] == pytest.approx(last[2] - onwards[2], abs=1e-6)  # and towards the same goal
         assert start(environment, seed=1) == (observation, task)
         environment.step(np.array([0.1, 0.1]))
         assert start(environment, options={"task": task})[0] != last.tolist()
@@ -292,15 +319,30 @@ class TestEpisodes:
         assert 2 * moved[0] < moved[1] == moved[2]
 
 
-@pytest.mark.parametrize("options, line", [
-    ({"task": {"weight": 1}}, "task names 'weight'; point_goal has ['damping', 'gain', 'mass']"),
-    ({"task": {"gain": [1, 2, 3]}}, "task['gain']=[1, 2, 3] must be 2 numbers, within 0.01 and 100 "
-     "(times 10 N per unit of action)"),
-    ({"task": {"mass": float("nan")}}, "task['mass']=nan must be one number, within 0.01 and 100 (times 1 kg)"),
-    ({"task": "old"}, "options['task']='old' must be 'new' or a mapping from quantities to values"),
-    ({"task": 3}, "options['task']=3 must be 'new' or a mapping from quantities to values"),
-    ({"tasks": {}}, "options names 'tasks'; 'task' alone is known"),
-])
+@pytest.mark.parametrize(
+    "options, line",
+    [
+        (
+            {"task": {"weight": 1}},
+            "task names 'weight'; point_goal has ['damping', 'gain', 'mass']",
+        ),
+        (
+            {"task": {"gain": [1, 2, 3]}},
+            "task['gain']=[1, 2, 3] must be 2 numbers, within 0.01 and 100 "
+            "(times 10 N per unit of action)",
+        ),
+        (
+            {"task": {"mass": float("nan")}},
+            "task['mass']=nan must be one number, within 0.01 and 100 (times 1 kg)",
+        ),
+        (
+            {"task": "old"},
+            "options['task']='old' must be 'new' or a mapping from quantities to values",
+        ),
+        ({"task": 3}, "options['task']=3 must be 'new' or a mapping from quantities to values"),
+        ({"tasks": {}}, "options names 'tasks'; 'task' alone is known"),
+    ],
+)
 def test_unknown_options_are_refused_and_change_nothing(options, line):
     environment = TaskEnv("point_goal")
     first = start(environment, seed=1)
@@ -329,15 +371,22 @@ class TestRefusals:
     def test_choices_there_are_not(self, extra, action):
         environment = TaskEnv("compass")
         environment.reset()
-        with pytest.raises(ValueError, match=rf"^action={action} must be a whole number within 0 .. 3$"):
+        with pytest.raises(
+            ValueError, match=rf"^action={action} must be a whole number within 0 .. 3$"
+        ):
             environment.step(action)
 
     def test_settings_that_mean_nothing(self):
-        with pytest.raises(epg_tf.ConfigError, match="^config.task.family='hooper' is not a task family; choose "):
+        with pytest.raises(
+            epg_tf.ConfigError, match="^config.task.family='hooper' is not a task family; choose "
+        ):
             TaskEnv("hooper")
         with pytest.raises(epg_tf.ConfigError, match="^config.task.range='weight=1:2'"):
             TaskEnv("point_goal", task_range="weight=1:2")
-        with pytest.raises(ValueError, match=r"^render_mode='ascii' must be None or one of \['human', 'rgb_array'\]$"):
+        with pytest.raises(
+            ValueError,
+            match=r"^render_mode='ascii' must be None or one of \['human', 'rgb_array'\]$",
+        ):
             TaskEnv("point_goal", render_mode="ascii")
 
 
@@ -379,7 +428,10 @@ class TestDrawing:
     """Pictures and windows."""
 
     def test_other_tasks_have_other_bodies(self, drawable):
-        environment, sizes = TaskEnv("random_hopper", render_mode="rgb_array", height=80, width=80), []
+        environment, sizes = (
+            TaskEnv("random_hopper", render_mode="rgb_array", height=80, width=80),
+            [],
+        )
         for radius in (0.5, 2.0):
             environment.reset(seed=1, options={"task": {"radius": radius}})
             picture = environment.render().astype(int)
@@ -407,13 +459,13 @@ class TestDrawing:
         monkeypatch.setitem(sys.modules, "mujoco.egl", None)
         environment = gymnasium.make("epg_tf/PointGoal-v0", render_mode="rgb_array")
         environment.reset()
-        with pytest.raises(rendering.RenderError, match="^nothing to draw with: egl fails .* libegl1 "):
+        with pytest.raises(RenderError, match="^nothing to draw with: egl fails .* libegl1 "):
             environment.render()
 
     def test_human_needs_a_display(self, monkeypatch):
         monkeypatch.setenv("DISPLAY", "")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        with pytest.raises(rendering.RenderError, match="^no window can be opened"):
+        with pytest.raises(RenderError, match="^no window can be opened"):
             gymnasium.make("epg_tf/PointGoal-v0", render_mode="human")
 
     def test_human_shows_every_step(self, monkeypatch):
@@ -446,18 +498,24 @@ class TestDrawing:
 
     def test_what_has_no_body_lives_undrawn(self, monkeypatch):
         monkeypatch.setitem(FAMILIES, "dice", Dice)
-        monkeypatch.setattr(gymnasium_environment, "simulate", lambda family, population: DiceSimulation())
+        monkeypatch.setattr(
+            gymnasium_environment, "simulate", lambda family, population: DiceSimulation()
+        )
         environment = TaskEnv("dice")
         observation, info = environment.reset(seed=1)
         assert info == {"task": {}} and observation == np.float32(seeding.np_random(1)[0].random())
         assert environment.step(np.array([0.5]))[1] == 0.5
         assert environment._family.frame_skip == 1 and environment.metadata["render_modes"] == []
-        with pytest.raises(ValueError, match=r"^render_mode='rgb_array' must be None or one of \[\]$"):
+        with pytest.raises(
+            ValueError, match=r"^render_mode='rgb_array' must be None or one of \[\]$"
+        ):
             TaskEnv("dice", render_mode="rgb_array")
 
 
 def test_a_seed_means_the_same_for_good():
     """A change of these numbers needs a new version in the ids."""
     task = start(gymnasium.make("epg_tf/RandomHopper-v0"), seed=0)[1]
-    np.testing.assert_allclose(task["mass"], [1.45544253, 0.90468007, 0.56146029, 0.52479145], rtol=1e-6)
+    np.testing.assert_allclose(
+        task["mass"], [1.45544253, 0.90468007, 0.56146029, 0.52479145], rtol=1e-6
+    )
     np.testing.assert_allclose(task["gravity"], -19.3954596, rtol=1e-6)

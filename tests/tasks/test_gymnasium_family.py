@@ -1,4 +1,6 @@
-"""Tests epg_tf.tasks.gymnasium_family against environments driven by hand, and on made-up ones that misbehave."""
+"""Tests epg_tf.tasks.gymnasium_family against environments driven by hand, and on made-up ones that
+misbehave.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,14 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from configs import gymnasium_env
-from epg_tf.algorithms.evolution import loss_shapes
-from epg_tf.algorithms.inner_loop import InnerLoop, Teaching
-from epg_tf.config import ConfigError, TaskConfig, from_mapping
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig, from_mapping
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.outer_loop import loss_shapes
 from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
-from epg_tf.types import LifeKey
 
 # id: (O, A, whether actions are discrete, how the episodes below end)
 KNOWN = {
@@ -48,7 +51,9 @@ def generators(seeds=SEEDS):
 
 
 def begun(family, seeds=SEEDS) -> tuple[Simulation, list[np.random.Generator], np.ndarray]:
-    """Returns a simulation whose first episodes have begun, its generators and the first observations."""
+    """Returns a simulation whose first episodes have begun, its generators and the first
+    observations.
+    """
     simulation, resets = simulate(family, len(seeds)), generators(seeds)
     simulation.set_tasks([family.sample_task(generator) for generator in generators(seeds)])
     return simulation, resets, simulation.reset(np.arange(len(seeds)), resets)
@@ -56,8 +61,15 @@ def begun(family, seeds=SEEDS) -> tuple[Simulation, list[np.random.Generator], n
 
 def actions_of(family, steps, seeds=SEEDS):
     """Returns [steps, P, A]: one-hot rows, or normal numbers of which some are beyond the bounds."""
-    draws = np.stack([np.random.default_rng(seed + 100).standard_normal((steps, family.action_size), np.float32)
-                      for seed in seeds], axis=1)
+    draws = np.stack(
+        [
+            np.random.default_rng(seed + 100).standard_normal(
+                (steps, family.action_size), np.float32
+            )
+            for seed in seeds
+        ],
+        axis=1,
+    )
     if family.discrete_actions:
         return np.eye(family.action_size, dtype=np.float32)[draws.argmax(axis=2)]
     return draws
@@ -68,7 +80,9 @@ def rows_of(result, k):
 
 
 def driven(simulation, resets, actions, parts):
-    """Steps `parts(t)` (lists of rows, or None for all) one after another; returns [t][row] results and new starts."""
+    """Steps `parts(t)` (lists of rows, or None for all) one after another; returns [t][row] results
+    and new starts.
+    """
     history = []
     for t, action in enumerate(actions):
         found = {}
@@ -85,11 +99,17 @@ def driven(simulation, resets, actions, parts):
 
 @pytest.mark.parametrize("env_id", KNOWN)
 def test_equals_environments_driven_by_hand(env_id):
-    """To the bit, with a fresh environment for each episode: none depends on neighbours, nor on what was before it."""
+    """To the bit, with a fresh environment for each episode: none depends on neighbours, nor on
+    what was before it.
+    """
     limit = LIMITS.get(env_id, 50)
     family = make(env_id, limit)
-    assert (family.observation_size, family.action_size, family.discrete_actions) == KNOWN[env_id][:3]
-    assert family.name == f"gymnasium:{env_id}" and not family.continues and not family.goal_reaching
+    assert (family.observation_size, family.action_size, family.discrete_actions) == KNOWN[env_id][
+        :3
+    ]
+    assert (
+        family.name == f"gymnasium:{env_id}" and not family.continues and not family.goal_reaching
+    )
     simulation, resets, first = begun(family)
     actions, seeds, ends = actions_of(family, STEPS), generators(), set()
 
@@ -105,17 +125,25 @@ def test_equals_environments_driven_by_hand(env_id):
         assert not result.diverged.any() and not result.success.any()
         for row, env in enumerate(envs):
             space = env.action_space
-            given = (int(action[row].argmax()) if family.discrete_actions
-                     else np.clip(action[row], space.low, space.high).astype(space.dtype))
+            given = (
+                int(action[row].argmax())
+                if family.discrete_actions
+                else np.clip(action[row], space.low, space.high).astype(space.dtype)
+            )
             observation, reward, terminated, truncated, _ = env.step(given)
             np.testing.assert_array_equal(result.observation[row], observation.astype(np.float32))
             assert result.reward[row] == np.float32(reward)
-            assert (result.terminated[row], result.truncated[row]) == (terminated, truncated and not terminated)
+            assert (result.terminated[row], result.truncated[row]) == (
+                terminated,
+                truncated and not terminated,
+            )
             if terminated or truncated:
                 ends.add("terminated" if terminated else "truncated")
                 env.close()
                 envs[row], expected = start(row)
-                np.testing.assert_array_equal(simulation.next_episode(np.array([row]), resets)[0], expected)
+                np.testing.assert_array_equal(
+                    simulation.next_episode(np.array([row]), resets)[0], expected
+                )
     assert ends == KNOWN[env_id][3]
     assert result.observation.dtype == result.reward.dtype == np.float32
 
@@ -125,7 +153,11 @@ def test_some_are_stepped_as_all_are(env_id):
     family = make(env_id, LIMITS.get(env_id, 50))
     actions = actions_of(family, 120)
     whole = driven(*begun(family)[:2], actions, lambda t: [None])
-    split = driven(*begun(family)[:2], actions, lambda t: ([[0, 2], [1]], [[1], [0], [2]], [None], [[0, 1, 2]])[t % 4])
+    split = driven(
+        *begun(family)[:2],
+        actions,
+        lambda t: ([[0, 2], [1]], [[1], [0], [2]], [None], [[0, 1, 2]])[t % 4],
+    )
     assert split == whole
     assert any(len(row) > 6 for rows in whole for row in rows), "no episode ended"
     alone = driven(*begun(family, SEEDS[1:2])[:2], actions[:, 1:2], lambda t: [None])
@@ -138,19 +170,25 @@ def test_the_whole_population_goes_on_after_some_were_stepped_and_reset():
     for _ in range(2):
         simulation.step(zeros)
     assert simulation.step(zeros).truncated.all()
-    with pytest.raises(ConfigError, match="AssertionError"):  # rather than starting anything by itself
+    with pytest.raises(
+        ConfigError, match="AssertionError"
+    ):  # rather than starting anything by itself
         simulation.step(zeros)
     simulation.next_episode(np.array([1]), resets)
     for step in range(3):  # 0 and 2 have ended and wait
         assert simulation.step(zeros[:1], np.array([1])).truncated.tolist() == [step == 2]
     simulation.next_episode(np.arange(3), resets)
-    assert [simulation.step(zeros).truncated.tolist() for _ in range(3)] == [[False] * 3] * 2 + [[True] * 3]
+    assert [simulation.step(zeros).truncated.tolist() for _ in range(3)] == [[False] * 3] * 2 + [
+        [True] * 3
+    ]
 
 
 def test_any_subset_can_be_reset_first():
     family = make("Pendulum-v1")
     simulation = simulate(family, 3)
-    np.testing.assert_array_equal(simulation.reset(np.array([0, 2]), generators()), begun(family)[2][[0, 2]])
+    np.testing.assert_array_equal(
+        simulation.reset(np.array([0, 2]), generators()), begun(family)[2][[0, 2]]
+    )
 
 
 @pytest.mark.parametrize("late", [0, 1])
@@ -163,7 +201,9 @@ def test_termination_wins_over_the_time_limit(late):
     simulation = begun(make("CartPole-v1", ended - late), [1])[0]
     results = [simulation.step(push) for _ in range(ended - late)]
     assert not any(result.terminated[0] or result.truncated[0] for result in results[:-1])
-    assert (results[-1].terminated[0], results[-1].truncated[0]) == ((False, True) if late else (True, False))
+    assert (results[-1].terminated[0], results[-1].truncated[0]) == (
+        (False, True) if late else (True, False)
+    )
 
 
 def test_advancing_is_stepping():
@@ -173,7 +213,9 @@ def test_advancing_is_stepping():
         result, ended = stepped.step(action), advanced.advance(action)
         np.testing.assert_array_equal(ended, np.flatnonzero(result.terminated | result.truncated))
         if ended.size:
-            np.testing.assert_array_equal(stepped.next_episode(ended, resets), advanced.next_episode(ended, others))
+            np.testing.assert_array_equal(
+                stepped.next_episode(ended, resets), advanced.next_episode(ended, others)
+            )
 
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1", "LunarLanderContinuous-v3"])
@@ -188,12 +230,16 @@ def test_what_is_no_number_stays_in_its_row_and_a_reset_heals(env_id, ids):
         if t == 2:
             action = action.copy()
             action[1, -1] = np.nan
-            result, place = sick.step(action[rows], None if ids is None else rows), list(rows).index(1)
+            result, place = (
+                sick.step(action[rows], None if ids is None else rows),
+                list(rows).index(1),
+            )
             assert not result.observation[place].any() and result.reward[place] == 0.0
             assert (result.diverged == (rows == 1)).all()
             assert result.terminated[place] and not result.truncated[place]
             assert [rows_of(result, k) for k, row in enumerate(rows) if row != 1] == [
-                rows_of(expected, row) for row in rows if row != 1]
+                rows_of(expected, row) for row in rows if row != 1
+            ]
             np.testing.assert_array_equal(sick.reset(np.array([1]), generators())[0], first[1])
         elif t < 2:
             sick.step(action)
@@ -215,7 +261,9 @@ class Fake(gymnasium.Env):
 
     made: list[Fake] = []
 
-    def __init__(self, observation_space=None, action_space=None, trouble="", at_reset="", seconds=0.0):
+    def __init__(
+        self, observation_space=None, action_space=None, trouble="", at_reset="", seconds=0.0
+    ):
         self.observation_space = observation_space or Box(-np.inf, np.inf, (2,), np.float64)
         self.action_space = action_space or Box(-1.0, 1.0, (1,), np.float32)
         self.trouble, self.at_reset, self.seconds = trouble, at_reset, seconds
@@ -265,7 +313,9 @@ def test_outputs_that_are_no_numbers_end_the_episode_of_their_row(fake, trouble,
     simulation = begun(fake(trouble=trouble))[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = simulation.step(np.array([[0.0], [1.0], [0.0]], np.float32), None if ids is None else np.array(ids))
+        result = simulation.step(
+            np.array([[0.0], [1.0], [0.0]], np.float32), None if ids is None else np.array(ids)
+        )
     assert result.diverged.tolist() == result.terminated.tolist() == [False, True, False]
     np.testing.assert_array_equal(result.observation, [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
     np.testing.assert_array_equal(result.reward, [1.0, 0.0, 1.0])
@@ -297,9 +347,14 @@ def test_an_environment_that_raises_is_named_in_one_line(fake, ids):
     simulation, resets, _ = begun(fake(trouble="raises", at_reset="raises"))
     action = np.array([[0.0], [1.0], [0.0]], np.float32)
     with pytest.raises(ConfigError) as caught:
-        simulation.step(action if ids is None else action[ids], None if ids is None else np.array(ids))
-    assert re.fullmatch(rf"config\.task\.family='gymnasium:{FAKE}': step raised ZeroDivisionError at "
-                        r"test_gymnasium_family\.py:\d+ \(over the edge\); mend the environment, .*", str(caught.value))
+        simulation.step(
+            action if ids is None else action[ids], None if ids is None else np.array(ids)
+        )
+    assert re.fullmatch(
+        rf"config\.task\.family='gymnasium:{FAKE}': step raised ZeroDivisionError at "
+        r"test_gymnasium_family\.py:\d+ \(over the edge\); mend the environment, .*",
+        str(caught.value),
+    )
     with pytest.raises(ConfigError, match=r"reset raised ZeroDivisionError"):
         simulation.reset(np.array([1]), resets)
 
@@ -321,7 +376,9 @@ def test_actions_in_a_box_come_clipped_in_its_shape_and_type(fake, ids):
     family = fake(action_space=Box(low, -low, (2, 2), np.float64))
     assert family.action_size == 4
     np.testing.assert_array_equal(family.action_bounds, [low.ravel(), -low.ravel()])
-    begun(family, [1])[0].step(np.array([[-5.0, 1.5, 9.0, 1e9]], np.float32), ids if ids is None else np.array(ids))
+    begun(family, [1])[0].step(
+        np.array([[-5.0, 1.5, 9.0, 1e9]], np.float32), ids if ids is None else np.array(ids)
+    )
     given = Fake.made[1].given[0]
     assert given.dtype == np.float64
     np.testing.assert_array_equal(given, [[-1.0, 1.5], [3.0, 1e9]])
@@ -343,26 +400,58 @@ def test_discrete_actions_count_from_their_start(fake):
     assert all(env.action_space.contains(given) for env in Fake.made[1:] for given in env.given)
 
 
-@pytest.mark.parametrize("keywords, named", [
-    ({"observation_space": Discrete(4)}, r"observations Discrete\(4\); only Box is supported"),
-    ({"observation_space": Dict({"a": Box(0, 1, (2,))})}, r"observations Dict\('a': Box.*; only Box .*Flatten"),
-    ({"observation_space": Tuple((Discrete(2),))}, r"observations Tuple\(Discrete\(2\)\); only Box"),
-    ({"action_space": MultiDiscrete([2, 3])}, r"actions MultiDiscrete\(\[2 3\]\); only Box and Discrete are supported"),
-    ({"action_space": Dict({"a": Discrete(2)})}, r"actions Dict\('a': Discrete\(2\)\); only Box and Discrete")])
+@pytest.mark.parametrize(
+    "keywords, named",
+    [
+        ({"observation_space": Discrete(4)}, r"observations Discrete\(4\); only Box is supported"),
+        (
+            {"observation_space": Dict({"a": Box(0, 1, (2,))})},
+            r"observations Dict\('a': Box.*; only Box .*Flatten",
+        ),
+        (
+            {"observation_space": Tuple((Discrete(2),))},
+            r"observations Tuple\(Discrete\(2\)\); only Box",
+        ),
+        (
+            {"action_space": MultiDiscrete([2, 3])},
+            r"actions MultiDiscrete\(\[2 3\]\); only Box and Discrete are supported",
+        ),
+        (
+            {"action_space": Dict({"a": Discrete(2)})},
+            r"actions Dict\('a': Discrete\(2\)\); only Box and Discrete",
+        ),
+    ],
+)
 def test_other_spaces_are_refused(fake, keywords, named):
-    with pytest.raises(ConfigError, match=rf"^config\.task\.family='gymnasium:{FAKE}' has {named}[^\n]*$"):
+    with pytest.raises(
+        ConfigError, match=rf"^config\.task\.family='gymnasium:{FAKE}' has {named}[^\n]*$"
+    ):
         fake(**keywords)
     assert [env.closed for env in Fake.made] == [True]
 
 
-@pytest.mark.parametrize("env_id, named", [
-    ("Pendulun-v1", r"is unknown \(.*Did you mean: `Pendulum`\?\); name an environment with its version"),
-    ("Pendulum", r"is unknown \(No registered env with id: Pendulum\); name an environment with its version"),
-    ("Pendulum-v9", r"is unknown \(.*`v9`.*`v1`"), ("", r"is unknown \(Malformed"),
-    ("nobody/Here-v0", r"is unknown \(Namespace nobody not found"),
-    ("HalfCheetah-v1", r"is unknown \(.*deprecated\. Please use `HalfCheetah-v5` instead"),
-    ("HalfCheetah-v3", r"cannot be made \(.*mujoco.*\); install"),  # what it says depends on what was imported before
-    ("FrozenLake-v1", r"has observations Discrete\(16\); only Box")])
+@pytest.mark.parametrize(
+    "env_id, named",
+    [
+        (
+            "Pendulun-v1",
+            r"is unknown \(.*Did you mean: `Pendulum`\?\); name an environment with its version",
+        ),
+        (
+            "Pendulum",
+            r"is unknown \(No registered env with id: Pendulum\); name an environment with its version",
+        ),
+        ("Pendulum-v9", r"is unknown \(.*`v9`.*`v1`"),
+        ("", r"is unknown \(Malformed"),
+        ("nobody/Here-v0", r"is unknown \(Namespace nobody not found"),
+        ("HalfCheetah-v1", r"is unknown \(.*deprecated\. Please use `HalfCheetah-v5` instead"),
+        (
+            "HalfCheetah-v3",
+            r"cannot be made \(.*mujoco.*\); install",
+        ),  # what it says depends on what was imported before
+        ("FrozenLake-v1", r"has observations Discrete\(16\); only Box"),
+    ],
+)
 def test_what_gymnasium_does_not_offer_is_refused_in_one_line(env_id, named):
     with warnings.catch_warnings(), pytest.raises(ConfigError) as caught:
         warnings.simplefilter("error")
@@ -375,25 +464,35 @@ def test_a_missing_box2d_names_our_extra(monkeypatch):
     for module in [name for name in sys.modules if name.startswith("gymnasium.envs.box2d")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "Box2D", None)
-    with pytest.raises(ConfigError, match=r"'gymnasium:LunarLander-v3' cannot be made \(Box2D is not installed\); "
-                                          r"install the extra that brings it: epg_tf\[lunar\]$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'gymnasium:LunarLander-v3' cannot be made \(Box2D is not installed\); "
+        r"install the extra that brings it: epg_tf\[lunar\]$",
+    ):
         make("LunarLander-v3")
 
 
 def test_nothing_is_imported_for_a_name(tmp_path, monkeypatch):
     (tmp_path / "strange_module.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match="'gymnasium:strange_module:Pendulum-v1' would import a module; import it in "
-                                          "your --config file"):
+    with pytest.raises(
+        ConfigError,
+        match="'gymnasium:strange_module:Pendulum-v1' would import a module; import it in "
+        "your --config file",
+    ):
         make("strange_module:Pendulum-v1")
     with pytest.raises(SystemExit):
         gymnasium.make("strange_module:Pendulum-v1")
 
 
 def test_settings_that_do_not_fit_are_refused():
-    with pytest.raises(ConfigError, match=r"^config\.task\.frame_skip=2 does not fit .*set it to 1$"):
+    with pytest.raises(
+        ConfigError, match=r"^config\.task\.frame_skip=2 does not fit .*set it to 1$"
+    ):
         make("Pendulum-v1", frame_skip=2)
-    with pytest.raises(ConfigError, match=r"config\.task\.range='out_of_distribution' needs a family"):
+    with pytest.raises(
+        ConfigError, match=r"config\.task\.range='out_of_distribution' needs a family"
+    ):
         make("Pendulum-v1", task_range="out_of_distribution")
     assert make("Pendulum-v1", task_range="nominal").sample_task(generators()[0]) == {}
     with pytest.raises(ConfigError, match="or 'gymnasium:ID'"):
@@ -424,14 +523,26 @@ def test_time_in_the_environments_is_not_the_familys(fake, ids):
 
 def test_a_life_is_the_same_again_whoever_lives_beside_it(make_tiny):
     experiment = make_tiny(task={"family": "gymnasium:Pendulum-v1", "frame_skip": 1})
-    phi = 0.3 * np.random.default_rng(0).standard_normal((4, parameter_count(loss_shapes(experiment)))).astype("f4")
+    phi = 0.3 * np.random.default_rng(0).standard_normal(
+        (4, parameter_count(loss_shapes(experiment)))
+    ).astype("f4")
 
     def live(*lives):
         loop = InnerLoop(experiment, make_family(experiment.task))
-        results = [loop.run([LifeKey(1, "test", 0, index) for index in lives], phi, Teaching(0.0, 1e-2))
-                   for _ in range(2)]
-        return [[tuple(np.asarray(getattr(result, field.name)[row]).tobytes() for field in dataclasses.fields(result))
-                 for row in range(4)] for result in results], results[0]
+        results = [
+            loop.run([LifeKey(1, "test", 0, index) for index in lives], phi, Teaching(0.0, 1e-2))
+            for _ in range(2)
+        ]
+        return [
+            [
+                tuple(
+                    np.asarray(getattr(result, field.name)[row]).tobytes()
+                    for field in dataclasses.fields(result)
+                )
+                for row in range(4)
+            ]
+            for result in results
+        ], results[0]
 
     (first, again), result = live(0, 1, 2, 3)
     (third, _), _ = live(0, 5, 2, 7)
@@ -441,11 +552,16 @@ def test_a_life_is_the_same_again_whoever_lives_beside_it(make_tiny):
     assert result.env_steps.tolist() == [3 * 8 + 3 * 6] * 4
 
 
-@pytest.mark.parametrize("arguments, limit", [((), 200), (("HalfCheetah-v5",), 1000), (("CartPole-v1",), 500)])
+@pytest.mark.parametrize(
+    "arguments, limit", [((), 200), (("HalfCheetah-v5",), 1000), (("CartPole-v1",), 500)]
+)
 def test_the_config_takes_the_registered_limit(arguments, limit):
     experiment = from_mapping(gymnasium_env.get_config(*arguments).to_dict())
     family = make_family(experiment.task)
-    assert family.name == f"gymnasium:{arguments[0] if arguments else 'Pendulum-v1'}" and family.episode_limit == limit
+    assert (
+        family.name == f"gymnasium:{arguments[0] if arguments else 'Pendulum-v1'}"
+        and family.episode_limit == limit
+    )
 
 
 def test_the_config_limits_what_the_registry_does_not(fake):
@@ -454,5 +570,7 @@ def test_the_config_limits_what_the_registry_does_not(fake):
 
 
 def test_the_config_refuses_unknown_ids():
-    with pytest.raises(ValueError, match="^config.task.family='gymnasium:Pendulun-v1' is unknown [^\n]*$"):
+    with pytest.raises(
+        ValueError, match="^config.task.family='gymnasium:Pendulun-v1' is unknown [^\n]*$"
+    ):
         gymnasium_env.get_config("Pendulun-v1")

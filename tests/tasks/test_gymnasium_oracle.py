@@ -25,7 +25,9 @@ class Plain:
     identifier: str
     frame_skip: int
     options: dict = dataclasses.field(default_factory=dict)
-    active: str = "ncon"  # MjData's count of what must act on the body: contacts, or constraints of any kind
+    active: str = (
+        "ncon"  # MjData's count of what must act on the body: contacts, or constraints of any kind
+    )
     acts: int = 10  # in how many steps at least
     ends: int = 1  # episodes that end for good
 
@@ -74,11 +76,14 @@ def test_a_plain_family_is_gymnasiums(plain, seed, make_environment):
     assert environment.frame_skip == plain.frame_skip
     family, generator = FAMILIES[plain.name](plain.frame_skip, 10**6), np.random.default_rng(seed)
     simulation = BodySimulation(family, 1)
-    assert family.sample_task(generator) == {} and family.seconds_per_step == pytest.approx(environment.dt)
+    assert family.sample_task(generator) == {} and family.seconds_per_step == pytest.approx(
+        environment.dt
+    )
     assert environment.observation_space.shape == (family.observation_size,)
     start_together(simulation, environment, generator)
     acting = ended = 0
-    # Gymnasium leaves clipping to others, and its effort is that of the action it gets; ours is the clipped action's.
+    # Gymnasium leaves clipping to others, and its effort is that of the action it gets; ours is the
+    # clipped action's.
     for action in generator.uniform(-1.3, 1.3, (STEPS, family.action_size)):
         clipped = np.clip(action, -1.0, 1.0)
         before = simulation.state.rows(ONE)
@@ -90,7 +95,10 @@ def test_a_plain_family_is_gymnasiums(plain, seed, make_environment):
         np.testing.assert_allclose(ours[1][0], reward, rtol=0, atol=1e-9)
         np.testing.assert_array_equal(result.observation, ours[0].astype(np.float32))
         np.testing.assert_array_equal(result.reward, ours[1].astype(np.float32))
-        assert result.terminated[0] == family.terminated(after)[0] == terminated and not result.diverged[0]
+        assert (
+            result.terminated[0] == family.terminated(after)[0] == terminated
+            and not result.diverged[0]
+        )
         acting += getattr(environment.data, plain.active) > 0
         ended += terminated
         if terminated:
@@ -100,9 +108,15 @@ def test_a_plain_family_is_gymnasiums(plain, seed, make_environment):
 
 @pytest.mark.parametrize("plain", PLAIN, ids=lambda plain: plain.name)
 def test_starts_are_distributed_as_gymnasiums(plain, make_environment):
-    """Bounds and moments of 2000 starts; enough to tell a range from a deviation, and either from another size."""
+    """Bounds and moments of 2000 starts; enough to tell a range from a deviation, and either from
+    another size.
+    """
     environment = make_environment(plain.identifier, plain.options)
-    family, generator, count = FAMILIES[plain.name](plain.frame_skip, 100), np.random.default_rng(0), 2000
+    family, generator, count = (
+        FAMILIES[plain.name](plain.frame_skip, 100),
+        np.random.default_rng(0),
+        2000,
+    )
     ours = np.stack([np.concatenate(family.start(generator, {})[:2]) for _ in range(count)])
     environment.reset(seed=0)
     theirs = []
@@ -114,6 +128,10 @@ def test_starts_are_distributed_as_gymnasiums(plain, make_environment):
     error = 5 * np.maximum(spread, 1e-12) / np.sqrt(count)
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) < 1.5 * error).all()
     np.testing.assert_allclose(ours.std(axis=0), spread, rtol=0.1, atol=1e-12)
-    kurtosis = [np.mean(((part - part.mean(axis=0)) / np.maximum(spread, 1e-12)) ** 4, axis=0)
-                for part in (ours, theirs)]
-    np.testing.assert_allclose(kurtosis[0], kurtosis[1], atol=0.6)  # 1.8 of a range, 3 of a deviation
+    kurtosis = [
+        np.mean(((part - part.mean(axis=0)) / np.maximum(spread, 1e-12)) ** 4, axis=0)
+        for part in (ours, theirs)
+    ]
+    np.testing.assert_allclose(
+        kurtosis[0], kurtosis[1], atol=0.6
+    )  # 1.8 of a range, 3 of a deviation

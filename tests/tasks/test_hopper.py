@@ -22,7 +22,9 @@ def data_at(model: mujoco.MjModel, simulation: BodySimulation, row: int) -> mujo
 
 
 def compiled(family: RandomHopper, task: Task) -> mujoco.MjModel:
-    """Returns the body of `task` as MuJoCo's compiler makes it, inertia and all, from radii and masses."""
+    """Returns the body of `task` as MuJoCo's compiler makes it, inertia and all, from radii and
+    masses.
+    """
     spec = mujoco.MjSpec.from_file(str(RandomHopper.model_file))
     task = family.fields(task)
     spec.option.gravity = task["opt.gravity"]
@@ -50,12 +52,17 @@ def test_without_randomization_it_is_gymnasiums_hopper_state_for_state(gymnasium
     simulation, _ = simulate(family, [3])
     gymnasium_hopper.set_state(simulation.state.qpos[0].copy(), simulation.state.qvel[0].copy())
     touching = 0
-    # Gymnasium leaves clipping to MuJoCo, which clamps controls; so actions beyond the range are part of the test.
+    # Gymnasium leaves clipping to MuJoCo, which clamps controls; so actions beyond the range are
+    # part of the test.
     for action in np.random.default_rng(0).uniform(-1.3, 1.3, (200, 3)):
         observation, _, _, _, info = gymnasium_hopper.step(action)
         result = simulation.step(action[None])
-        np.testing.assert_allclose(simulation.state.qpos[0], gymnasium_hopper.data.qpos, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(simulation.state.qvel[0], gymnasium_hopper.data.qvel, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            simulation.state.qpos[0], gymnasium_hopper.data.qpos, rtol=0, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            simulation.state.qvel[0], gymnasium_hopper.data.qvel, rtol=0, atol=1e-9
+        )
         np.testing.assert_array_equal(result.observation[0], observation.astype(np.float32))
         np.testing.assert_allclose(result.reward[0], info["reward_forward"], rtol=1e-6, atol=1e-9)
         touching += gymnasium_hopper.data.ncon > 0
@@ -79,7 +86,9 @@ def test_frame_skip_counts_physics_steps(frame_skip):
 
 
 def test_a_randomised_body_moves_like_the_same_body_freshly_compiled():
-    """Holds our inertia, bounding radius and all constants derived from them against MuJoCo's compiler."""
+    """Holds our inertia, bounding radius and all constants derived from them against MuJoCo's
+    compiler.
+    """
     family, seeds = RandomHopper(4, 10**6), list(range(8))
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]
@@ -109,14 +118,18 @@ def test_every_number_of_a_randomised_model_is_the_compilers():
         for name in dir(theirs):
             wanted = getattr(theirs, name)
             if isinstance(wanted, np.ndarray) and not name.startswith("_"):
-                np.testing.assert_allclose(getattr(ours, name), wanted, rtol=1e-9, atol=1e-12, err_msg=name)
+                np.testing.assert_allclose(
+                    getattr(ours, name), wanted, rtol=1e-9, atol=1e-12, err_msg=name
+                )
                 compared += 1
         np.testing.assert_allclose(ours.opt.gravity, theirs.opt.gravity, rtol=0, atol=0)
     assert compared > 8 * 200
 
 
 def test_new_thickness_changes_inertia():
-    """A body of the compiler's that ignores the radius would pass nothing above; this says what the draw is for."""
+    """A body of the compiler's that ignores the radius would pass nothing above; this says what the
+    draw is for.
+    """
     family = RandomHopper(4, 1000)
     task = family.fields(family.sample_task(np.random.default_rng(0)))
     mass = task["body_mass"][1:] / family.model.body_mass[1:]
@@ -131,9 +144,18 @@ def states(*rows: list[float]) -> State:
 
 def test_episode_ends_when_the_torso_is_low_or_tilted():
     above, under = np.nextafter(0.7, 1), np.nextafter(0.5, 0)
-    ended = RandomHopper(2, 1000).terminated(states(
-        [0, 1.25, 0, 9, 9, 9], [0, 0.7, 0, 0, 0, 0], [0, above, 0, 0, 0, 0], [0, 0.1, 0, 0, 0, 0],
-        [0, 1.25, 0.5, 0, 0, 0], [0, 1.25, under, 0, 0, 0], [0, 1.25, -0.5, 0, 0, 0], [0, 1.25, -under, 0, 0, 0]))
+    ended = RandomHopper(2, 1000).terminated(
+        states(
+            [0, 1.25, 0, 9, 9, 9],
+            [0, 0.7, 0, 0, 0, 0],
+            [0, above, 0, 0, 0, 0],
+            [0, 0.1, 0, 0, 0, 0],
+            [0, 1.25, 0.5, 0, 0, 0],
+            [0, 1.25, under, 0, 0, 0],
+            [0, 1.25, -0.5, 0, 0, 0],
+            [0, 1.25, -under, 0, 0, 0],
+        )
+    )
     assert ended.tolist() == [False, True, False, True, True, False, True, False]
 
 
@@ -141,11 +163,17 @@ def test_reward_is_forward_velocity():
     family = RandomHopper(2, 1000)  # 0.004 s per env step
     before = states([1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0])
     after = states([1.02, 9, 9, 9, 9, 9], [0.98, 0, 0, 0, 0, 0])
-    np.testing.assert_allclose(family.reward(before, after, np.ones((2, 3))), [5.0, -5.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        family.reward(before, after, np.ones((2, 3))), [5.0, -5.0], rtol=1e-12
+    )
 
 
 def test_observation_leaves_out_the_forward_position_and_clips_velocities():
-    state = State(np.array([[7.0, 1, 2, 3, 4, 5]]), np.array([[-11.0, 11, 10, -10, 0.5, 1e6]]), np.zeros((1, 0)))
+    state = State(
+        np.array([[7.0, 1, 2, 3, 4, 5]]),
+        np.array([[-11.0, 11, 10, -10, 0.5, 1e6]]),
+        np.zeros((1, 0)),
+    )
     observed = RandomHopper(2, 1000).observe(state)
     np.testing.assert_array_equal(observed, [[1, 2, 3, 4, 5, -10, 10, 10, -10, 0.5, 10]])
 
@@ -154,8 +182,10 @@ def test_start_is_upright_with_gymnasiums_noise():
     family = RandomHopper(2, 1000)
     generator = np.random.default_rng(0)
     starts = [family.start(generator, {}) for _ in range(300)]
-    for values, middle in ((np.stack([start[0] for start in starts]), [0, 1.25, 0, 0, 0, 0]),
-                           (np.stack([start[1] for start in starts]), np.zeros(6))):
+    for values, middle in (
+        (np.stack([start[0] for start in starts]), [0, 1.25, 0, 0, 0, 0]),
+        (np.stack([start[1] for start in starts]), np.zeros(6)),
+    ):
         assert np.abs(values - middle).max() <= 0.005
         assert (values.min(axis=0) < np.add(middle, -0.0045)).all()
         assert (values.max(axis=0) > np.add(middle, 0.0045)).all()
@@ -163,19 +193,31 @@ def test_start_is_upright_with_gymnasiums_noise():
 
 def test_direction_turns_the_reward_round():
     family = DirectionalHopper(2, 1000)
-    after = State(np.array([[1.02, 9, 9, 9, 9, 9]] * 2), np.zeros((2, 6)), np.zeros((2, 0)),
-                  {"direction": np.array([1.0, -1.0])})
+    after = State(
+        np.array([[1.02, 9, 9, 9, 9, 9]] * 2),
+        np.zeros((2, 6)),
+        np.zeros((2, 0)),
+        {"direction": np.array([1.0, -1.0])},
+    )
     before = states([1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0])
-    np.testing.assert_allclose(family.reward(before, after, np.ones((2, 3))), [5.0, -5.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        family.reward(before, after, np.ones((2, 3))), [5.0, -5.0], rtol=1e-12
+    )
     tilted = states([0, 1.25, 3.0, 0, 0, 0], [0, 0.7, 0, 0, 0, 0])
     assert family.terminated(tilted).tolist() == [False, True]
 
 
 def test_a_directional_body_is_gymnasiums_unless_asked_otherwise():
-    for task_range, same in (("training", True), ("mass=0.5:2,gravity=-20:-2", False), ("out_of_distribution", False)):
+    for task_range, same in (
+        ("training", True),
+        ("mass=0.5:2,gravity=-20:-2", False),
+        ("out_of_distribution", False),
+    ):
         family = DirectionalHopper(2, 1000, task_range)
         task = family.sample_task(np.random.default_rng(0))
-        assert np.array_equal(family.fields(task)["body_mass"], family.model.body_mass) == same, task_range
+        assert np.array_equal(family.fields(task)["body_mass"], family.model.body_mass) == same, (
+            task_range
+        )
         assert abs(float(task["direction"])) == 1.0
 
 
@@ -183,6 +225,8 @@ def test_a_healthy_hopper_may_be_anywhere_high():
     """Gymnasium bounds angles, joints and velocities, not the height."""
     slow = np.zeros((4, 6))
     slow[3, 5] = -100.0
-    qpos = np.array([[0, 101.0, 0, 0, 0, 0], [500, 1, 0.2, 0, 0, 0], [0, 1, 0, 0, 100.0, 0], [0, 1, 0, 0, 0, 0]])
+    qpos = np.array(
+        [[0, 101.0, 0, 0, 0, 0], [500, 1, 0.2, 0, 0, 0], [0, 1, 0, 0, 100.0, 0], [0, 1, 0, 0, 0, 0]]
+    )
     state = State(qpos, slow, np.zeros((4, 0)))
     assert Hopper(4, 1000).terminated(state).tolist() == [False, True, True, True]

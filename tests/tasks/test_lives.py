@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epg_tf.algorithms.evolution import initial_phi
-from epg_tf.algorithms.inner_loop import InnerLoop, Teaching
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.outer_loop import initial_phi
 from epg_tf.tasks.registry import make_family
-from epg_tf.types import LifeKey
 
 KEYS = [LifeKey(1, "test", 0, index) for index in range(4)]
-ONE_PER_BODY = ["directional_hopper", "random_walker", "directional_half_cheetah", "random_reacher",
-                "goal_ant_no_reset"]
+ONE_PER_BODY = [
+    "directional_hopper",
+    "random_walker",
+    "directional_half_cheetah",
+    "random_reacher",
+    "goal_ant_no_reset",
+]
 
 
 @pytest.mark.parametrize("name", ONE_PER_BODY)

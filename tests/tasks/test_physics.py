@@ -60,7 +60,9 @@ def assert_isolated(result: StepResult, healthy: StepResult) -> None:
 
 def assert_same_rows(first: BodySimulation, second: BodySimulation, rows: list[int]) -> None:
     for name in ("qpos", "qvel", "goal"):
-        np.testing.assert_array_equal(getattr(first.state, name)[rows], getattr(second.state, name)[rows])
+        np.testing.assert_array_equal(
+            getattr(first.state, name)[rows], getattr(second.state, name)[rows]
+        )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -97,7 +99,9 @@ def test_an_infinite_action_acts_clipped(family, value):
     action[BAD, 0] = value
     result = infinite.step(action)
     action[BAD, 0] = family.action_bounds[int(value > 0)][0]
-    for part, wanted in zip(vars(result).values(), vars(clipped.step(action)).values(), strict=True):
+    for part, wanted in zip(
+        vars(result).values(), vars(clipped.step(action)).values(), strict=True
+    ):
         np.testing.assert_array_equal(part, wanted)
     assert not result.diverged.any()
 
@@ -135,7 +139,9 @@ def test_divergence_is_reported_at_its_place_among_the_stepped(family):
 
 
 def test_divergence_in_an_early_substep_counts(family):
-    """MuJoCo resets an exploded state by itself; what follows in the same env step looks sound and is not."""
+    """MuJoCo resets an exploded state by itself; what follows in the same env step looks sound and
+    is not.
+    """
     family.frame_skip = 10
     simulation = simulate(family)
     simulation.state.qvel[BAD] = 1e15
@@ -163,7 +169,9 @@ def test_termination_at_the_time_limit_is_not_a_truncation(family, monkeypatch):
 
 @pytest.mark.parametrize("method", ["observe", "reward"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_an_observation_or_reward_that_is_not_finite_fails_its_row(family, monkeypatch, method, value):
+def test_an_observation_or_reward_that_is_not_finite_fails_its_row(
+    family, monkeypatch, method, value
+):
     healthy, sick = simulate(family), simulate(family)
     original = getattr(family, method)
     action = actions(family, 1)[0]

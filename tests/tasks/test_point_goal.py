@@ -31,8 +31,9 @@ def place(simulation: BodySimulation, qpos: list[float]) -> None:
     simulation.state.qpos[:] = qpos
 
 
-def pushed(mass: float, damping: float, gain: float, share: float, timestep: float, frame_skip: int
-           ) -> tuple[np.ndarray, np.ndarray, float, float, float]:
+def pushed(
+    mass: float, damping: float, gain: float, share: float, timestep: float, frame_skip: int
+) -> tuple[np.ndarray, np.ndarray, float, float, float]:
     """Pushes a body that rests at x = -0.9 with a constant force for 0.6 s, to the right.
 
     Returns:
@@ -45,7 +46,9 @@ def pushed(mass: float, damping: float, gain: float, share: float, timestep: flo
     place(simulation, [-0.9, 0.3])
     m, d = mass * family.model.body_mass[1], damping * family.model.dof_damping[0]
     strength = gain * family.model.actuator_gear[0, 0]
-    push = share * min(1.0, 1.5 * d / (0.6 * strength))  # far enough to tell, too little to reach the wall
+    push = share * min(
+        1.0, 1.5 * d / (0.6 * strength)
+    )  # far enough to tell, too little to reach the wall
     path = []
     for _ in range(round(0.6 / (timestep * frame_skip))):
         simulation.step(np.array([[push, 0.0]]))
@@ -57,7 +60,13 @@ def pushed(mass: float, damping: float, gain: float, share: float, timestep: flo
     return position[:, 0], velocity[:, 0], m, d, strength * push
 
 
-BODIES = [(1, 1, 1, 0.5), (2, 0.5, 1, 1), (0.5, 2, 2, 0.8), (1.7, 1.3, 0.6, 1), (0.5, 0.5, 0.5, 0.6)]
+BODIES = [
+    (1, 1, 1, 0.5),
+    (2, 0.5, 1, 1),
+    (0.5, 2, 2, 0.8),
+    (1.7, 1.3, 0.6, 1),
+    (0.5, 0.5, 0.5, 0.6),
+]
 
 
 @pytest.mark.parametrize("factors", BODIES)
@@ -91,7 +100,9 @@ def test_random_bodies_move_like_the_same_bodies_freshly_compiled():
         spec = mujoco.MjSpec.from_file(str(family.model_file))
         spec.geom("body").mass = task["body_mass"][1]
         for axis, joint in enumerate(spec.joints):
-            joint.damping = np.where(np.arange(np.size(joint.damping)) == 0, task["dof_damping"][axis], 0.0)
+            joint.damping = np.where(
+                np.arange(np.size(joint.damping)) == 0, task["dof_damping"][axis], 0.0
+            )
         for axis, actuator in enumerate(spec.actuators):
             actuator.gear = task["actuator_gear"][axis]
         models.append(spec.compile())
@@ -138,15 +149,22 @@ def test_walls_stop_the_body(direction):
 def test_reward_is_minus_the_distance_after_the_step():
     family = PointGoal(2, 50)
     before = State(np.full((3, 2), 9.0), np.full((3, 2), 9.0), np.full((3, 2), 7.0))
-    after = State(np.array([[0.0, 0.0], [0.3, 0.4], [-0.5, 1.0]]), np.full((3, 2), 9.0),
-                  np.array([[0.3, -0.4], [0.3, 0.4], [0.0, -0.2]]))
-    np.testing.assert_allclose(family.reward(before, after, np.ones((3, 2))), [-0.5, 0.0, -1.3], rtol=0, atol=1e-12)
+    after = State(
+        np.array([[0.0, 0.0], [0.3, 0.4], [-0.5, 1.0]]),
+        np.full((3, 2), 9.0),
+        np.array([[0.3, -0.4], [0.3, 0.4], [0.0, -0.2]]),
+    )
+    np.testing.assert_allclose(
+        family.reward(before, after, np.ones((3, 2))), [-0.5, 0.0, -1.3], rtol=0, atol=1e-12
+    )
     assert not family.terminated(after).any()
 
 
 def test_observation_is_way_to_the_goal_position_and_velocity():
     state = State(np.array([[0.25, -0.5]]), np.array([[3.0, -4.0]]), np.array([[1.0, 0.5]]))
-    np.testing.assert_array_equal(PointGoal(2, 50).observe(state), [[0.75, 1.0, 0.25, -0.5, 3.0, -4.0]])
+    np.testing.assert_array_equal(
+        PointGoal(2, 50).observe(state), [[0.75, 1.0, 0.25, -0.5, 3.0, -4.0]]
+    )
 
 
 def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
@@ -158,10 +176,14 @@ def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
         observation = simulation.reset(np.arange(2), resets)
         goals.append(simulation.state.goal.copy())
         places.append(simulation.state.qpos.copy())
-        np.testing.assert_array_equal(observation, family.observe(simulation.state).astype(np.float32))
+        np.testing.assert_array_equal(
+            observation, family.observe(simulation.state).astype(np.float32)
+        )
         np.testing.assert_array_equal(simulation.state.qvel, 0.0)
         simulation.step(np.ones((2, 2)))
-        np.testing.assert_array_equal(simulation.state.goal, goals[-1])  # stands still within the episode
+        np.testing.assert_array_equal(
+            simulation.state.goal, goals[-1]
+        )  # stands still within the episode
     for drawn in (np.stack(goals), np.stack(places)):  # [episode, P, 2]
         assert len(np.unique(drawn)) == drawn.size
         assert np.abs(drawn).max() <= ARENA
@@ -171,7 +193,9 @@ def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
     assert np.abs(between - np.eye(4)).max() < 0.3
 
 
-def mean_return(policy: Callable[[np.ndarray, np.random.Generator], np.ndarray], lives: int = 128) -> float:
+def mean_return(
+    policy: Callable[[np.ndarray, np.random.Generator], np.ndarray], lives: int = 128
+) -> float:
     """Returns the mean return of one episode of 50 env steps (the demo's) in each of `lives` tasks."""
     family, streams = PointGoal(2, 50), generators(lives)
     simulation = BodySimulation(family, lives)
@@ -190,7 +214,11 @@ def mean_return(policy: Callable[[np.ndarray, np.random.Generator], np.ndarray],
 def test_a_good_agent_is_clearly_better_than_an_untrained_one():
     """Measured over 256 tasks: doing nothing -55 +- 2, noise -56 +- 2, steering -18 +- 1."""
     nothing = mean_return(lambda observation, _: np.zeros((len(observation), 2)))
-    noise = mean_return(lambda observation, generator: generator.standard_normal((len(observation), 2)))
-    steering = mean_return(lambda observation, _: 4.0 * observation[:, :2] - 1.5 * observation[:, 4:])
+    noise = mean_return(
+        lambda observation, generator: generator.standard_normal((len(observation), 2))
+    )
+    steering = mean_return(
+        lambda observation, _: 4.0 * observation[:, :2] - 1.5 * observation[:, 4:]
+    )
     assert -62 < nothing < -46 and -62 < noise < -46
     assert steering > -22

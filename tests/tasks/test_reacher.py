@@ -18,7 +18,9 @@ LENGTHS = [[1.0, 1.0], [0.5, 2.0], [2.0, 2.0]]
 
 
 def compiled(family: RandomReacher, task: Task) -> mujoco.MjModel:
-    """Returns the arm of `task` as MuJoCo's compiler makes it, masses and all, from lengths; armature stays."""
+    """Returns the arm of `task` as MuJoCo's compiler makes it, masses and all, from lengths;
+    armature stays.
+    """
     spec = mujoco.MjSpec.from_file(str(family.model_file))
     first, second = 0.1 * task["length"]
     spec.geom("link0").fromto = [0, 0, 0, first, 0, 0]
@@ -26,7 +28,10 @@ def compiled(family: RandomReacher, task: Task) -> mujoco.MjModel:
     spec.body("body1").pos = [first, 0, 0]
     spec.body("fingertip").pos = [second + 0.01, 0, 0]
     for name in ("target_x", "target_y"):
-        spec.joint(name).range = [-max(first + second + 0.01, 0.27), max(first + second + 0.01, 0.27)]
+        spec.joint(name).range = [
+            -max(first + second + 0.01, 0.27),
+            max(first + second + 0.01, 0.27),
+        ]
     return spec.compile()
 
 
@@ -41,16 +46,26 @@ def test_a_random_arm_moves_like_the_same_arm_freshly_compiled():
 
 def test_tasks_are_lengths_and_draw_both():
     family = RandomReacher(2, 50)
-    lengths = np.stack([family.sample_task(np.random.default_rng(seed))["length"] for seed in range(200)])
+    lengths = np.stack(
+        [family.sample_task(np.random.default_rng(seed))["length"] for seed in range(200)]
+    )
     assert lengths.shape == (200, 2) and 0.5 <= lengths.min() < 0.52 and 1.48 < lengths.max() <= 1.5
     assert abs(np.corrcoef(lengths.T)[0, 1]) < 0.25
-    longer = RandomReacher(2, 50, "out_of_distribution").sample_task(np.random.default_rng(0))["length"]
+    longer = RandomReacher(2, 50, "out_of_distribution").sample_task(np.random.default_rng(0))[
+        "length"
+    ]
     assert (longer >= 1.6).all() and (longer <= 2.0).all()
 
 
-@pytest.mark.parametrize(("angles", "length", "fingertip"), [
-    ([0, 0], [1, 1], [0.21, 0]), ([0, np.pi / 2], [1, 1], [0.1, 0.11]),
-    ([np.pi / 2, np.pi / 2], [2, 0.5], [-0.06, 0.2]), ([np.pi, -np.pi / 2], [0.5, 1.5], [-0.05, 0.16])])
+@pytest.mark.parametrize(
+    ("angles", "length", "fingertip"),
+    [
+        ([0, 0], [1, 1], [0.21, 0]),
+        ([0, np.pi / 2], [1, 1], [0.1, 0.11]),
+        ([np.pi / 2, np.pi / 2], [2, 0.5], [-0.06, 0.2]),
+        ([np.pi, -np.pi / 2], [0.5, 1.5], [-0.05, 0.16]),
+    ],
+)
 def test_reward_is_minus_the_distance_in_the_plane(angles, length, fingertip):
     """And nothing else: no effort. Also: what is observed, literally."""
     family = RandomReacher(2, 50)
@@ -93,7 +108,9 @@ def test_targets_are_uniform_over_the_disc_the_arm_can_reach(length):
     targets = np.stack([start[0][2:] for start in starts])
     radius = np.linalg.norm(targets, axis=1)
     assert 0.995 * reach < radius.max() <= reach
-    shares = np.histogram((radius / reach) ** 2, bins=5, range=(0, 1))[0] / 4000  # squares of radii are uniform
+    shares = (
+        np.histogram((radius / reach) ** 2, bins=5, range=(0, 1))[0] / 4000
+    )  # squares of radii are uniform
     np.testing.assert_allclose(shares, 0.2, atol=0.025)
     quadrants = np.histogram(np.arctan2(*targets.T), bins=4, range=(-np.pi, np.pi))[0] / 4000
     np.testing.assert_allclose(quadrants, 0.25, atol=0.03)
@@ -121,5 +138,7 @@ def test_gymnasiums_distance_has_three_dimensions_and_its_observation_two():
     places = np.zeros((1, 5, 3))
     places[0, 3], places[0, 4] = [0.3, 0.6, 0.7], [0.1, 0.3, 0.1]  # fingertip, target
     state = states([[0, 0, 0.1, 0.3]], sensed={"xpos": places})
-    np.testing.assert_allclose(family.reward(state, state, np.array([[1.0, 0.5]])), [-0.7 - 1.25], rtol=1e-12)
+    np.testing.assert_allclose(
+        family.reward(state, state, np.array([[1.0, 0.5]])), [-0.7 - 1.25], rtol=1e-12
+    )
     np.testing.assert_allclose(family.observe(state)[0, 8:], [0.2, 0.3], rtol=1e-12)

@@ -9,11 +9,12 @@ import mujoco
 import numpy as np
 import pytest
 
+from epg_tf.core.errors import RenderError
 from epg_tf.tasks.hopper import Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import FAMILIES, simulate
-from epg_tf.tasks.rendering import Camera, Pose, RenderError, Window
+from epg_tf.tasks.rendering import Camera, Pose, Window
 
 BOX = """<mujoco>
   <visual><headlight ambient="1 1 1"/></visual>
@@ -44,7 +45,10 @@ def camera():
 
 def started(family, population: int = 2) -> BodySimulation:
     """Returns simulations with tasks and starts drawn from 0, 1, ..."""
-    simulation, generators = simulate(family, population), [np.random.default_rng(seed) for seed in range(population)]
+    simulation, generators = (
+        simulate(family, population),
+        [np.random.default_rng(seed) for seed in range(population)],
+    )
     simulation.set_tasks([family.sample_task(generator) for generator in generators])
     simulation.reset(np.arange(population), generators)
     return simulation
@@ -68,14 +72,18 @@ def test_every_family_can_be_drawn(name, camera):
         simulation.step(np.ones((2, simulation.family.action_size)))
     moved = view.frame(Pose.of(simulation, 1))
     assert (moved != picture).any()
-    np.testing.assert_array_equal(view.frame(pose), picture)  # a pose is a copy, and draws the same again
+    np.testing.assert_array_equal(
+        view.frame(pose), picture
+    )  # a pose is a copy, and draws the same again
 
 
 def test_right_side_up_and_true_to_scale(camera):
     """The marker stands where the goal is: x to the right, y upwards, one metre alike in both."""
     view = camera(PointGoal(4, 25).model, 200, 200)
-    at = {(x, y): green(view.frame(Pose(np.array([-0.9, -0.9]), np.array([x, y, 0.0]))))
-          for x, y in ((0.0, 0.0), (0.8, 0.0), (0.0, 0.8))}
+    at = {
+        (x, y): green(view.frame(Pose(np.array([-0.9, -0.9]), np.array([x, y, 0.0]))))
+        for x, y in ((0.0, 0.0), (0.8, 0.0), (0.0, 0.8))
+    }
     np.testing.assert_allclose(at[0.0, 0.0], [99.5, 99.5], atol=1)
     right, up = at[0.8, 0.0] - at[0.0, 0.0], at[0.0, 0.8] - at[0.0, 0.0]
     assert abs(right[0]) < 1 and abs(up[1]) < 1
@@ -101,8 +109,11 @@ def test_pictures_show_the_body_of_the_task(camera):
 
 def test_mocap_bodies_follow_the_pose(camera):
     view = camera(mujoco.MjModel.from_xml_string(BOX))
-    poses = [Pose(np.zeros(1)), Pose(np.zeros(1), None, np.array([[1.0, 0.0, 0.0]]), np.array([[1.0, 0, 0, 0]])),
-             Pose(np.zeros(1), None, np.zeros((1, 3)), np.array([[np.sqrt(0.5), 0, np.sqrt(0.5), 0]]))]
+    poses = [
+        Pose(np.zeros(1)),
+        Pose(np.zeros(1), None, np.array([[1.0, 0.0, 0.0]]), np.array([[1.0, 0, 0, 0]])),
+        Pose(np.zeros(1), None, np.zeros((1, 3)), np.array([[np.sqrt(0.5), 0, np.sqrt(0.5), 0]])),
+    ]
     red = [np.argwhere(view.frame(pose)[..., 0] > 128) for pose in poses]
     assert red[1].mean(axis=0)[1] > red[0].mean(axis=0)[1] + 10  # to the right
     assert 0 < len(red[2]) < 0.6 * len(red[0])  # on edge
@@ -143,8 +154,15 @@ def test_closing_twice_and_drawing_after_it(camera):
 class TestWithoutOpenGl:
     """One line that says what to install."""
 
-    @pytest.mark.parametrize("backend, library, loaded", [("egl", None, "egl"), ("", "libEGL.so.1", "egl"),
-                                                          ("", None, "osmesa"), ("OSMesa", "libEGL.so.1", "osmesa")])
+    @pytest.mark.parametrize(
+        "backend, library, loaded",
+        [
+            ("egl", None, "egl"),
+            ("", "libEGL.so.1", "egl"),
+            ("", None, "osmesa"),
+            ("OSMesa", "libEGL.so.1", "osmesa"),
+        ],
+    )
     def test_the_line(self, monkeypatch, backend, library, loaded):
         monkeypatch.setenv("MUJOCO_GL", backend)
         monkeypatch.setattr("ctypes.util.find_library", lambda name: {"EGL": library}[name])
@@ -154,7 +172,9 @@ class TestWithoutOpenGl:
             Camera(PointGoal(4, 25).model, 60, 80)
         line = str(caught.value)
         assert line.startswith(f"nothing to draw with: {loaded} fails (ModuleNotFoundError: ")
-        assert line.endswith("install libegl1 and libegl-mesa0 for MUJOCO_GL=egl, or libosmesa6 for MUJOCO_GL=osmesa")
+        assert line.endswith(
+            "install libegl1 and libegl-mesa0 for MUJOCO_GL=egl, or libosmesa6 for MUJOCO_GL=osmesa"
+        )
         assert "\n" not in line
 
     def test_a_driver_that_breaks(self, monkeypatch):
@@ -163,12 +183,16 @@ class TestWithoutOpenGl:
 
         monkeypatch.setenv("MUJOCO_GL", "egl")
         monkeypatch.setitem(sys.modules, "mujoco.egl", types.SimpleNamespace(GLContext=broken))
-        with pytest.raises(RenderError, match=r"egl fails \(AttributeError: 'NoneType' .* 'eglQueryString'\); on "):
+        with pytest.raises(
+            RenderError, match=r"egl fails \(AttributeError: 'NoneType' .* 'eglQueryString'\); on "
+        ):
             Camera(PointGoal(4, 25).model, 60, 80)
 
     def test_a_backend_there_is_not(self, monkeypatch):
         monkeypatch.setenv("MUJOCO_GL", "vulkan")
-        with pytest.raises(RenderError, match="^MUJOCO_GL='vulkan' is not understood here; set it to one of egl, "):
+        with pytest.raises(
+            RenderError, match="^MUJOCO_GL='vulkan' is not understood here; set it to one of egl, "
+        ):
             Camera(PointGoal(4, 25).model, 60, 80)
 
 
@@ -195,7 +219,10 @@ class TestWindow:
     def test_needs_a_display_that_answers(self, monkeypatch, display):
         monkeypatch.setenv("DISPLAY", display)
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        with pytest.raises(RenderError, match=rf"^no window can be opened \(DISPLAY='{display}'\); where there is no "):
+        with pytest.raises(
+            RenderError,
+            match=rf"^no window can be opened \(DISPLAY='{display}'\); where there is no ",
+        ):
             Window(PointGoal(4, 25).model)
 
     def test_shows_poses_and_goals(self, monkeypatch):
@@ -206,5 +233,9 @@ class TestWindow:
         window.show(Pose(np.array([0.5, 0.6])))
         window.close()
         viewer = window._viewer
-        assert viewer.shown == [[0.1, 0.2], [0.5, 0.6]] and viewer.markers == [[0.3, 0.4, 0.0]] and viewer.closed
+        assert (
+            viewer.shown == [[0.1, 0.2], [0.5, 0.6]]
+            and viewer.markers == [[0.3, 0.4, 0.0]]
+            and viewer.closed
+        )
         assert viewer.cam.elevation == -90.0  # as the model asks for

@@ -1,4 +1,6 @@
-"""Tests epg_tf.tasks.tf_agents_environment, over all of the registry and against simulations driven by hand."""
+"""Tests epg_tf.tasks.tf_agents_environment, over all of the registry and against simulations driven
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from tf_agents.environments import tf_py_environment
 from tf_agents.environments.utils import validate_py_environment
 from tf_agents.policies import random_tf_policy
 
-from epg_tf.config import TaskConfig
-from epg_tf.random_keys import life_generator
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
 from epg_tf.tasks.hopper import RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import FAMILIES, make_family
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
-from epg_tf.types import LifeKey
 from tests.tasks.families import Compass, Wanderer
 
 FIRST, MID, LAST = 0, 1, 2
@@ -46,7 +48,9 @@ def assert_same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) 
 @pytest.mark.parametrize("identifier", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1"])
 @pytest.mark.parametrize("population", [1, 3])
 def test_gymnasiums_environments_fit_their_specs(identifier, population):
-    environment = TaskEnvironment(make_family(TaskConfig(f"gymnasium:{identifier}", 1, 30)), population, seed=1)
+    environment = TaskEnvironment(
+        make_family(TaskConfig(f"gymnasium:{identifier}", 1, 30)), population, seed=1
+    )
     validate_py_environment(environment, episodes=4)
 
 
@@ -64,17 +68,30 @@ class TestEveryFamily:
         family = FAMILIES[name](2, 15)
         environment = TaskEnvironment(family, 2, seed=1)
         observation, action = environment.observation_spec(), environment.action_spec()
-        assert (observation.shape, observation.dtype, observation.name) == ((family.observation_size,), np.float32,
-                                                                            "observation")
-        assert observation.maximum == -observation.minimum == np.finfo(np.float32).max  # TF-Agents' infinity
+        assert (observation.shape, observation.dtype, observation.name) == (
+            (family.observation_size,),
+            np.float32,
+            "observation",
+        )
+        assert (
+            observation.maximum == -observation.minimum == np.finfo(np.float32).max
+        )  # TF-Agents' infinity
         assert action.name == "action"
         if family.discrete_actions:
-            assert (action.shape, action.dtype, action.minimum, action.maximum) == ((), np.int32, 0,
-                                                                                    family.action_size - 1)
+            assert (action.shape, action.dtype, action.minimum, action.maximum) == (
+                (),
+                np.int32,
+                0,
+                family.action_size - 1,
+            )
         else:
             assert (action.shape, action.dtype) == ((family.action_size,), np.float32)
-            np.testing.assert_array_equal(action.minimum, family.action_bounds[0].astype(np.float32))
-            np.testing.assert_array_equal(action.maximum, family.action_bounds[1].astype(np.float32))
+            np.testing.assert_array_equal(
+                action.minimum, family.action_bounds[0].astype(np.float32)
+            )
+            np.testing.assert_array_equal(
+                action.maximum, family.action_bounds[1].astype(np.float32)
+            )
 
 
 def by_hand(family, population: int, seed: int, actions: np.ndarray) -> dict[str, np.ndarray]:
@@ -93,11 +110,23 @@ def by_hand(family, population: int, seed: int, actions: np.ndarray) -> dict[str
                 continue
             result = simulation.step(action[None])
             over = bool(result.terminated[0] or result.truncated[0])
-            rows.append((LAST if over else MID, result.reward[0], 0.0 if result.terminated[0] else 1.0,
-                         result.observation[0]))
+            rows.append(
+                (
+                    LAST if over else MID,
+                    result.reward[0],
+                    0.0 if result.terminated[0] else 1.0,
+                    result.observation[0],
+                )
+            )
         members.append([np.stack(part) for part in zip(*rows, strict=True)])
-    return {name: np.stack(part, axis=1) for name, part
-            in zip(("step_type", "reward", "discount", "observation"), zip(*members, strict=True), strict=True)}
+    return {
+        name: np.stack(part, axis=1)
+        for name, part in zip(
+            ("step_type", "reward", "discount", "observation"),
+            zip(*members, strict=True),
+            strict=True,
+        )
+    }
 
 
 @pytest.mark.parametrize("family_class", [RandomHopper, PointGoal, Wanderer])
@@ -113,9 +142,22 @@ def test_members_live_as_by_hand_to_the_bit(family_class):
 
 def test_time_limits_keep_the_discount_and_members_restart():
     lived = trajectory(TaskEnvironment(PointGoal(2, 3), 2, seed=1), np.ones((9, 2, 2), np.float32))
-    assert lived["step_type"][:, 0].tolist() == [FIRST, MID, MID, LAST, FIRST, MID, MID, LAST, FIRST, MID]
+    assert lived["step_type"][:, 0].tolist() == [
+        FIRST,
+        MID,
+        MID,
+        LAST,
+        FIRST,
+        MID,
+        MID,
+        LAST,
+        FIRST,
+        MID,
+    ]
     assert (lived["discount"] == 1.0).all()
-    assert (lived["reward"][[0, 4, 8]] == 0.0).all() and (lived["reward"][[1, 2, 3, 5, 6, 7, 9]] < 0.0).all()
+    assert (lived["reward"][[0, 4, 8]] == 0.0).all() and (
+        lived["reward"][[1, 2, 3, 5, 6, 7, 9]] < 0.0
+    ).all()
     assert (lived["observation"][0] != lived["observation"][4]).any()
     assert (lived["observation"][3] != lived["observation"][4]).any()
 
@@ -132,28 +174,36 @@ def test_only_the_member_whose_episode_is_over_restarts():
     following = environment.step(np.ones((3, 2), np.float32))
     assert following.step_type.tolist() == [FIRST, FIRST, MID]
     assert following.discount.tolist() == [1.0] * 3 and following.reward.tolist() == [0.0, 0.0, 1.0]
-    assert (following.observation[:2, 4:] == 0.0).all() and (following.observation[2, 4:] > 0.0).all()  # m/s
+    assert (following.observation[:2, 4:] == 0.0).all() and (
+        following.observation[2, 4:] > 0.0
+    ).all()  # m/s
 
 
 def test_members_do_not_depend_on_their_number():
     many, few = (TaskEnvironment(RandomHopper(4, 20), population, seed=3) for population in (4, 2))
     actions = actions_of(many, 50)
-    assert_same({name: values[:, :2] for name, values in trajectory(many, actions).items()},
-                trajectory(few, actions[:, :2]))
+    assert_same(
+        {name: values[:, :2] for name, values in trajectory(many, actions).items()},
+        trajectory(few, actions[:, :2]),
+    )
 
 
 def test_seeds_decide_tasks_and_starts():
     environment = TaskEnvironment(PointGoal(2, 10), 2, seed=3)
     actions = actions_of(environment, 25)
     first, second = trajectory(environment, actions), trajectory(environment, actions)
-    assert (first["observation"][0] != second["observation"][0]).any(axis=-1).all()  # other starts, the same tasks
+    assert (
+        (first["observation"][0] != second["observation"][0]).any(axis=-1).all()
+    )  # other starts, the same tasks
     environment.seed(4)
     other = trajectory(environment, actions)
     assert (other["observation"][0] != first["observation"][0]).any(axis=-1).all()
     environment.seed(3)
     assert_same(trajectory(environment, actions), first)
     environment.seed(3)
-    assert environment.step(actions[0]).is_first().all()  # nobody goes on in an episode of the seed before
+    assert (
+        environment.step(actions[0]).is_first().all()
+    )  # nobody goes on in an episode of the seed before
 
 
 def test_resetting_keeps_the_tasks():
@@ -187,14 +237,24 @@ def test_tf_agents_collects():
     wrapped = tf_py_environment.TFPyEnvironment(TaskEnvironment(RandomHopper(4, 6), 3, seed=2))
     policy = random_tf_policy.RandomTFPolicy(wrapped.time_step_spec(), wrapped.action_spec())
     tf.random.set_seed(1)
-    dynamic_step_driver.DynamicStepDriver(wrapped, policy, [lambda batch: batches.append(
-        tf.nest.map_structure(np.asarray, batch)) or tf.no_op()], num_steps=60).run()
+    dynamic_step_driver.DynamicStepDriver(
+        wrapped,
+        policy,
+        [lambda batch: batches.append(tf.nest.map_structure(np.asarray, batch)) or tf.no_op()],
+        num_steps=60,
+    ).run()
     actions = np.stack([batch.action for batch in batches])
     assert len(batches) >= 20 and (np.abs(actions) <= 1.0).all() and actions.std() > 0.4
     alone = trajectory(TaskEnvironment(RandomHopper(4, 6), 3, seed=2), actions)
-    np.testing.assert_array_equal(np.stack([batch.observation for batch in batches]), alone["observation"][:-1])
-    np.testing.assert_array_equal(np.stack([batch.reward for batch in batches]), alone["reward"][1:])
-    np.testing.assert_array_equal(np.stack([batch.step_type for batch in batches]), alone["step_type"][:-1])
+    np.testing.assert_array_equal(
+        np.stack([batch.observation for batch in batches]), alone["observation"][:-1]
+    )
+    np.testing.assert_array_equal(
+        np.stack([batch.reward for batch in batches]), alone["reward"][1:]
+    )
+    np.testing.assert_array_equal(
+        np.stack([batch.step_type for batch in batches]), alone["step_type"][:-1]
+    )
     assert any(batch.is_boundary().any() for batch in batches)
 
 
@@ -218,5 +278,7 @@ class TestRefusals:
     def test_unbounded_actions(self, low, high):
         family = PointGoal(2, 10)
         family.action_bounds = np.full(2, low), np.array([1.0, high])
-        with pytest.raises(ValueError, match="^family 'point_goal' leaves actions unbounded; TF-Agents needs"):
+        with pytest.raises(
+            ValueError, match="^family 'point_goal' leaves actions unbounded; TF-Agents needs"
+        ):
             TaskEnvironment(family, 2, seed=1)

@@ -1,4 +1,5 @@
-"""Tests epg_tf.tasks.walker2d: RandomWalker by literal values and against bodies compiled by MuJoCo.
+"""Tests epg_tf.tasks.walker2d: RandomWalker by literal values and against bodies compiled by
+MuJoCo.
 
 Walker2d itself is held against Gymnasium's in test_gymnasium_oracle.
 """
@@ -13,11 +14,15 @@ from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 from tests.tasks.compiled_bodies import assert_same_motion, assert_same_numbers, states
 
-BOTH = pytest.mark.parametrize("family", [Walker2d(4, 100), RandomWalker(4, 100)], ids=lambda family: family.name)
+BOTH = pytest.mark.parametrize(
+    "family", [Walker2d(4, 100), RandomWalker(4, 100)], ids=lambda family: family.name
+)
 
 
 def compiled(family: RandomWalker, task: Task) -> mujoco.MjModel:
-    """Returns the body of `task` as MuJoCo's compiler makes it, inertia and all, from radii and masses."""
+    """Returns the body of `task` as MuJoCo's compiler makes it, inertia and all, from radii and
+    masses.
+    """
     spec = mujoco.MjSpec.from_file(str(family.model_file))
     spec.option.gravity = [0, 0, task["gravity"]]
     for geom in spec.geoms:
@@ -40,16 +45,30 @@ def test_a_random_walker_moves_like_the_same_body_freshly_compiled():
 
 def test_seven_links_and_the_floor_are_drawn():
     task = RandomWalker(4, 100).sample_task(np.random.default_rng(0))
-    assert {name: np.size(value) for name, value in task.items()} == {"mass": 7, "friction": 8, "radius": 7,
-                                                                     "gravity": 1}
+    assert {name: np.size(value) for name, value in task.items()} == {
+        "mass": 7,
+        "friction": 8,
+        "radius": 7,
+        "gravity": 1,
+    }
 
 
 @BOTH
 def test_an_episode_ends_when_the_torso_is_low_or_high_or_tilted(family):
     up, down = np.nextafter(0.8, 1), np.nextafter(2.0, 0)
     upright = np.nextafter(1.0, 0)
-    rows = [[1.25, 0], [0.8, 0], [up, 0], [2.0, 0], [down, 0], [1.25, 1.0], [1.25, upright], [1.25, -1.0],
-            [1.25, -upright], [np.nan, 0]]
+    rows = [
+        [1.25, 0],
+        [0.8, 0],
+        [up, 0],
+        [2.0, 0],
+        [down, 0],
+        [1.25, 1.0],
+        [1.25, upright],
+        [1.25, -1.0],
+        [1.25, -upright],
+        [np.nan, 0],
+    ]
     ended = family.terminated(states([[5.0, height, tilt, *[9.0] * 6] for height, tilt in rows]))
     assert ended.tolist() == [False, True, False, True, False, True, False, True, False, True]
 
@@ -64,5 +83,6 @@ def test_reward_is_forward_velocity_alone():
 @BOTH
 def test_observation_leaves_out_the_forward_position_and_clips_velocities(family):
     state = states([[7.0, 1, 2, 3, 4, 5, 6, 7, 8]], [[-11.0, 11, 10, -10, 0.5, 1e6, 0, 1, 2]])
-    np.testing.assert_array_equal(family.observe(state), [[1, 2, 3, 4, 5, 6, 7, 8,
-                                                           -10, 10, 10, -10, 0.5, 10, 0, 1, 2]])
+    np.testing.assert_array_equal(
+        family.observe(state), [[1, 2, 3, 4, 5, 6, 7, 8, -10, 10, 10, -10, 0.5, 10, 0, 1, 2]]
+    )

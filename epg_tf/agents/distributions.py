@@ -1,0 +1,21 @@
+"""Builds the action distributions that agents act with and surrogates compare."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+
+def diagonal_gaussian(mean: tf.Tensor, log_std: tf.Tensor) -> tfp.distributions.Distribution:
+    """Returns Gaussians of batch shape [P, T] over actions, from means [P, T, A] and log deviations
+    [P, A].
+    """
+    deviation = tf.broadcast_to(tf.exp(log_std)[:, None], tf.shape(mean))
+    return tfp.distributions.MultivariateNormalDiag(mean, deviation)
+
+
+def one_hot_categorical(logits: tf.Tensor) -> tfp.distributions.Distribution:
+    """Returns categorical distributions of batch shape [P, T] over one-hot float32 actions, from
+    logits [P, T, A].
+    """
+    return tfp.distributions.OneHotCategorical(logits=logits, dtype=tf.float32)

@@ -1,1 +1,0 @@
-"""The algorithms of the papers; start reading here."""

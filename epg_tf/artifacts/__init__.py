@@ -1,0 +1,1 @@
+"""Saves, loads, exports and checks what was learned: losses, objectives, policies."""

@@ -1,0 +1,111 @@
+"""Keeps an objective of MetaGenRL with all that is needed to use it again: weights, experiment,
+where it came from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from epg_tf.artifacts import loss_files
+from epg_tf.artifacts.learned_loss import loss_folder, versions
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.files import PathLike
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
+from epg_tf.core.types import Array
+from epg_tf.losses.lstm_objective import parameter_count, parameter_shapes
+
+KIND = "lstm_objective"
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedObjective:
+    """An objective and the experiment it was meta-learned in.
+
+    Attributes:
+      parameters: alpha, [D] float32.
+      experiment: Its settings.
+      facts: Where it came from: seed, round, env steps, versions.
+    """
+
+    parameters: Array
+    experiment: MetaGenRLExperiment
+    facts: dict[str, Any]
+
+
+def save_objective(
+    folder: PathLike,
+    parameters: Array,
+    experiment: MetaGenRLExperiment,
+    facts: Mapping[str, Any],
+) -> None:
+    """Writes `loss.npz` (the weights) and `loss.json` (what they are) into `folder`.
+
+    Raises:
+      ValueError: The weights are not a finite float32 vector.
+      OSError: A file cannot be written.
+    """
+    loss_files.save_loss(
+        folder,
+        parameters,
+        {
+            "kind": KIND,
+            "parameter_shapes": _shapes(experiment),
+            "facts": {"versions": versions(), **facts},
+            "config": experiment.to_mapping(),
+        },
+    )
+
+
+def _shapes(experiment: MetaGenRLExperiment) -> dict[str, list[int]]:
+    return {name: list(shape) for name, shape in parameter_shapes(experiment.objective).items()}
+
+
+def is_objective(folder: PathLike) -> bool:
+    """Returns whether a loss is an objective of MetaGenRL; arguments and errors as in
+    `load_objective`.
+    """
+    return loss_files.load_loss(loss_folder(folder))[1].get("kind") == KIND
+
+
+def load_objective(folder: PathLike) -> LearnedObjective:
+    """Reads an objective that `save_objective` wrote; executes nothing that the files bring.
+
+    Args:
+      folder: Where it is, or the name of a shipped one where there is no such folder.
+
+    Raises:
+      RecordError: There is no usable objective in `folder`; one line that says why and what to do.
+    """
+    folder = loss_folder(folder)
+    parameters, description = loss_files.load_loss(folder)
+    if description.get("kind") != KIND:
+        raise RecordError(
+            f"--loss={folder}: it is a {str(description.get('kind'))[:50]}, not an {KIND}; name a "
+            "folder "
+            f"written by launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+        )
+    try:
+        experiment = from_mapping(description.get("config", {}))
+    except (ConfigError, AttributeError) as error:
+        raise RecordError(
+            f"--loss={folder}: loss.json does not describe a usable objective ({error}); restore "
+            "it from "
+            f"the run that wrote it"
+        ) from error
+    if description.get("parameter_shapes") != _shapes(experiment):
+        raise RecordError(
+            f"--loss={folder}: loss.json states other parameter_shapes than its config means; "
+            "restore it "
+            f"from the run that wrote it"
+        )
+    needed = parameter_count(experiment.objective)
+    if needed != parameters.size:
+        raise RecordError(
+            f"--loss={folder}: it has {parameters.size} parameters, its config needs {needed}; "
+            "restore "
+            f"both files from the run that wrote them"
+        )
+    facts = description.get("facts", {})
+    return LearnedObjective(parameters, experiment, facts if isinstance(facts, dict) else {})

@@ -1,0 +1,145 @@
+"""Keeps a learned loss on disk: a folder with `loss.npz` (the vector phi) and `loss.json` (what it
+belongs to).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epg_tf.core import array_files as arrays_io
+from epg_tf.core import files
+from epg_tf.core.errors import RecordError
+from epg_tf.core.types import Array
+
+_PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
+_PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
+_FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
+_REMEDY = "point it at a folder written by launch.meta_train or launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+
+
+def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]) -> None:
+    """Saves a learned loss; `description` is completed by format version, number of parameters and
+    checksum.
+
+    Args:
+      folder: Created if missing; a loss that is there is replaced.
+      phi: [D] float32, finite.
+      description: JSON-able mapping: whatever is needed to build the loss that `phi` belongs to.
+
+    Raises:
+      ValueError: `phi` is not a finite float32 vector, or above 64 MB.
+      TypeError: `description` cannot be written as JSON.
+      OSError: A file cannot be written.
+    """
+    phi = np.asarray(phi)
+    if problem := _problem(phi):
+        raise ValueError(f"phi {problem}; a loss is a finite float32 vector")
+    if phi.nbytes > _PHI_LIMIT:
+        raise ValueError(
+            f"phi takes {phi.nbytes} bytes, above the limit of {_PHI_LIMIT}; use fewer parameters"
+        )
+    facts = {
+        "format_version": files.FORMAT_VERSION,
+        "parameters": phi.size,
+        "phi_sha256": checksum(phi),
+    }
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays_io.write_arrays(folder / _PHI_FILE, {"phi": phi})
+    files.write_json(folder / _DESCRIPTION_FILE, {**description, **facts})
+
+
+def load_loss(folder: files.PathLike) -> tuple[Array, dict[str, Any]]:
+    """Loads a learned loss, checking everything that can be checked.
+
+    Returns:
+      (phi, [D] float32; description as saved, with "format_version", "parameters" and
+      "phi_sha256").
+
+    Raises:
+      RecordError: There is no loss in `folder`, or it is damaged; one line that starts with
+      --loss=`folder`.
+    """
+    folder = Path(folder)
+    try:
+        if not folder.exists():
+            raise RecordError("no such folder")
+        if not folder.is_dir():
+            raise RecordError("not a folder")
+        for name in (_DESCRIPTION_FILE, _PHI_FILE):
+            if not (folder / name).is_file():
+                raise RecordError(f"the folder holds no {name}")
+        description = files.read_json(folder / _DESCRIPTION_FILE, "the description of the loss")
+        if "format_version" not in description:
+            raise RecordError(f"{_DESCRIPTION_FILE} has no format_version")
+        phi = _read_phi(folder / _PHI_FILE, description)
+    except RecordError as error:
+        raise RecordError(f"--loss={folder}: {error}; {_remedy(folder)}") from error
+    except OSError as error:
+        raise RecordError(f"--loss={folder}: {error.strerror}; {_remedy(folder)}") from error
+    return phi, description
+
+
+def _read_phi(path: Path, description: Mapping[str, Any]) -> Array:
+    arrays = arrays_io.read_arrays(path, _FILE_LIMIT)
+    if list(arrays) != ["phi"]:
+        raise RecordError(
+            f"{_PHI_FILE} holds {', '.join(map(repr, sorted(arrays))) or 'nothing'}, not 'phi'"
+        )
+    phi = arrays["phi"]
+    if problem := _problem(phi):
+        raise RecordError(f"phi in {_PHI_FILE} {problem}")
+    if description.get("parameters") != phi.size:
+        raise RecordError(
+            f"phi has {phi.size} numbers, {_DESCRIPTION_FILE} says "
+            f"parameters={description.get('parameters')!r:.50}"
+        )
+    if description.get("phi_sha256") != checksum(phi):
+        raise RecordError(
+            f"phi does not match phi_sha256 in {_DESCRIPTION_FILE}: they are from different saves"
+        )
+    return phi
+
+
+def _problem(phi: Array) -> str:
+    """Returns what keeps an array from being a phi, or nothing."""
+    if phi.dtype != np.float32:
+        return f"has type {phi.dtype}, not float32"
+    if phi.ndim != 1:
+        return f"has shape {phi.shape}, not [D]"
+    if phi.size == 0:
+        return "is empty"
+    if not np.isfinite(phi).all():
+        return f"holds {np.count_nonzero(~np.isfinite(phi))} values that are not finite"
+    return ""
+
+
+def checksum(phi: Array) -> str:
+    """Returns the SHA-256 of a phi, whatever the byte order of the machine."""
+    return hashlib.sha256(phi.astype("<f4").tobytes()).hexdigest()
+
+
+def _remedy(folder: Path) -> str:
+    """Returns what to do: the loss the user probably meant, or where losses come from."""
+    if folder.name in (_PHI_FILE, _DESCRIPTION_FILE) and folder.is_file():
+        return f"did you mean --loss={folder.parent}?"
+    if not (folder / _DESCRIPTION_FILE).is_file():
+        if (folder / "saved_model.pb").is_file():
+            return (
+                f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and "
+                f"{_DESCRIPTION_FILE} "
+                f"alone, which launch.export_loss writes beside it"
+            )
+        near = [
+            folder / name
+            for name in ("best", "final")
+            if (folder / name / _DESCRIPTION_FILE).is_file()
+        ]
+        if near:
+            return f"did you mean {' or '.join(f'--loss={path}' for path in near)}?"
+    return _REMEDY

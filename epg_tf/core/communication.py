@@ -1,0 +1,363 @@
+"""Lets the processes of one run work together; the only module that knows Horovod.
+
+A *rank* is one of `size` processes, counted from 0. Without horovodrun there is one, and Horovod
+need not be installed.
+"""
+
+from __future__ import annotations
+
+import abc
+import concurrent.futures
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from epg_tf.core.errors import CommunicationError, Stopped
+from epg_tf.core.heartbeats import Heartbeats
+from epg_tf.core.types import Array
+
+_Result = TypeVar("_Result")
+
+_LAUNCHERS = ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_")  # each tells a process its RANK and SIZE
+_POLL_SECONDS = 0.1  # signals are handled between two looks
+# Horovod's own default wakes its thread every millisecond, which costs up to half a core; a
+# collective takes about as long as the cycle. What fails is said by this package.
+_DEFAULTS = {"HOROVOD_CYCLE_TIME": "20", "HOROVOD_LOG_LEVEL": "fatal"}
+
+
+class HorovodUnusable(CommunicationError):
+    """Horovod is missing, broken, or was not started as it must be."""
+
+
+class Disagreement(CommunicationError):
+    """Ranks hold different values of what must be the same."""
+
+
+class RanksLost(CommunicationError):
+    """Some ranks did not take part in time."""
+
+    def __init__(self, message: str, reporting_rank: int):
+        super().__init__(message)
+        self.reporting_rank = reporting_rank
+
+
+class Communicator(abc.ABC):
+    """What the ranks of a run share.
+
+    Attributes:
+      rank: Number of this process.
+      size: Number of processes.
+      local_rank: Number of this process on its machine.
+      local_size: Number of processes on its machine.
+      seconds: Time spent in collectives so far (s), waiting for slower ranks included.
+      bytes_sent: Bytes this process has handed to collectives so far.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    seconds: float = 0.0
+    bytes_sent: int = 0
+
+    @abc.abstractmethod
+    def sum(self, values: Array) -> Array:
+        """Adds up the arrays of all ranks, element by element (allreduce).
+
+        Integers, because their sum is exact: bit patterns survive where only one rank holds
+        something other than zero.
+
+        Args:
+          values: int64, of the same shape everywhere.
+
+        Returns:
+          int64, the same everywhere.
+
+        Raises:
+          RanksLost: Some rank did not take part in time.
+          Stopped: `stop` was called.
+        """
+
+    def broadcast(self, values: Array) -> Array:
+        """Returns the values that rank 0 holds (int64, of the same shape everywhere)."""
+        return self.sum(values if self.rank == 0 else np.zeros_like(values))
+
+    def check_same(self, what: str, digest: bytes) -> None:
+        """Compares a digest (a multiple of 8 bytes) over the ranks.
+
+        Raises:
+          Disagreement: It differs; the message, the same everywhere, names both values.
+        """
+        held = np.zeros((self.size, len(digest) // 8), np.int64)
+        held[self.rank] = np.frombuffer(digest, np.int64)
+        held = self.sum(held)
+        different = np.flatnonzero((held != held[0]).any(axis=1))
+        if different.size:
+            other = int(different[0])
+            raise Disagreement(
+                f"{what} differs between ranks: {_hex(held[0])} on rank 0, {_hex(held[other])} on "
+                "rank "
+                f"{other}; all machines need the same code, settings, packages and kind of CPU"
+            )
+
+    def run(self, work: Callable[[], _Result]) -> _Result:
+        """Returns work(); calls it again whenever ranks were lost or joined, where the launcher
+        allows for that.
+
+        `work` must share what it goes on from (`first`) before anything else.
+        """
+        return work()
+
+    def admit(self) -> None:
+        """Lets ranks that wait to join in; then this does not return, but `run` calls its work
+        again.
+        """
+        return
+
+    def stop(self) -> None:
+        """Makes `sum` raise `Stopped`, now and later."""
+        return
+
+
+class SingleProcess(Communicator):
+    """One process."""
+
+    def sum(self, values: Array) -> Array:
+        """Returns the values."""
+        return values
+
+
+class HorovodCommunicator(Communicator):
+    """Several processes, joined by Horovod.
+
+    Args:
+      horovod: The module horovod.tensorflow.
+      timeout: Seconds that others may keep this rank waiting.
+
+    Raises:
+      RanksLost: The processes did not come together in time.
+      HorovodUnusable: They cannot reach each other.
+    """
+
+    def __init__(self, horovod: Any, timeout: float):
+        self._horovod = horovod
+        self._timeout = timeout
+        self._stop = threading.Event()
+        self._elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
+        self.rank, self.size = _launched()
+        self._roll_call = Heartbeats(self.rank, self.size)
+        self._join()
+        self._members = (
+            horovod.elastic.ObjectState(self._first_of_each, horovod.rank)
+            if self._elastic
+            else None
+        )
+
+    def _join(self) -> None:
+        """Comes together with the other processes, and learns the own number."""
+        self._collectives = 0
+        try:
+            self._attend(self._horovod.init)
+        except TimeoutError:
+            raise self._lost() from None
+        except (ValueError, RuntimeError) as error:
+            raise HorovodUnusable(
+                f"Horovod cannot connect the processes ({_first_line(error)}); name the network "
+                f"interfaces that they share with --network-interfaces"
+            ) from error
+        self.rank, self.size = self._horovod.rank(), self._horovod.size()
+        self.local_rank, self.local_size = self._horovod.local_rank(), self._horovod.local_size()
+        self._roll_call.close()
+        self._roll_call = Heartbeats(self.rank, self.size)
+
+    def sum(self, values: Array) -> Array:
+        """Adds up over all ranks with one allreduce."""
+        import tensorflow as tf
+
+        started = time.perf_counter()
+        self._collectives += 1
+        self._roll_call.reached(self._collectives)
+        try:
+            total = self._attend(
+                lambda: self._horovod.allreduce(
+                    tf.constant(values, tf.int64), op=self._horovod.Sum, name=f"sum_{values.size}"
+                ).numpy()
+            )
+        except TimeoutError:
+            raise self._lost() from None
+        except tf.errors.OpError as error:  # another rank has gone
+            if self._elastic:
+                raise self._horovod.elastic.HorovodInternalError(str(error)) from error
+            raise self._lost() from error
+        self.seconds += time.perf_counter() - started
+        self.bytes_sent += values.nbytes
+        return total
+
+    def _attend(self, operation: Callable[[], _Result]) -> _Result:
+        """Returns operation(), which may wait for other ranks; signals are handled meanwhile.
+
+        Raises:
+          TimeoutError: It took longer than the time-out; it goes on in a thread of its own.
+          Stopped: `stop` was called.
+        """
+        future: concurrent.futures.Future = concurrent.futures.Future()
+
+        def attempt() -> None:
+            try:
+                future.set_result(operation())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(
+            target=attempt, daemon=True
+        ).start()  # nothing waits for it if it never ends
+        deadline = time.monotonic() + self._timeout
+        while time.monotonic() < deadline:
+            try:
+                return future.result(_POLL_SECONDS)
+            except TimeoutError:
+                if self._stop.is_set():
+                    raise Stopped from None
+        raise TimeoutError
+
+    def _lost(self) -> RanksLost:
+        """Finds out which ranks are to blame."""
+        missing = self._roll_call.missing(self._collectives, self._stop.wait)
+        if self._stop.is_set():
+            raise Stopped
+        return RanksLost(
+            f"waited for other ranks in vain: {missing.reasons}; to go on, run the same command "
+            "with "
+            f"--resume",
+            missing.reporting_rank,
+        )
+
+    def run(self, work: Callable[[], _Result]) -> _Result:
+        """Calls work, again and again under elastic Horovod."""
+        if not self._elastic:
+            return work()
+        from horovod.common.elastic import run_fn
+
+        return run_fn(lambda members: work(), self._rejoin)(self._members)
+
+    def _rejoin(self) -> None:
+        self._attend(self._horovod.shutdown)
+        self._join()
+
+    def admit(self) -> None:
+        """Asks the launcher whether ranks wait to join in."""
+        if self._elastic:
+            self._members.check_host_updates()
+
+    def _first_of_each(self, numbers: tuple) -> tuple:
+        """Broadcasts rank 0's tuple of whole numbers."""
+        return tuple(self.broadcast(np.array(numbers, np.int64)).tolist())
+
+    def stop(self) -> None:
+        """Ends the waiting for other ranks."""
+        self._stop.set()
+
+
+def _hex(row: Array) -> str:
+    return row.tobytes().hex()[:16]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _launched() -> tuple[int, int] | None:
+    """Returns rank and size of a process that a launcher of many has started, or None."""
+    for launcher in _LAUNCHERS:
+        if f"{launcher}RANK" in os.environ:
+            rank, size = (
+                int(os.environ[f"{launcher}RANK"]),
+                int(os.environ.get(f"{launcher}SIZE", "1")),
+            )
+            if size > 1 or launcher == "HOROVOD_":  # cluster managers number lone processes, too
+                return rank, size
+    return None
+
+
+def launched_rank() -> int | None:
+    """Returns the rank that a launcher of many processes gave to this one, or None if there was no
+    such launcher.
+    """
+    launched = _launched()
+    return launched and launched[0]
+
+
+def join(timeout: float) -> Communicator:
+    """Joins the other processes of the job; call it before TensorFlow is used.
+
+    Args:
+      timeout: Seconds, > 0, that others may keep this rank waiting.
+
+    Returns:
+      `SingleProcess`, unless `horovodrun` (or mpirun) has started several processes.
+
+    Raises:
+      HorovodUnusable: It has, and Horovod cannot be used.
+      RanksLost: Some processes did not come.
+    """
+    launched = _launched()
+    if launched is None:
+        return SingleProcess()
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    ranks = HorovodCommunicator(_horovod(), timeout)
+    if ranks.size == 1 < launched[1]:
+        raise HorovodUnusable(
+            f"{launched[1]} processes were started, but each is alone: Horovod was built "
+            f"without MPI; start them with horovodrun --gloo"
+        )
+    pin_gpu(ranks.local_rank)
+    return ranks
+
+
+def _horovod() -> Any:
+    """Imports Horovod, or says why that is impossible."""
+    import tensorflow as tf
+
+    if importlib.util.find_spec("horovod") is None:
+        raise HorovodUnusable(
+            f"horovodrun needs Horovod, and {sys.executable} has none: run `make horovod`"
+        )
+    try:
+        import horovod.tensorflow as horovod
+    except (ImportError, OSError, AttributeError, tf.errors.OpError) as error:
+        raise HorovodUnusable(
+            f"Horovod, built with TensorFlow {_built_with()}, does not work with the installed "
+            f"TensorFlow {tf.__version__} ({_first_line(error)}): rebuild it with `make horovod`"
+        ) from error
+    return horovod
+
+
+def _built_with() -> str:
+    """Returns the version of TensorFlow that Horovod was built with, as far as it knows."""
+    try:
+        folder = Path(importlib.util.find_spec("horovod").origin).parent
+        return json.loads((folder / "metadata.json").read_text())["tensorflow"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "of an unknown version"
+
+
+def pin_gpu(local_rank: int) -> None:
+    """Gives this process one GPU of its machine, if there are any, and lets it take memory as it
+    needs it.
+    """
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        mine = gpus[local_rank % len(gpus)]
+        tf.config.set_visible_devices(mine, "GPU")
+        tf.config.experimental.set_memory_growth(mine, True)

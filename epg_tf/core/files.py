@@ -1,0 +1,216 @@
+"""Writes files that are either old or new, never half; reads them back with suspicion.
+
+Whatever the wing leaves on disk goes through `write_atomically`, rows of metrics excepted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from epg_tf.core.errors import RecordError
+
+PathLike = str | os.PathLike[str]
+
+FORMAT_VERSION = 1  # of every JSON file; one without it is from before there were versions, and of the same format
+_TEXT_LIMIT = 16 * 2**20  # bytes; every JSON file and card of this program is a few kB
+
+
+def one_line(error: BaseException) -> str:
+    """Returns the message of `error` on a single line, its type where it has no message."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:
+    """Replaces `path` by what `write(stream)` writes, all or nothing, and durably.
+
+    Args:
+      path: File to create or replace; its folder must exist.
+      write: Writes the whole content to the binary, seekable stream it is given.
+
+    Raises:
+      OSError: The disk is full, the folder is missing or not writable, ... The old file is intact.
+      Exception: Whatever `write` raises. The old file is intact.
+    """
+    path = Path(path)
+    # The process id keeps two runs in one folder from renaming each other's unfinished file into
+    # place.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with open(temporary, "xb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: PathLike, mapping: Mapping[str, Any]) -> None:
+    """Writes `mapping` and the format version as indented JSON, keys in order; NaN and infinities
+    become null.
+
+    Raises:
+      TypeError: A value is neither JSON nor a NumPy number or array.
+      OSError: The file cannot be written.
+    """
+    text = (
+        json.dumps(plain({"format_version": FORMAT_VERSION, **mapping}), indent=2, allow_nan=False)
+        + "\n"
+    )
+    write_atomically(path, lambda stream: stream.write(text.encode()))
+
+
+def plain(value: Any) -> Any:
+    """Returns `value` in terms of JSON's own types; NaN and infinities become None."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def read_text(path: PathLike, what: str) -> str:
+    """Reads a text file.
+
+    Args:
+      path: The file.
+      what: What it holds, for the error message, e.g. "the run's config".
+
+    Raises:
+      RecordError: The file is missing, unreadable, above 16 MB, or not UTF-8.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():  # also keeps a named pipe from blocking us forever
+            raise RecordError(f"{path}: {what} is missing; check the path")
+        if path.stat().st_size > _TEXT_LIMIT:
+            raise RecordError(
+                f"{path}: {what} is {path.stat().st_size} bytes, above {_TEXT_LIMIT}; check the "
+                "path"
+            )
+        return path.read_bytes().decode("utf-8")
+    except RecordError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RecordError(
+            f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew"
+        ) from error
+
+
+def read_json(path: PathLike, what: str) -> dict[str, Any]:
+    """Reads a JSON object; arguments as in `read_text`.
+
+    Raises:
+      RecordError: As there, or the file is not a JSON object, or of another format version.
+    """
+    text = read_text(path, what)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(
+            f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew"
+        ) from error
+    if not isinstance(value, dict):
+        raise RecordError(
+            f"{path}: {what} holds a {type(value).__name__}, not a JSON object; write it anew"
+        )
+    version = value.get("format_version", FORMAT_VERSION)
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise RecordError(
+            f"{path}: {what} has format_version {version!r}, this program reads {FORMAT_VERSION}; "
+            "update "
+            f"epg_tf"
+        )
+    return value
+
+
+def prepare_folder(
+    path: PathLike, flag: str, resume: bool | None, overwrite: bool, own: Sequence[str]
+) -> None:
+    """Makes `path` an existing folder this program may write to.
+
+    Args:
+      path: The folder; may be missing, empty, or (with resume or overwrite) in use.
+      flag: Flag that named it, e.g. "--run_dir", for the error message.
+      resume: Keep everything that is there. None: the command cannot resume, and no message speaks
+        of it.
+      overwrite: Remove the entries called as in `own`, in that order; all others stay. Links are
+        not followed.
+      own: Names of the files and folders this program writes into the folder.
+
+    Raises:
+      RecordError: It is a file, cannot be created or written to, or is in use and neither resume
+      nor overwrite is set.
+    """
+    where = f"{flag}={path}"
+    if not os.fspath(path):
+        raise RecordError(f"{where}: the folder has no name; name one, e.g. {flag}=runs/first")
+    if resume and overwrite:
+        raise RecordError(
+            f"{where}: --resume and --overwrite contradict each other; pass one of them"
+        )
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        entries = sorted(folder.iterdir())
+    except (FileExistsError, NotADirectoryError) as error:
+        raise RecordError(
+            f"{where}: a file (or a dead link) is in the way; choose another folder"
+        ) from error
+    except OSError as error:
+        raise RecordError(f"{where}: {error.strerror}; choose another folder") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise RecordError(
+            f"{where}: the folder is not writable; change its permissions or choose another folder"
+        )
+    if entries and not (resume or overwrite):
+        remedy = "pass --overwrite to start it anew, or choose another folder"
+        remedy = (
+            remedy
+            if resume is None
+            else f"pass --resume to continue it, {remedy.removeprefix('pass ')}"
+        )
+        raise RecordError(f"{where}: the folder is not empty; {remedy}")
+    if overwrite:
+        for name in own:
+            for entry in entries:
+                if _is_own(entry.name, [name]):
+                    _remove(entry)
+
+
+def _is_own(name: str, own: Sequence[str]) -> bool:
+    """Returns whether `name` is listed in `own` or is the unfinished file of one that is."""
+    return name in own or (
+        name.endswith(".tmp") and any(name.startswith(f".{mine}.") for mine in own)
+    )
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)  # does not follow links inside
+    else:
+        entry.unlink()

@@ -1,0 +1,54 @@
+"""Holds Adam as a pure function, for policies inside a life and for the loss outside, and its
+annealing.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def adam_update(
+    gradient,
+    first_moment,
+    second_moment,
+    step,
+    *,
+    learning_rate,
+    beta_1=0.9,
+    beta_2=0.999,
+    epsilon=1e-8,
+):
+    """Computes one Adam step (Kingma and Ba 2015, Algorithm 1).
+
+        m <- beta_1 m + (1 - beta_1) g,   v <- beta_2 v + (1 - beta_2) g^2
+        update = -learning_rate * (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon)
+
+    Args:
+      gradient: g, any shape, of the quantity to minimise.
+      first_moment: m, same shape.
+      second_moment: v, same shape.
+      step: t, number of this step, counted from 1 (a float scalar or tensor).
+      learning_rate: Step size, > 0 (delta in the EPG paper).
+      beta_1: Decay of the first moment, in [0, 1); 0 switches momentum off, as the outer loop of
+        EPG does.
+      beta_2: Decay of the second moment, in [0, 1).
+      epsilon: Added to the denominator, > 0.
+
+    Returns:
+      (update to add to the parameters, new m, new v).
+    """
+    first_moment = beta_1 * first_moment + (1.0 - beta_1) * gradient
+    second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
+    first_scale = 1.0 / (1.0 - beta_1**step)
+    second_scale = 1.0 / (1.0 - beta_2**step)
+    denominator = tf.sqrt(second_moment * second_scale) + epsilon
+    return -learning_rate * first_scale * first_moment / denominator, first_moment, second_moment
+
+
+def annealed(start: float, end: float, epochs: int, epoch: int) -> float:
+    """Returns the value at `epoch` of a straight line from `start` (epoch 0) to `end` (from
+    `epochs` on).
+    """
+    if epoch >= epochs:
+        return end
+    return start + (end - start) * epoch / epochs

@@ -1,0 +1,114 @@
+"""Holds the legend of axes and the records that modules pass to each other.
+
+Axes, cited by these letters everywhere (paper letters in brackets):
+
+    W  lives per epoch (W)                 N  steps in the loss's buffer (N)
+    V  noise vectors per epoch (V)         M  env steps between updates (M)
+    R  lives per noise vector (W/V)        U  env steps in a life (U)
+    P  lives in one shard, in lockstep     B  steps in a minibatch (32)
+    O  observation size   A  action size   S  minibatches in an update
+    C  channels of the loss                D  parameters of the loss (dim phi)
+
+A *life* is one inner loop: a fresh agent, one sampled task, U env steps, one loss. An *env step* is
+one agent action. Returns are maximised, losses minimised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+"""A NumPy array; docstrings say its shape and type."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentSpec:
+    """Holds what agents and losses must know of an environment.
+
+    Attributes:
+      observation_size: O.
+      action_size: A, components of an action, or the number of choices.
+      discrete_actions: Whether an action is one of A choices, given as a one-hot row.
+    """
+
+    observation_size: int
+    action_size: int
+    discrete_actions: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LifeKey:
+    """Names the random streams of one life.
+
+    Two lives with the same key share task, policy initialisation, action noise, resets and
+    minibatch order; they differ in nothing but the loss that teaches them.
+
+    Attributes:
+      seed: The run's seed, >= 0.
+      phase: What the life is for, one of `random_keys.PHASES`; tasks of different phases never
+        coincide.
+      epoch: Epoch of evolution, >= 0 (0 outside evolution).
+      index: Number of the life within its epoch, >= 0.
+    """
+
+    seed: int
+    phase: str
+    epoch: int
+    index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LifeOutcomes:
+    """What evolution needs to know about L lives; row i belongs to life i.
+
+    Attributes:
+      final_return: [L] mean return of the final episodes, or of those that stand for them; NaN
+      where the life failed.
+      success: [L] share of those episodes that ended at the goal; NaN in families without a goal to
+        reach.
+      failed: [L] bool, True where physics diverged or a gradient was not finite.
+      env_steps: [L] int, env steps taken, final episodes included.
+    """
+
+    final_return: Array
+    success: Array
+    failed: Array
+    env_steps: Array
+
+    def __len__(self) -> int:
+        return len(self.final_return)
+
+
+@dataclasses.dataclass(frozen=True)
+class LifeResults(LifeOutcomes):
+    """All that L lives left behind; row i belongs to life i.
+
+    Attributes, besides those of `LifeOutcomes`:
+      episode_return: [L, updates] return of the newest episode finished by each update, NaN before
+      the first.
+      kl: [L, updates] mean KL divergence (nats) between the policies before and after each update;
+        NaN if not measured.
+      policy_hash: [L] str, SHA-256 of the final policy's and memory's parameters.
+    """
+
+    episode_return: Array
+    kl: Array
+    policy_hash: Array
+
+    def head(self, count: int) -> LifeResults:
+        """Returns the first `count` lives."""
+        return LifeResults(
+            **{f.name: getattr(self, f.name)[:count] for f in dataclasses.fields(self)}
+        )
+
+    @staticmethod
+    def join(parts: list[LifeResults]) -> LifeResults:
+        """Returns the lives of all parts, in order."""
+        names = [f.name for f in dataclasses.fields(LifeResults)]
+        return LifeResults(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        )

@@ -1,0 +1,1 @@
+"""Evolved Policy Gradients: evolution strategies move a loss, with which agents learn."""

@@ -1,0 +1,66 @@
+"""Tells what limits evolution: noise in the fitness, or too few directions; docs/evolution.md says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epg_tf.core.types import Array
+
+
+def pair_differences(returns: Array, vectors: int) -> Array:
+    """Returns, per pair of lives +epsilon and -epsilon, the difference of their returns.
+
+    Args:
+      returns: [W], NaN where a life failed.
+      vectors: V, even, in antithetic pairs.
+
+    Returns:
+      [W / 2], NaN where either life failed.
+    """
+    both = returns.reshape(vectors // 2, 2, -1)
+    return (both[:, 0] - both[:, 1]).ravel()
+
+
+def correlation(one: Array, other: Array) -> float:
+    """Returns Pearson's correlation of [n] values over those finite in both; NaN if it is not
+    defined.
+
+    Of a pair's difference under two sets of random numbers it is the share of its variance that phi
+    explains: near 0 noise is the limit, near 1 the number of directions.
+    """
+    both = np.isfinite(one) & np.isfinite(other)
+    if both.sum() < 3 or np.ptp(one[both]) == 0.0 or np.ptp(other[both]) == 0.0:
+        return float("nan")
+    return float(np.corrcoef(one[both], other[both])[0, 1])
+
+
+def cosine(one: Array, other: Array) -> float:
+    """Returns the cosine between two [D] vectors; NaN if one of them is zero."""
+    one, other = np.float64(one), np.float64(other)
+    norms = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / norms) if norms else float("nan")
+
+
+def signal_to_noise(ascent: Array, weights: Array, sigma: float, antithetic: bool) -> float:
+    """Estimates |expectation|^2 over the noise's mean square, of a gradient estimate.
+
+    The estimate is the mean of n independent contributions weight_k epsilon_k / sigma, whose
+    squared lengths are taken as weight_k^2 D / sigma^2: |epsilon|^2 is D but for a few per cent.
+    Without bias, so below 0 at times; average it over epochs.
+
+    Args:
+      ascent: [D], from `es_math.gradient_estimate`.
+      weights: [V] shaped fitness.
+      sigma: Deviation of the noise on phi.
+      antithetic: Whether vectors come in pairs, which are one contribution.
+
+    Returns:
+      NaN if all weights are 0.
+    """
+    contributions = (weights[0::2] - weights[1::2]) / 2.0 if antithetic else weights
+    count = len(contributions)
+    squares = np.mean(np.square(contributions)) * len(ascent) / sigma**2
+    noise = (squares - ascent @ ascent) / (count - 1) if count > 1 else 0.0
+    return float((ascent @ ascent - noise) / noise) if noise > 0.0 else float("nan")

@@ -1,0 +1,147 @@
+"""Evolution strategies as pure functions: which life gets which noise, ranks, gradient estimate,
+schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from epg_tf.core.types import Array
+
+
+def vector_of_life(life: int, lives: int, vectors: int) -> int:
+    """Returns the noise vector of a life, both counted from 0: ceil(w V / W) of section 3.2 counts
+    from 1.
+    """
+    return (life * vectors) // lives
+
+
+def perturbation(noise: Callable[[int], Array], vector: int, antithetic: bool) -> Array:
+    """Returns epsilon_v; in antithetic pairs vectors 2k and 2k + 1 are +epsilon_k and -epsilon_k.
+
+    Args:
+      noise: Maps a number to its [D] standard normal vector.
+      vector: v, from 0.
+      antithetic: Whether vectors come in pairs.
+    """
+    if not antithetic:
+        return noise(vector)
+    return noise(vector // 2) if vector % 2 == 0 else -noise(vector // 2)
+
+
+def mean_per_vector(returns: Array, vectors: int) -> Array:
+    """Averages W returns over the lives of each vector (Eq. 7, F).
+
+    A failed life counts as the worst of all W, so that a loss gains nothing by failing; a vector
+    whose lives all failed gets NaN, which ranks last.
+
+    Args:
+      returns: [W], NaN where a life failed.
+      vectors: V.
+
+    Returns:
+      [V].
+    """
+    alive = np.isfinite(returns).reshape(vectors, -1)
+    fitness = raw_weights(returns).reshape(vectors, -1).mean(axis=1)
+    return np.where(alive.any(axis=1), fitness, np.nan)
+
+
+def centred_ranks(fitness: Array) -> Array:
+    """Maps fitness to ranks in [-0.5, 0.5], ties sharing their mean rank; NaN ranks last (section
+    3.2, last lines).
+
+    Args:
+      fitness: [V].
+    """
+    values = np.where(np.isnan(fitness), -np.inf, fitness)
+    below = (values[None, :] < values[:, None]).sum(axis=1)
+    equal = (values[None, :] == values[:, None]).sum(axis=1) - 1
+    return (below + 0.5 * equal) / (len(values) - 1) - 0.5
+
+
+def raw_weights(fitness: Array) -> Array:
+    """Returns fitness itself as weights (Eq. 7); what failed counts as the worst of the rest, or 0
+    if none is left.
+    """
+    alive = fitness[np.isfinite(fitness)]
+    return np.where(np.isfinite(fitness), fitness, alive.min() if alive.size else 0.0)
+
+
+def ranks_within(returns: Array, groups: Array) -> Array:
+    """Maps each life's return to its centred rank among the lives of its group, [W].
+
+    Between tasks returns differ more than between losses; within a group (a task, a pair) only the
+    loss differs.
+
+    Args:
+      returns: [W], NaN where a life failed.
+      groups: [W] int; each group has two members or more.
+    """
+    ranks = np.empty(len(returns))
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        ranks[members] = centred_ranks(returns[members])
+    return ranks
+
+
+def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = None) -> Array:
+    """Turns the returns of lives into the weights of noise vectors.
+
+    Args:
+      returns: [W], NaN where a life failed.
+      vectors: V.
+      fitness: "rank" ranks the V means, "raw" takes them as they are; anything else averages, over
+        the lives of a vector, their ranks within groups.
+      groups: [W] int, for ranks within groups.
+
+    Returns:
+      [V].
+    """
+    if fitness == "rank":
+        return centred_ranks(mean_per_vector(returns, vectors))
+    if fitness == "raw":
+        return raw_weights(mean_per_vector(returns, vectors))
+    return ranks_within(returns, groups).reshape(vectors, -1).mean(axis=1)
+
+
+def gradient_estimate(
+    weights: Array, noise: Callable[[int], Array], sigma: float, antithetic: bool
+) -> Array:
+    """Estimates the ascent direction 1 / (V sigma) sum_v weight_v epsilon_v (Eq. 7), vector by
+    vector in order.
+
+    Args:
+      weights: [V] shaped fitness.
+      noise: As in `perturbation`; called again here, so that no noise is kept or sent.
+      sigma: Deviation of the noise on phi.
+      antithetic: Whether vectors come in pairs.
+
+    Returns:
+      [D] float64.
+    """
+    total = 0.0
+    for vector, weight in enumerate(weights):
+        total = total + float(weight) * perturbation(noise, vector, antithetic).astype(np.float64)
+    return total / (len(weights) * sigma)
+
+
+def lifetime(uniform: float, shortest: int, longest: int) -> int:
+    """Returns a log-uniform number of updates between `shortest` and `longest`, both included.
+
+    Args:
+      uniform: A draw from [0, 1).
+      shortest: At least 1.
+      longest: At least `shortest`.
+    """
+    return min(int(shortest * ((longest + 1) / shortest) ** uniform), longest)
+
+
+def mean_lifetime(shortest: int, longest: int) -> float:
+    """Returns the mean of `lifetime` over its draws: k updates have probability log((k + 1) / k),
+    normalised.
+    """
+    updates = np.arange(shortest, longest + 1)
+    return float(updates @ np.log((updates + 1) / updates) / np.log((longest + 1) / shortest))

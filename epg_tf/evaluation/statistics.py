@@ -1,0 +1,26 @@
+"""Sums up returns of lives: mean, interquartile mean, 95 % confidence interval."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from epg_tf.core.types import Array
+
+
+def interquartile_mean(values: Array) -> float:
+    """Returns the mean of the middle half of [L] values, robust against a few extreme lives
+    (Agarwal et al. 2021).
+    """
+    return float(stats.trim_mean(values, 0.25))
+
+
+def confidence_interval(values: Array) -> tuple[float, float]:
+    """Returns the 95 % interval of the mean of [L] independent values (Student's t); infinite for a
+    single one.
+    """
+    mean, count = float(np.mean(values)), len(values)
+    if count < 2:
+        return -np.inf, np.inf
+    half = float(stats.t.ppf(0.975, count - 1) * np.std(values, ddof=1) / np.sqrt(count))
+    return mean - half, mean + half

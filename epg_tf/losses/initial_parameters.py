@@ -1,0 +1,91 @@
+"""Draws a fresh phi, before any evolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from epg_tf.core.experiment import LossConfig
+from epg_tf.core.types import Array
+from epg_tf.losses.contract import Channel
+from epg_tf.losses.temporal_conv import parameter_shapes
+
+_GAIN = 3.0  # of a correlation on its way into the context, such that a clear one moves the valley's floor by about 1
+
+
+def initial_parameters(
+    generator: np.random.Generator, channels: Sequence[Channel], config: LossConfig
+) -> Array:
+    """Draws phi, [D] float32: kernels N(0, 1 / fan-in), biases 0 (the authors' choice; the paper is
+    silent).
+
+    A random loss has no minimum in the means: Adam drives them on and on, actions saturate, and
+    then small changes of phi make no difference. With `config.start` "centred" some hidden units of
+    the head instead begin as a valley, sum_j |mean_j|, which holds the means at zero; evolution
+    then moves the valley's floor from state to state. With "correlating" the first units of the
+    context also begin as correlations of the reward with features of the observation, so that where
+    the floor goes can depend on what the task rewards.
+    """
+    parts = {}
+    for name, shape in parameter_shapes(channels, config).items():
+        fan_in = int(np.prod(shape[:-1]))
+        parts[name] = (
+            generator.standard_normal(shape) / np.sqrt(fan_in)
+            if len(shape) > 1
+            else np.zeros(shape)
+        )
+    if config.start in ("centred", "correlating"):
+        _centre(parts["head/kernel"], parts["output/kernel"], channels)
+    if config.start == "correlating":
+        _correlate(
+            *(parts[f"{name}/kernel"] for name in ("convolution_1", "convolution_2", "context")),
+            channels,
+        )
+    return np.concatenate([part.ravel() for part in parts.values()]).astype(np.float32)
+
+
+def _rows(channels: Sequence[Channel]) -> dict[str, slice]:
+    """Returns name -> rows of a kernel that meet a channel."""
+    starts = np.cumsum([0] + [channel.width for channel in channels])
+    return {
+        channel.name: slice(start, start + channel.width)
+        for channel, start in zip(channels, starts[:-1], strict=True)
+    }
+
+
+def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
+    """Makes two hidden units per action, as far as there are any, feel its mean with either sign,
+    and nothing else.
+    """
+    (where,) = (_rows(channels)[channel.name] for channel in channels if channel.kind == "policy")
+    rows = range(where.start, where.stop)
+    for unit in range(min(2 * len(rows), head.shape[1])):
+        head[:, unit] = 0.0
+        head[rows[unit // 2], unit] = 1.0 - 2.0 * (unit % 2)
+        output[unit] = 1.0
+
+
+def _correlate(first: Array, second: Array, context: Array, channels: Sequence[Channel]) -> None:
+    """Makes pairs of context units, as far as there are any, tell how the reward r goes with a
+    random feature u.
+
+    Two filters add up to leaky |r + u|, two to leaky |r - u|; the difference of the sums has the
+    sign of r u, and 1.6 times the lesser of |r| and |u| as its size. The second convolution and the
+    pooling average it over time. u is a unit vector's product with the observation; both units of a
+    pair receive the average with opposite signs.
+    """
+    rows, filters_2 = _rows(channels), second.shape[2]
+    over_time = context.reshape(
+        -1, filters_2, context.shape[1]
+    )  # a view; its first axis is 1 where pooling averages
+    for pair in range(min(first.shape[2] // 4, filters_2 // 2, context.shape[1] // 2)):
+        filters, units = slice(4 * pair, 4 * pair + 4), slice(2 * pair, 2 * pair + 2)
+        feature = first[0, rows["observation"], 4 * pair].copy()
+        first[:, :, filters], second[:, :, units], context[:, units] = 0.0, 0.0, 0.0
+        first[0, rows["reward"], filters] = [1, -1, 1, -1]
+        first[0, rows["observation"], filters] = np.outer(
+            feature / np.linalg.norm(feature), [1, -1, -1, 1]
+        )
+        second[0, filters, units] = np.outer([1, 1, -1, -1], [1, -1])
+        over_time[:, units, units] = _GAIN / len(over_time) * np.array([[1, -1], [-1, 1]])

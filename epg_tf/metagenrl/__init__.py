@@ -1,0 +1,1 @@
+"""MetaGenRL: a population of agents learns an objective by second-order gradients."""

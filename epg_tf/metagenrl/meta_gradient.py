@@ -1,0 +1,85 @@
+"""How an objective's weights ought to change: second-order gradients through the critic (MetaGenRL,
+Equation 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from epg_tf.agents.deterministic import Weights, action_values, policy_action
+from epg_tf.losses.objectives import Chunks, Objective, Trajectories, total
+from epg_tf.metagenrl import td3
+
+
+def trajectories_of(chunks: Chunks, policy: Weights, critic: Weights) -> Trajectories:
+    """Returns what an objective sees of chunks: V(s) = Q1(s, pi(s)), without gradient."""
+    value, following = (
+        tf.stop_gradient(action_values(states, policy_action(states, policy), critic))
+        for states in (chunks.observation, chunks.next_observation)
+    )
+    return Trajectories(
+        chunks.action, chunks.reward, value, following * (1.0 - chunks.terminated), chunks.mask
+    )
+
+
+def policy_gradient(
+    objective: Objective, policy: Weights, observation: tf.Tensor, seen: Trajectories
+) -> list[tf.Tensor]:
+    """Differentiates the objective's value with respect to every agent's policy.
+
+    Args:
+      objective: L_alpha.
+      policy: theta.
+      observation: [P, B, T, O], where the policy is asked.
+      seen: What the objective sees besides.
+    """
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(policy)
+        value = total(objective.per_step(seen, policy_action(observation, policy)))
+    return tape.gradient(value, policy)
+
+
+def virtual_policies(
+    objective: Objective,
+    policy: Weights,
+    observations: Sequence[tf.Tensor],
+    seen: Sequence[Trajectories],
+    learning_rate: float,
+    unit: bool = False,
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Takes one step of plain gradient descent on the objective per batch (Appendix B.2).
+
+        theta_{i+1} = theta_i - rate * grad L_alpha(tau_i, V, pi_{theta_i})
+
+    Args:
+      objective: L_alpha.
+      policy: theta_0; the values in `seen` are its own, at every step.
+      observations: Of tau_0, tau_1, ..., disjoint batches.
+      seen: The same batches as the objective sees them.
+      learning_rate: Of the steps.
+      unit: Scale each gradient to norm 1 before its step, so that only directions count.
+
+    Returns:
+      (the policies after the last step, differentiable in the objective's weights; the gradient of
+      the first step).
+    """
+    weights, first = list(policy), None
+    for observation, trajectories in zip(observations, seen, strict=True):
+        gradient = policy_gradient(objective, weights, observation, trajectories)
+        step = td3.unit(gradient) if unit else gradient
+        weights = [part - learning_rate * slope for part, slope in zip(weights, step, strict=True)]
+        first = first or gradient
+    return weights, first
+
+
+def meta_loss(chunks: Chunks, policy: Weights, critic: Weights) -> tf.Tensor:
+    """Returns -Q1(s, pi(s)) averaged over each agent's steps, [P]: what an objective's weights are
+    to lower.
+    """
+    values = (
+        action_values(chunks.observation, policy_action(chunks.observation, policy), critic)
+        * chunks.mask
+    )
+    return -tf.reduce_sum(values, axis=[1, 2]) / tf.reduce_sum(chunks.mask, axis=[1, 2])

@@ -1,0 +1,134 @@
+"""TD3 (Fujimoto et al. 2018) for P agents at once: targets of the twin critics, their error, Polyak
+averaging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from epg_tf.agents.deterministic import Weights, action_values
+from epg_tf.losses.objectives import Chunks
+
+_TINY = 1e-30
+
+
+def smoothed(action: tf.Tensor, noise: tf.Tensor, deviation: float, clip: float) -> tf.Tensor:
+    """Adds clipped noise to target actions, within [-1, 1] (target policy smoothing).
+
+    Args:
+      action: [...], in [-1, 1].
+      noise: Standard normal, of the same shape.
+      deviation: Of the noise.
+      clip: Its largest absolute value.
+    """
+    return tf.clip_by_value(action + tf.clip_by_value(deviation * noise, -clip, clip), -1.0, 1.0)
+
+
+def targets(
+    chunks: Chunks, next_action: tf.Tensor, target_critics: Weights, discount: float
+) -> tf.Tensor:
+    """Computes r + gamma min(Q1', Q2')(s', a'), or r where the episode ended for good (clipped
+    double-Q), [P, B, T].
+
+    A time limit is no such end: the state it cut off is worth what the critics say.
+    """
+    following = tf.reduce_min(
+        action_values(chunks.next_observation, next_action, target_critics), axis=0
+    )
+    return chunks.reward + discount * (1.0 - chunks.terminated) * following
+
+
+def critic_error(chunks: Chunks, critics: Weights, target: tf.Tensor) -> tf.Tensor:
+    """Returns each agent's squared TD error, both critics' added, averaged over its steps, [P]."""
+    errors = (
+        tf.square(action_values(chunks.observation, chunks.action, critics) - target) * chunks.mask
+    )
+    return tf.reduce_sum(errors, axis=[0, 2, 3]) / tf.reduce_sum(chunks.mask, axis=[1, 2])
+
+
+def q_objective(chunks: Chunks, action: tf.Tensor, critic: Weights) -> tf.Tensor:
+    """Returns DDPG's objective -Q1(s, a) of each step, [P, B, T], 0 in the padding; by actions
+    alone differentiable.
+    """
+    return -action_values(chunks.observation, action, critic) * chunks.mask
+
+
+def averaged(old: Sequence[tf.Tensor], new: Sequence[tf.Tensor], rate: float) -> list[tf.Tensor]:
+    """Moves target weights by `rate` of the way towards the new ones (Polyak averaging)."""
+    return [before + rate * (after - before) for before, after in zip(old, new, strict=True)]
+
+
+def clipped(gradients: Sequence[tf.Tensor], limit: float, axis: int = 0) -> list[tf.Tensor]:
+    """Scales each agent's gradient down to a global norm of at most `limit`; one that is not finite
+    becomes 0.
+
+    Args:
+      gradients: Parts, with the agents on `axis`; axes before it (twin critics) belong to the same
+      gradient.
+      limit: Largest norm, > 0.
+      axis: Number of the population axis.
+    """
+    norm = tf.sqrt(_squares(gradients, axis))
+    factor = tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), 0.0)
+    return _scaled(gradients, factor, axis)
+
+
+def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Scales each agent's gradient to a global norm of 1, differentiably.
+
+    One that is not finite, or not longer than 1e-15, becomes 0 and has no derivative.
+    """
+    squares = _squares(gradients, 0)
+    norm = tf.sqrt(tf.maximum(squares, _TINY))  # the root of 0 has no derivative
+    usable = (squares > _TINY) & tf.math.is_finite(norm)
+    return _scaled(gradients, tf.where(usable, 1.0 / norm, 0.0), 0)
+
+
+def _squares(gradients: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
+    """Returns the squared global norm of each agent's gradient, [P]."""
+    return sum(
+        tf.reduce_sum(tf.square(part), axis=[k for k in range(part.shape.rank) if k != axis])
+        for part in gradients
+    )
+
+
+def _scaled(gradients: Sequence[tf.Tensor], factor: tf.Tensor, axis: int) -> list[tf.Tensor]:
+    """Multiplies each agent's gradient by its factor [P]; 0 wins over what is not finite."""
+    return [
+        tf.math.multiply_no_nan(
+            part, tf.reshape(factor, [1] * axis + [-1] + [1] * (part.shape.rank - axis - 1))
+        )
+        for part in gradients
+    ]
+
+
+def finite(parts: Sequence[tf.Tensor], axis: int = 0) -> tf.Tensor:
+    """Returns for each agent whether all numbers in its parts are finite, [P] bool; agents are on
+    `axis`.
+    """
+    return tf.reduce_all(
+        [
+            tf.reduce_all(
+                tf.math.is_finite(part), axis=[k for k in range(part.shape.rank) if k != axis]
+            )
+            for part in parts
+        ],
+        axis=0,
+    )
+
+
+def cosine(first: Sequence[tf.Tensor], second: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns the cosine of the angle between two gradients of each agent, [P]; 0 where one of them
+    is 0.
+    """
+    dot, one, other = (
+        sum(tf.reduce_sum(a * b, axis=list(range(1, a.shape.rank))) for a, b in pairs)
+        for pairs in (
+            zip(first, second, strict=True),
+            zip(first, first, strict=True),
+            zip(second, second, strict=True),
+        )
+    )
+    return tf.math.divide_no_nan(dot, tf.sqrt(one) * tf.sqrt(other))

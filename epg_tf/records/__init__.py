@@ -1,1 +1,0 @@
-"""What a run leaves: checkpoints, losses, metrics and plots."""

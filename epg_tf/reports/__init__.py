@@ -1,0 +1,1 @@
+"""Draws what runs and tests have found."""

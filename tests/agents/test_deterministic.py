@@ -1,0 +1,190 @@
+"""Tests epg_tf.agents.deterministic and the layer norm in it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.agents.deterministic import (
+    ActingDeterministic,
+    action_values,
+    first_critic,
+    initial_weights,
+    network,
+    policy_action,
+)
+from epg_tf.core.parallel_layers import parallel_layer_norm
+from tests import metagenrl_reference as slow
+
+P, O, A = 3, 5, 2  # noqa: E741 (the legend's letter)
+
+
+def make_policy(hidden=(7, 6), seed=0, dtype=np.float64):
+    """Returns weights of P policies, layer norms included, far from their start."""
+    return slow.random_network(np.random.default_rng(seed), (P,), (O, *hidden, A), dtype)
+
+
+def make_critics(hidden=(7, 6), seed=1, dtype=np.float64):
+    """Returns weights of the twin critics of P agents."""
+    return slow.random_network(np.random.default_rng(seed), (2, P), (O + A, *hidden, 1), dtype)
+
+
+def draw(*shape, seed=2, dtype=np.float64):
+    """Returns standard normal numbers."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def tensors(parts):
+    """Returns arrays as tensors."""
+    return [tf.constant(part) for part in parts]
+
+
+@pytest.mark.parametrize("leading", [(), (2,)])
+def test_layer_norm_equals_the_reference(leading):
+    inputs = 3.0 + 2.0 * draw(*leading, P, 4, 6)
+    scale, shift = draw(*leading, P, 6, seed=3), draw(*leading, P, 6, seed=4)
+    found = parallel_layer_norm(inputs, tf.constant(scale), tf.constant(shift)).numpy()
+    for *place, row in np.ndindex(inputs.shape[:-1]):
+        expected = slow.layer_norm(inputs[(*place, row)], scale[tuple(place)], shift[tuple(place)])
+        np.testing.assert_allclose(found[(*place, row)], expected, rtol=1e-10)
+
+
+def test_layer_norm_equals_keras():
+    inputs, scale, shift = (draw(*shape, dtype=np.float32) for shape in ((1, 4, 6), (1, 6), (1, 6)))
+    layer = tf.keras.layers.LayerNormalization(epsilon=1e-5)
+    layer.build((None, 6))
+    layer.set_weights([scale[0], shift[0]])
+    np.testing.assert_allclose(
+        parallel_layer_norm(inputs, scale, shift)[0], layer(inputs[0]), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_layer_norm_of_equal_units_is_the_shift():
+    shift = draw(1, 6)
+    np.testing.assert_array_equal(
+        parallel_layer_norm(np.full((1, 2, 6), 5.0), draw(1, 6, seed=3), shift),
+        np.repeat(shift[:, None], 2, axis=1),
+    )
+
+
+@pytest.mark.parametrize("hidden", [(7,), (7, 6), (4, 4, 4)])
+@pytest.mark.parametrize("axes", [(), (4,), (2, 3)])
+def test_policy_equals_the_reference(hidden, axes):
+    weights, observation = make_policy(hidden), draw(P, *axes, O)
+    for run in (policy_action, tf.function(policy_action)):
+        found = run(tf.constant(observation), tensors(weights)).numpy()
+        assert found.shape == (P, *axes, A)
+        for member, *place in np.ndindex(P, *axes):
+            expected = slow.policy(
+                [part[member] for part in weights], observation[(member, *place)]
+            )
+            np.testing.assert_allclose(found[(member, *place)], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("axes", [(4,), (2, 3)])
+def test_twin_critics_equal_two_single_networks(axes):
+    weights, observation, action = make_critics(), draw(P, *axes, O), draw(P, *axes, A, seed=3)
+    found = action_values(tf.constant(observation), tf.constant(action), tensors(weights)).numpy()
+    assert found.shape == (2, P, *axes)
+    for twin, member, *place in np.ndindex(found.shape):
+        expected = slow.action_value(
+            [part[twin, member] for part in weights],
+            observation[(member, *place)],
+            action[(member, *place)],
+        )
+        assert found[(twin, member, *place)] == pytest.approx(expected, rel=1e-9)
+    for twin in range(2):
+        alone = action_values(observation, action, tensors(part[twin] for part in weights))
+        np.testing.assert_allclose(alone, found[twin], rtol=1e-12)
+    first = action_values(observation, action, first_critic(tensors(weights)))
+    np.testing.assert_allclose(first, found[0], rtol=1e-12)
+
+
+def test_the_hidden_layers_are_relu():
+    """One unit's layer norm is its shift: 1 layer of 2 units -1 and 2, summed with weights 10 and 1
+    plus bias 3.
+    """
+    weights = [
+        np.zeros((1, 1, 2)),
+        np.zeros((1, 2)),
+        np.ones((1, 2)),
+        np.array([[-1.0, 2.0]]),
+        np.array([[[10.0], [1.0]]]),
+        np.array([[3.0]]),
+    ]
+    np.testing.assert_array_equal(
+        network(tf.zeros([1, 1, 1], tf.float64), tensors(weights)), [[[5.0]]]
+    )
+
+
+@pytest.mark.parametrize("hidden", [(7,), (64, 64)])
+def test_the_acting_copy_equals_the_policy(hidden):
+    weights, observation = make_policy(hidden, dtype=np.float32), draw(P, O, dtype=np.float32)
+    given = observation.copy()
+    found = ActingDeterministic(weights).act(observation)
+    assert found.dtype == np.float32 and found.shape == (P, A)
+    np.testing.assert_allclose(found, policy_action(observation, tensors(weights)), atol=1e-6)
+    np.testing.assert_array_equal(observation, given)
+
+
+def test_actions_lie_within_their_bounds():
+    generator = np.random.default_rng(0)
+    parts = [
+        np.stack(part)
+        for part in zip(*(initial_weights(generator, (O, 32, A)) for _ in range(P)), strict=True)
+    ]
+    actions = policy_action(100.0 * draw(P, 50, O, dtype=np.float32), tensors(parts)).numpy()
+    assert (np.abs(actions) < 1).all() and actions.std() > 0.01
+    extreme = policy_action(draw(P, 50, O), tensors(part * 50.0 for part in make_policy())).numpy()
+    assert np.abs(extreme).max() <= 1
+
+
+def test_one_agent_never_depends_on_another():
+    weights, critics = make_policy(dtype=np.float32), make_critics(dtype=np.float32)
+    observation = draw(P, 4, O, dtype=np.float32)
+
+    def run():
+        action = policy_action(tf.constant(observation), tensors(weights))
+        return action.numpy(), action_values(
+            tf.constant(observation), action, tensors(critics)
+        ).numpy()
+
+    healthy = run()
+    for part in (*weights, observation, *(twin for twins in critics for twin in twins)):
+        part[1] = np.nan
+    ill = run()
+    assert healthy[0][[0, 2]].tobytes() == ill[0][[0, 2]].tobytes() and np.isnan(ill[0][1]).all()
+    assert (
+        healthy[1][:, [0, 2]].tobytes() == ill[1][:, [0, 2]].tobytes()
+        and np.isnan(ill[1][:, 1]).all()
+    )
+
+
+def test_initial_weights_fill_their_bounds():
+    """Kernels and biases within 1 / sqrt(fan-in), uniformly; layer norms that change nothing."""
+    sizes = (9, 350, 350, 4)
+    weights = initial_weights(np.random.default_rng(0), sizes)
+    shapes = []
+    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+        shapes += [(before, after), (after,), (after,), (after,)]
+    assert [weight.shape for weight in weights] == shapes[:-2]
+    assert all(weight.dtype == np.float32 for weight in weights)
+    for layer, before in enumerate(sizes[:-1]):
+        limit = 1.0 / math.sqrt(before)
+        for part in weights[4 * layer : 4 * layer + 2]:
+            assert np.abs(part).max() <= limit
+            if part.size > 100:
+                assert np.abs(part).max() > 0.97 * limit and part.std() == pytest.approx(
+                    limit / 3**0.5, rel=0.1
+                )
+                assert abs(part.mean()) < 0.2 * limit
+        for part, start in zip(
+            weights[4 * layer + 2 : 4 * layer + 4][: 2 * (layer < 2)], (1.0, 0.0), strict=False
+        ):
+            np.testing.assert_array_equal(part, start)
+    again, other = (initial_weights(np.random.default_rng(seed), sizes) for seed in (0, 1))
+    assert all(one.tobytes() == two.tobytes() for one, two in zip(weights, again, strict=True))
+    assert weights[0].tobytes() != other[0].tobytes()

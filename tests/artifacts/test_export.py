@@ -1,0 +1,259 @@
+"""Tests epg_tf.artifacts.exported_loss and epg_tf.artifacts.export: an exported loss answers as the
+package's own does.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import epg_tf
+from epg_tf.artifacts import export, saved_models
+from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
+from epg_tf.artifacts.learned_loss import LearnedLoss, interface
+from epg_tf.core.errors import RecordError
+from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count, parameter_shapes
+from epg_tf.tasks import registry
+from epg_tf.tasks.point_goal import PointGoal
+
+P, M = 3, 8
+STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
+
+
+class Choices(PointGoal):
+    """The body is pushed along one axis or the other."""
+
+    name = "choices"
+    discrete_actions = True
+
+
+@pytest.fixture
+def make_learned(make_tiny, monkeypatch):
+    """A function: settings by group -> a learned loss with a random phi, biases included."""
+    monkeypatch.setitem(registry.FAMILIES, "choices", Choices)
+
+    def make(**changes) -> LearnedLoss:
+        experiment = make_tiny(**changes)
+        channels = export._channels(interface(experiment))
+        size = parameter_count(parameter_shapes(channels, experiment.loss))
+        phi = 0.4 * np.random.default_rng(0).standard_normal(size).astype(np.float32)
+        return LearnedLoss(phi, experiment, {"seed": 0})
+
+    return make
+
+
+@pytest.fixture
+def asked(make_agent, make_experience):
+    """A function: a learned loss -> inputs for its export, and what the package finds for the same
+    agents.
+
+    The latter are losses [P] and gradients by input name, through policies whose answers are
+    nudged.
+    """
+
+    def ask(learned):
+        experiment = learned.experiment
+        known = interface(experiment)
+        sizes = known["observation_size"], known["action_size"]
+        agent = make_agent(experiment, P, *sizes, discrete=known["discrete_actions"])
+        experience = make_experience(P, experiment.loss.buffer_steps, M, *sizes)
+        own = TemporalConvLoss(P, export._channels(known), experiment.loss, M)
+        own.load(np.repeat(learned.phi[None], P, axis=0))
+        policy, memory = agent.policy, agent.memory_output()
+        moved = {
+            "policy_probability"
+            if known["discrete_actions"]
+            else "policy_mean": policy.seen_by_losses(experience.observation)
+        }
+        moved |= {} if known["discrete_actions"] else {"policy_log_std": policy.shared_output}
+        moved |= {} if memory is None else {"memory": memory}
+        inputs = {**experience._asdict(), **moved, "minibatch": tf.constant(STEPS)}
+        return (
+            {name: inputs[name] for name in input_specs(own.network.channels, experiment.loss)},
+            own.per_step(agent, own.prepare(agent, experience), tf.constant(STEPS)).numpy(),
+            list(moved),
+        )
+
+    return ask
+
+
+SETTINGS = [
+    {},
+    {"loss": {"reward": True, "pooling": "mean"}},
+    {"loss": {"memory_units": 0, "reduction": "sum"}},
+    {"task": {"family": "choices"}},
+    {"task": {"family": "choices"}, "loss": {"memory_units": 0}},
+]
+
+
+@pytest.mark.parametrize("changes", SETTINGS)
+def test_an_exported_loss_and_its_gradients_are_the_packages_own(
+    make_learned, asked, tmp_path, changes
+):
+    """The losses of P agents of the package; gradients by the tape, by the signature and by finite
+    differences.
+    """
+    learned = make_learned(**changes)
+    inputs, expected, moved = asked(learned)
+    export.export_loss(learned, tmp_path, "card")
+    loaded = tf.saved_model.load(str(tmp_path))
+    given = {name: inputs[name] for name in moved}
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        found = loaded.loss(inputs | given)
+    assert np.abs(expected).max() > 1e-2
+    np.testing.assert_allclose(
+        found["loss"], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max()
+    )
+    reduce = np.sum if learned.experiment.loss.reduction == "sum" else np.mean
+    np.testing.assert_allclose(reduce(found["per_step"], axis=1), expected, rtol=1e-5)
+    by_tape = tape.gradient(found["loss"], given)
+    by_name = loaded.signatures["gradients"](**inputs)
+    generator = np.random.default_rng(1)
+    for name in moved:
+        assert np.abs(by_tape[name]).max() > 1e-4
+        np.testing.assert_allclose(
+            by_name[name], by_tape[name], rtol=1e-6, atol=1e-6 * np.abs(by_tape[name]).max()
+        )
+        direction = generator.standard_normal(inputs[name].shape).astype(np.float32)
+        ends = [
+            float(
+                tf.reduce_sum(
+                    loaded.loss(inputs | {name: inputs[name] + side * 1e-3 * direction})["loss"]
+                )
+            )
+            for side in (-1, 1)
+        ]
+        assert (ends[1] - ends[0]) / 2e-3 == pytest.approx(
+            np.sum(direction * by_tape[name]), rel=0.05, abs=0.02
+        )
+
+
+def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
+    make_learned, make_agent, make_experience, tmp_path
+):
+    learned = make_learned()
+    agent, experience = make_agent(learned.experiment, P, 6, 2), make_experience(P, 32, M, 6, 2)
+    own = TemporalConvLoss(
+        P, export._channels(interface(learned.experiment)), learned.experiment.loss, M
+    )
+    own.load(np.repeat(learned.phi[None], P, axis=0))
+    export.export_loss(learned, tmp_path, "card")
+    exported, variables, gradients = (
+        tf.saved_model.load(str(tmp_path)),
+        agent.moved_by(True, False),
+        [],
+    )
+
+    def by_export():
+        recorded = {
+            name: getattr(experience, name) for name in ("observation", "action", "termination")
+        }
+        return exported.loss(
+            recorded
+            | {
+                "policy_mean": agent.policy(experience.observation),
+                "policy_log_std": agent.policy.shared_output,
+                "memory": agent.memory_output(),
+                "minibatch": tf.constant(STEPS),
+            }
+        )["loss"]
+
+    for score in (
+        by_export,
+        lambda: own.per_step(agent, own.prepare(agent, experience), tf.constant(STEPS)),
+    ):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(score())
+        gradients.append(tape.gradient(total, variables))
+    for one, other in zip(*gradients, strict=True):
+        assert np.abs(other).max() > 1e-3
+        assert np.abs(one - other).max() <= 1e-6 * np.abs(other).max()
+
+
+def test_agents_do_not_meet(make_learned, asked):
+    """NaN in one agent's rows changes no bit of another's loss and gradients; P is free."""
+    learned = make_learned()
+    inputs, _, moved = asked(learned)
+    module = ExportedLoss(
+        learned.phi, export._channels(interface(learned.experiment)), learned.experiment.loss, M, ""
+    )
+    poison = {name: value.numpy() for name, value in inputs.items()}
+    poison["observation"][1] = np.nan
+    well, ill = (module.gradients(given) | module.loss(given) for given in (inputs, poison))
+    alone = module.loss({name: value[:1] for name, value in inputs.items()})
+    assert np.isnan(ill["per_step"][1]).all()
+    for name in [*moved, "per_step"]:
+        for life in (0, 2):
+            assert well[name][life].numpy().tobytes() == ill[name][life].numpy().tobytes()
+    np.testing.assert_allclose(alone["loss"], well["loss"][:1], rtol=1e-6)
+
+
+def test_a_shipped_loss_describes_itself(tmp_path):
+    learned = epg_tf.load_loss("random_hopper")
+    export.export_loss(learned, tmp_path, "the card")
+    loaded = saved_models.open_saved_model(tmp_path)
+    described = json.loads(loaded.signatures["describe"]()["json"].numpy())
+    assert described == json.loads(loaded.describe()["json"].numpy())
+    assert (described["format_version"], described["family"]) == (1, "random_hopper")
+    assert (described["buffer_steps"], described["update_period"], described["minibatch"]) == (
+        128,
+        32,
+        32,
+    )
+    assert (
+        described["inputs"]["policy_mean"]["shape"] == ["P", 128, 3]
+        and "reward" not in described["inputs"]
+    )
+    assert (
+        described["inputs"]["minibatch"]["shape"] == ["P", "B"]
+        and described["memory"]["units"] == 4
+    )
+    assert described["parameters"] == 1473 and described["normalisation"]["channels"] == [
+        "observation",
+        "action",
+    ]
+    assert described["phi_sha256"] == json.loads((tmp_path / "loss.json").read_text())["phi_sha256"]
+    assert sum(part.numpy().size for part in loaded.parts.values()) == 1473
+    assert (tmp_path / "card.md").read_text() == "the card"
+    again = epg_tf.load_loss(tmp_path)
+    assert again.phi.tobytes() == learned.phi.tobytes() and again.experiment == learned.experiment
+    assert export.largest_difference(learned, tmp_path) <= 1e-6
+
+
+def test_a_wrong_phi_is_noticed(make_learned, tmp_path):
+    learned = make_learned()
+    export.export_loss(learned, tmp_path, "card")
+    other = LearnedLoss(learned.phi * 1.001, learned.experiment, {})
+    assert export.largest_difference(other, tmp_path) > 1e-5
+
+
+def test_an_endless_buffer_is_refused(make_learned, tmp_path):
+    """It may come with somebody's loss.json, and phi does not depend on it where pooling averages."""
+    learned = make_learned(loss={"buffer_steps": 10**6, "pooling": "mean"})
+    with pytest.raises(RecordError, match="config.loss.buffer_steps=1000000"):
+        export.export_loss(learned, tmp_path, "card")
+
+
+def test_a_graph_names_no_path(make_learned, tmp_path):
+    export.export_loss(make_learned(), tmp_path, "card")
+    graph = (tmp_path / "saved_model.pb").read_bytes()
+    assert not any(part in graph for part in (str(tmp_path).encode(), b"site-packages", b".py"))
+
+
+def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkeypatch):
+    export.export_loss(make_learned(), tmp_path, "first")
+    monkeypatch.setattr(export, "largest_difference", lambda learned, folder: 1e-3)
+    with pytest.raises(RecordError, match=r"otherwise \(by 1.0e-03"):
+        export.export_loss(make_learned(), tmp_path, "second")
+    assert (tmp_path / "card.md").read_text() == "first" and saved_models.open_saved_model(tmp_path)
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_what_the_termination_channel_marks_is_described(make_learned, marks):
+    described = export.describe(make_learned(loss={"truncation_as_end": marks}))
+    assert described["termination_marks_time_limits"] is marks
+    assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks

@@ -1,0 +1,61 @@
+"""Tests epg_tf.artifacts.learned_loss: what a loss says of itself."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from epg_tf.artifacts.learned_loss import load_loss, save_loss
+from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.tasks import registry
+from epg_tf.tasks.point_goal import PointGoal
+
+
+class Choices(PointGoal):
+    """The body is pushed along one axis or the other."""
+
+    discrete_actions = True
+
+
+@pytest.fixture
+def save(make_tiny, monkeypatch, tmp_path):
+    """A function: name of a family -> its experiment and phi, saved in `tmp_path`, and the
+    description saved.
+    """
+    monkeypatch.setitem(registry.FAMILIES, "choices", Choices)
+
+    def make(family):
+        experiment = make_tiny(task={"family": family})
+        phi = initial_phi(experiment, 0)
+        save_loss(tmp_path, phi, experiment, {"seed": 0})
+        return experiment, phi, json.loads((tmp_path / "loss.json").read_text())
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("family", "discrete", "channels"),
+    [
+        ("point_goal", False, "observation action termination policy_mean policy_log_std memory"),
+        ("choices", True, "observation action termination policy_probability memory"),
+    ],
+)
+def test_a_saved_loss_names_its_kind_of_actions_and_its_channels(
+    save, tmp_path, family, discrete, channels
+):
+    experiment, phi, description = save(family)
+    assert description["discrete_actions"] is discrete and description["action_size"] == 2
+    assert [channel["name"] for channel in description["channels"]] == channels.split()
+    inputs = sum(channel["width"] for channel in description["channels"])
+    assert description["parameter_shapes"]["convolution_1/kernel"][1] == inputs
+    loaded = load_loss(tmp_path)
+    assert loaded.experiment == experiment and loaded.phi.tobytes() == phi.tobytes()
+
+
+def test_a_loss_saved_before_actions_had_kinds_still_loads(save, tmp_path):
+    _, phi, description = save("point_goal")
+    del description["discrete_actions"]
+    (tmp_path / "loss.json").write_text(json.dumps(description))
+    np.testing.assert_array_equal(load_loss(tmp_path).phi, phi)

@@ -1,0 +1,128 @@
+"""Tests epg_tf.artifacts.saved_policy: a saved policy does what the agent did, as TF-Agents reads
+it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.environments import tf_py_environment
+from tf_agents.policies import py_tf_eager_policy
+from tf_agents.trajectories import time_step as ts
+
+import epg_tf
+from epg_tf.agents.policies import ActingCategorical, ActingGaussian
+from epg_tf.artifacts import saved_models
+from epg_tf.artifacts.saved_policy import TrainedPolicy, save_policy
+from epg_tf.evaluation.epg_methods import meta_test, trained_agent
+from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.tf_agents_environment import TaskEnvironment
+
+
+class Choices(PointGoal):
+    discrete_actions = True
+
+
+def weights(discrete, generator):
+    parts = [
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in ((6, 8), (8,), (8, 2), (2,))
+    ]
+    return parts if discrete else [*parts, np.float32([-1.0, 0.3])]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A function: discrete or not -> weights, shift, scale of a random policy saved in `tmp_path`,
+    and it, opened.
+    """
+
+    def make(discrete=False):
+        generator, family = np.random.default_rng(0), (Choices if discrete else PointGoal)(4, 25)
+        assert family.observation_size == 6
+        parts, shift, scale = (
+            weights(discrete, generator),
+            *generator.uniform(0.5, 2.0, (2, 6)).astype(np.float32),
+        )
+        save_policy(TrainedPolicy(family, parts, "tanh", shift, scale), tmp_path, {"seed": 0})
+        return parts, shift, scale, saved_models.open_saved_model(tmp_path)
+
+    return make
+
+
+def observations(count):
+    return np.random.default_rng(1).standard_normal((count, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [1, 4000])
+def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
+    """Any batch size; 4,000 draws at one observation."""
+    parts, shift, scale, policy = saved()
+    seen = np.repeat(observations(1), count, axis=0)
+    acting = ActingGaussian([part[None] for part in parts], "tanh")
+    mean = acting.answer(((seen - shift) * scale)[None, 0])[0]
+    actions = policy.action(ts.restart(tf.constant(seen), count)).action.numpy()
+    assert actions.shape == (count, 2) and actions.dtype == np.float32
+    if count > 1:
+        low, high = PointGoal(4, 25).action_bounds
+        draws = np.clip(
+            mean + np.exp(parts[-1]) * np.random.default_rng(2).standard_normal((100_000, 2)),
+            low,
+            high,
+        )
+        np.testing.assert_allclose(actions.mean(axis=0), draws.mean(axis=0), atol=0.05)
+        np.testing.assert_allclose(actions.std(axis=0), draws.std(axis=0), atol=0.05)
+        assert (actions >= low).all() and (actions <= high).all()
+
+
+def test_discrete_actions_have_the_agents_probabilities(saved):
+    parts, shift, scale, policy = saved(discrete=True)
+    seen = np.repeat(observations(1), 4000, axis=0)
+    logits = ActingCategorical([part[None] for part in parts], "tanh").answer(
+        ((seen - shift) * scale)[None, 0]
+    )[0]
+    actions = policy.action(ts.restart(tf.constant(seen), 4000)).action.numpy()
+    assert actions.dtype == np.int32 and set(actions) == {0, 1}
+    assert actions.mean() == pytest.approx(1 / (1 + np.exp(logits[0] - logits[1])), abs=0.04)
+
+
+def test_tf_agents_reads_it_with_its_specs(saved, tmp_path):
+    saved()
+    policy = py_tf_eager_policy.SavedModelPyTFEagerPolicy(str(tmp_path), load_specs_from_pbtxt=True)
+    environment = TaskEnvironment(PointGoal(4, 25), 3, 0)
+    assert policy.time_step_spec.observation.shape == environment.observation_spec().shape
+    assert policy.action_spec.shape == environment.action_spec().shape
+    np.testing.assert_array_equal(policy.action_spec.maximum, environment.action_spec().maximum)
+    time_step = environment.reset()
+    for _ in range(3):  # it takes single time steps and adds the batch axis itself
+        members = [
+            tf.nest.map_structure(lambda part, row=row: part[row], time_step) for row in range(3)
+        ]
+        time_step = environment.step(
+            np.stack([policy.action(member, ()).action for member in members])
+        )
+    assert np.isfinite(time_step.reward).all()
+
+
+def test_the_saved_agent_is_the_one_that_was_tested():
+    """Same hash as in the test, hence same policy; in its own task it earns about what the test
+    says.
+    """
+    loss = epg_tf.load_loss("point_goal")
+    results = meta_test(loss.experiment, loss.phi, 3, 5, methods=["epg"])["epg"]
+    agent = trained_agent(loss.experiment, loss.phi, 3, 5)
+    assert (
+        agent.policy_hash == results.policy_hash[0]
+        and agent.final_return == results.final_return[0]
+    )
+    assert set(agent.task) == {"mass", "damping", "gain"}
+    environment = tf_py_environment.TFPyEnvironment(TaskEnvironment(PointGoal(4, 25), 64, 0))
+    policy = TrainedPolicy(PointGoal(4, 25), agent.weights, "tanh", agent.shift, agent.scale)
+    total, time_step = np.zeros(64), environment.reset()
+    while not time_step.is_last()[0]:
+        time_step = environment.step(policy.action(time_step).action)
+        total += time_step.reward.numpy()
+    assert (
+        total.mean() > -16
+    )  # an agent that never learns gets -26, this loss's agents -11.3 in their own tasks

@@ -1,0 +1,162 @@
+"""Every config is a valid experiment, the paper's are Table 1, and the laptop's evolve."""
+
+import csv
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from epg_tf.core.experiment import from_mapping
+from epg_tf.tasks.registry import make_family
+from tests.launch import commands
+
+FILES = sorted(
+    path.stem
+    for path in (Path(commands.ROOT) / "configs").glob("*.py")
+    if "def get_config" in path.read_text(encoding="utf-8")
+    and not path.stem.startswith("metagenrl")
+)  # see test_metagenrl_config.py
+SETTINGS = {
+    f"{file}:{variant}": (file, variant)
+    for file in FILES
+    for variant in getattr(importlib.import_module(f"configs.{file}"), "_VARIANTS", [""])
+}
+ON_A_LAPTOP = sorted(name for name in SETTINGS if "paper" not in name)
+
+# EPG, Table 1: update period M, updates; life U = M * updates (the paper's 8196 is 8192).
+TABLE_1 = {
+    "random_hopper:paper": (64, 128),
+    "random_walker:paper": (128, 256),
+    "random_reacher:paper": (128, 512),
+    "directional_hopper:paper": (64, 128),
+    "directional_half_cheetah:paper": (32, 256),
+    "goal_ant:paper": (32, 512),
+    "goal_ant:paper_right_half": (32, 512),
+    "goal_ant:paper_forward_backward": (32, 512),
+    "goal_ant:paper_no_reset": (32, 512),
+    "directional_hopper:paper_v1": (64, 128),
+    "fetch:paper": (32, 256),
+}
+
+
+# What each variant of the paper's families means: family, frame_skip, episode limit, range.
+ALL_ROUND = "bearing=-3.14159265:3.14159265"
+TASKS = {
+    "random_hopper:paper": ("random_hopper", 2, 1000, "training"),
+    "random_walker:paper": ("random_walker", 4, 1000, "training"),
+    "random_reacher:paper": ("random_reacher", 2, 50, "training"),
+    "directional_hopper:paper": ("directional_hopper", 2, 1000, "training"),
+    "directional_hopper:paper_v1": (
+        "directional_hopper",
+        2,
+        1000,
+        "mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2",
+    ),
+    "directional_half_cheetah:paper": ("directional_half_cheetah", 5, 1000, "training"),
+    "fetch:paper": ("fetch", 20, 50, "training"),
+    **{
+        f"goal_ant:{scale}{name}": (family, 5, limit, task_range)
+        for scale, limit in (("paper", 1000), ("laptop", 100))
+        for name, family, task_range in (
+            ("", "goal_ant", ALL_ROUND),
+            ("_right_half", "goal_ant", "training"),
+            ("_forward_backward", "forward_backward_ant", "training"),
+            ("_no_reset", "goal_ant_no_reset", ALL_ROUND),
+        )
+    },
+}
+
+
+def experiment(name):
+    file, variant = SETTINGS[name]
+    module = importlib.import_module(f"configs.{file}")
+    return from_mapping((module.get_config(variant) if variant else module.get_config()).to_dict())
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_config_is_a_valid_experiment(name):
+    made = experiment(name)
+    family = make_family(made.task)
+    assert made.evolution.lives % made.compute.shard_lives == 0
+    if name.startswith(("directional", "goal_ant")):
+        assert made.loss.reward  # the task cannot be inferred without (EPG, section 3.3)
+    if name.startswith(("random", "fetch", "point")):
+        assert not made.loss.reward and family.quantities
+
+
+@pytest.mark.parametrize("name", sorted(TABLE_1))
+def test_the_papers_numbers(name):
+    made = experiment(name)
+    assert (made.inner.update_period, made.inner.updates) == TABLE_1[name]
+    evolution = made.evolution
+    assert (evolution.lives, evolution.noise_vectors, evolution.epochs) == (256, 64, 5000)
+    assert (evolution.learning_rate, evolution.final_learning_rate) == (1e-2, 1e-3)
+    assert (evolution.guidance, evolution.final_guidance, evolution.l2) == (1, 0, 1e-3)
+    assert (evolution.learning_rate_epochs, evolution.guidance_epochs) == (2000, 500)
+    assert (
+        not evolution.antithetic
+        and not evolution.common_random_numbers
+        and evolution.fitness == "rank"
+    )
+    assert (made.inner.minibatch, made.inner.learning_rate, made.inner.final_episodes) == (
+        32,
+        1e-3,
+        3,
+    )
+    assert (
+        made.policy.hidden == (64, 64)
+        and made.loss.memory_units == 32
+        and made.task.range != "out_of_distribution"
+    )
+    assert (made.loss.widths, made.loss.strides, made.loss.filters) == ((8, 4), (7, 2), (10, 10))
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_what_a_variant_means(name):
+    task = experiment(name).task
+    assert (task.family, task.frame_skip, task.episode_limit, task.range) == TASKS[name]
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if (file, "laptop") in SETTINGS.values()])
+def test_an_unknown_variant_is_refused_in_one_line(file):
+    process = commands.run("meta_train", f"--config=configs/{file}.py:desktop", "--run_dir=unused")
+    assert (
+        process.returncode == 2 and process.stderr.count("\n") == 1 and ":laptop" in process.stderr
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_A_LAPTOP)
+def test_a_laptop_config_evolves(name, tmp_path):
+    """Two epochs, as a user would run them but for validation; no life may fail."""
+    file, variant = SETTINGS[name]
+    flag = f"--config=configs/{file}.py" + (f":{variant}" if variant else "")
+    process = commands.run(
+        "meta_train",
+        flag,
+        f"--run_dir={tmp_path / 'run'}",
+        "--config.evolution.epochs=2",
+        "--config.evolution.validation_period=0",
+        timeout=900,
+    )
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    with open(tmp_path / "run" / "metrics.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    assert all(row["failed_lives"] == "0" and float(row["fitness_std"]) > 0 for row in rows)
+    reaching = make_family(experiment(name).task).goal_reaching
+    assert (rows[-1]["success_rate"] != "nan") == reaching
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_A_LAPTOP)
+def test_a_family_spends_little_of_a_life_on_itself(name, tmp_path):
+    """Of the time of a life, at most a quarter goes into the family's own NumPy code."""
+    file, variant = SETTINGS[name]
+    flag = f"--config=configs/{file}.py" + (f":{variant}" if variant else "")
+    process = commands.run(
+        "benchmark", flag, "--lives=64", "--updates=8", f"--json={tmp_path / 'b.json'}", timeout=900
+    )
+    assert process.returncode == 0, process.stderr
+    assert json.loads((tmp_path / "b.json").read_text())["shares"]["family"] < 0.25

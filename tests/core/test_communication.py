@@ -1,0 +1,249 @@
+"""Tests epg_tf.core.communication with a Horovod that is played; tests/launch/test_horovod.py uses
+the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.core import communication
+from epg_tf.core.communication import (
+    Disagreement,
+    HorovodCommunicator,
+    HorovodUnusable,
+    RanksLost,
+    SingleProcess,
+)
+from epg_tf.core.errors import Stopped
+from tests.thread_ranks import on_ranks
+
+DEFAULTS = communication._DEFAULTS
+VALUES = np.array([[1, -2], [3, 2**62]])
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch):
+    """Starts every test as a user's own process."""
+    for name in [name for name in os.environ if name.startswith(("HOROVOD_", "OMPI_", "PMI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(communication, "_DEFAULTS", {})
+
+
+def played(size=2, rank=0, allreduce=None, init=None):
+    """Returns a module that answers as horovod.tensorflow does; without `allreduce` all ranks hold
+    the same.
+    """
+    return types.SimpleNamespace(
+        init=init or (lambda: None),
+        rank=lambda: rank,
+        size=lambda: size,
+        local_rank=lambda: rank % 2,
+        local_size=lambda: 2,
+        Sum="sum",
+        allreduce=allreduce or (lambda tensor, op, name: tensor * size if op == "sum" else None),
+    )
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    monkeypatch.setenv("HOROVOD_RANK", "0")
+    monkeypatch.setenv("HOROVOD_SIZE", "2")
+
+
+def test_alone_is_the_default_and_needs_no_horovod(monkeypatch):
+    monkeypatch.setattr(communication, "_horovod", None)  # calling it would fail
+    monkeypatch.setenv("PMI_RANK", "0")  # a cluster manager's, with one process
+    alone = communication.join(10.0)
+    assert isinstance(alone, SingleProcess) and communication.launched_rank() is None
+    assert (alone.rank, alone.size, alone.local_rank, alone.local_size) == (0, 1, 0, 1)
+    np.testing.assert_array_equal(alone.sum(VALUES), VALUES)
+    np.testing.assert_array_equal(alone.first(VALUES), VALUES)
+    alone.check_same("phi", b"12345678")
+    alone.admit()
+    alone.stop()
+    assert alone.run(lambda: 7) == 7 and (alone.seconds, alone.bytes_sent) == (0.0, 0)
+
+
+def test_rank_0s_values_reach_all():
+    for got in on_ranks(3, lambda rank: rank.first(VALUES * (rank.rank + 1))):
+        np.testing.assert_array_equal(got, VALUES)
+
+
+def test_check_same_names_both_values_and_the_rank_on_all_ranks():
+    digests = [bytes(range(32)), bytes(range(32)), bytes(31) + b"\x01"]
+
+    def work(rank):
+        rank.check_same("phi", digests[0])
+        with pytest.raises(Disagreement) as raised:
+            rank.check_same("phi after epoch 3", digests[rank.rank])
+        return str(raised.value)
+
+    messages = on_ranks(3, work)
+    assert len(set(messages)) == 1
+    assert (
+        messages[0].startswith(
+            "phi after epoch 3 differs between ranks: 0001020304050607 on rank 0, "
+            "0000000000000000 on rank 2; "
+        )
+        and "\n" not in messages[0]
+    )
+
+
+def test_ranks_add_up_and_count(launched):
+    ranks = HorovodCommunicator(played(size=2, rank=1), 10.0)
+    assert (ranks.rank, ranks.size, ranks.local_rank, ranks.local_size) == (1, 2, 1, 2)
+    total = ranks.sum(VALUES)
+    np.testing.assert_array_equal(total, 2 * VALUES)
+    assert total.dtype == np.int64 and ranks.bytes_sent == 32 and 0 < ranks.seconds < 5
+    assert ranks.run(lambda: "once") == "once"
+
+
+def test_join_prepares_horovod(launched, monkeypatch):
+    """Horovod's thread sleeps longer than by default, unless the user has said otherwise."""
+    monkeypatch.setattr(communication, "_DEFAULTS", DEFAULTS)
+    monkeypatch.setattr(os, "environ", {**os.environ, "HOROVOD_LOG_LEVEL": "info"})
+    seen = {}
+    monkeypatch.setattr(
+        communication, "_horovod", lambda: played(init=lambda: seen.update(os.environ))
+    )
+    assert (
+        isinstance(communication.join(10.0), HorovodCommunicator)
+        and communication.launched_rank() == 0
+    )
+    assert seen["HOROVOD_CYCLE_TIME"] == "20" and seen["HOROVOD_LOG_LEVEL"] == "info"
+
+
+@pytest.mark.parametrize("call", ["init", "allreduce"])
+def test_waiting_in_vain_ends(launched, call):
+    """Nobody else is there; without the launcher's store nobody can be named."""
+    forever = threading.Event()
+
+    def hang(*_, **__):
+        forever.wait(30)
+
+    started = time.monotonic()
+    with pytest.raises(RanksLost, match="waited for other ranks in vain: .*--resume") as raised:
+        HorovodCommunicator(played(**{call: hang}), 0.3).sum(VALUES)
+    assert (
+        0.3 <= time.monotonic() - started < 5
+        and "\n" not in str(raised.value)
+        and raised.value.reporting_rank == 0
+    )
+    forever.set()
+
+
+def test_a_stop_ends_the_waiting(launched):
+    forever = threading.Event()
+    ranks = HorovodCommunicator(played(allreduce=lambda *_, **__: forever.wait(30)), 60.0)
+    threading.Timer(0.2, ranks.stop).start()
+    with pytest.raises(Stopped):
+        ranks.sum(VALUES)
+    forever.set()
+
+
+class HorovodInternalError(RuntimeError):
+    """Horovod's own name for a lost rank."""
+
+
+def gone(*_, **__):
+    raise tf.errors.UnknownError(None, None, "Horovod has been shut down.\nMuch more.")
+
+
+def test_a_rank_that_goes_is_an_error(launched):
+    with pytest.raises(RanksLost):
+        HorovodCommunicator(played(allreduce=gone), 10.0).sum(VALUES)
+
+
+def test_under_elastic_horovod_it_is_horovods_to_handle(launched, monkeypatch):
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
+    horovod = played(allreduce=gone)
+    horovod.elastic = types.SimpleNamespace(
+        HorovodInternalError=HorovodInternalError,
+        ObjectState=lambda first, rank: types.SimpleNamespace(first=first),
+    )
+    with pytest.raises(HorovodInternalError):
+        HorovodCommunicator(horovod, 10.0).sum(VALUES)
+
+
+def test_processes_that_cannot_connect_are_told_what_to_do(launched):
+    def init():
+        raise ValueError("Horovod initialization failed.\nPlease check log messages")
+
+    with pytest.raises(
+        HorovodUnusable, match=r"\(Horovod initialization failed.\); .*--network-interfaces$"
+    ):
+        HorovodCommunicator(played(init=init), 10.0)
+
+
+def test_missing_horovod_is_told_how_to_build(launched, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(HorovodUnusable, match="`make horovod`$"):
+        communication.join(10.0)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "raise tf.errors.NotFoundError(None, None, 'mpi_lib.so: undefined symbol: "
+        "_ZN10tensorflow\\nmore')",
+        "raise ImportError('mpi_lib.so: undefined symbol: _ZN10tensorflow\\nmore')",
+    ],
+)
+def test_horovod_for_another_tensorflow_is_told_how_to_rebuild(
+    launched, monkeypatch, tmp_path, failure
+):
+    """Both versions are named."""
+    folder = tmp_path / "horovod"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "metadata.json").write_text('{"tensorflow": "2.14.7"}')
+    (folder / "tensorflow.py").write_text(f"import tensorflow as tf\n{failure}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.split(".")[0] == "horovod"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(HorovodUnusable) as raised:
+        communication.join(10.0)
+    sys.modules.pop("horovod", None)
+    message = str(raised.value)
+    assert message == (
+        f"Horovod, built with TensorFlow 2.14.7, does not work with the installed TensorFlow "
+        f"{tf.__version__} (mpi_lib.so: undefined symbol: _ZN10tensorflow): rebuild it with "
+        f"`make horovod`"
+    )
+
+
+def test_processes_that_do_not_see_each_other_are_refused(monkeypatch):
+    """mpirun with a Horovod that knows only Gloo: each would run everything, and write to the same
+    folder.
+    """
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    monkeypatch.setattr(communication, "_horovod", lambda: played(size=1))
+    assert communication.launched_rank() == 2
+    with pytest.raises(HorovodUnusable, match="4 processes .*horovodrun --gloo"):
+        communication.join(10.0)
+
+
+def test_a_gpu_is_pinned_by_local_rank(monkeypatch):
+    """Rank 5 of a machine with three GPUs takes the third; without GPUs nothing is touched."""
+    done = []
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind: [f"{kind}:{n}" for n in range(3)]
+    )
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *args: done.append(args))
+    monkeypatch.setattr(
+        tf.config.experimental, "set_memory_growth", lambda *args: done.append(args)
+    )
+    communication.pin_gpu(5)
+    assert done == [("GPU:2", "GPU"), ("GPU:2", True)]
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    communication.pin_gpu(0)
+    assert len(done) == 2

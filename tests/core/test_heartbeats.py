@@ -1,0 +1,109 @@
+"""Tests epg_tf.core.heartbeats against a key-value store like the launcher's."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import time
+
+import pytest
+
+from epg_tf.core import heartbeats
+from epg_tf.core.heartbeats import Heartbeats
+
+
+class Store(http.server.BaseHTTPRequestHandler):
+    """Keeps what is put; answers 404 for what is not there."""
+
+    kept: dict[str, bytes] = {}
+
+    def do_PUT(self):
+        self.kept[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(200)
+
+    def do_GET(self):
+        self._answer(200 if self.path in self.kept else 404, self.kept.get(self.path, b""))
+
+    def _answer(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Says nothing."""
+
+
+@pytest.fixture
+def launcher(monkeypatch):
+    """A store, announced as horovodrun does; signs of life every 50 ms."""
+    monkeypatch.setattr(heartbeats, "PERIOD_SECONDS", 0.05)
+    monkeypatch.setattr(Store, "kept", {})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", str(server.server_address[1]))
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def crew(launcher):
+    """Four ranks, all alive."""
+    ranks = [Heartbeats(rank, 4) for rank in range(4)]
+    time.sleep(0.2)
+    yield ranks
+    for rank in ranks:
+        rank.close()
+
+
+def test_the_silent_and_the_late_are_named(crew):
+    """Rank 0 dies, rank 2 is still at its shards; rank 1 speaks, whoever asks."""
+    for rank in (1, 3):
+        crew[rank].reached(7)
+    crew[2].reached(6)
+    crew[0].close()
+    time.sleep(0.2)
+    for asking in (1, 3):
+        missing = crew[asking].missing(7, time.sleep)
+        assert missing.reporting_rank == 1
+        assert (
+            "no sign of life from rank 0" in missing.reasons
+            and "waiting for rank 2, alive" in missing.reasons
+        )
+        assert "rank 3" not in missing.reasons and "\n" not in missing.reasons
+
+
+def test_ranks_that_never_came_are_silent(launcher):
+    ranks = [Heartbeats(rank, 4) for rank in (0, 2)]
+    time.sleep(0.2)
+    missing = ranks[1].missing(0, time.sleep)
+    assert missing.reporting_rank == 0 and missing.reasons.startswith(
+        "no sign of life from ranks 1, 3 "
+    )
+    for rank in ranks:
+        rank.close()
+
+
+def test_nobody_is_blamed_when_all_are_there(crew):
+    for rank in crew:
+        rank.reached(3)
+    time.sleep(0.2)
+    missing = crew[2].missing(3, time.sleep)
+    assert missing.reporting_rank == 0 and "network" in missing.reasons
+
+
+def test_without_a_store_everybody_speaks_and_nobody_is_named(monkeypatch):
+    monkeypatch.delenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", raising=False)
+    missing = Heartbeats(2, 4).missing(1, time.sleep)
+    assert missing.reporting_rank == 2 and "rank 0" not in missing.reasons
+
+
+def test_a_store_that_has_gone_harms_nobody(launcher):
+    rank = Heartbeats(1, 3)
+    launcher.shutdown()
+    launcher.server_close()
+    missing = rank.missing(1, time.sleep)
+    assert missing.reporting_rank == 1 and "ranks 0, 2" in missing.reasons
+    rank.close()

@@ -1,0 +1,80 @@
+"""Tests epg_tf.core.optimizers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.core.optimizers import adam_update
+from tests import reference
+
+GRADIENTS = (
+    np.random.default_rng(0).standard_normal((12, 3, 4)) * np.logspace(-4, 4, 12)[:, None, None]
+)
+
+
+def run(gradients, dtype=tf.float32, compiled=False, **settings):
+    """Returns the sum of all updates after each of the steps, as an array."""
+    function = tf.function(adam_update) if compiled else adam_update
+    first = second = total = tf.zeros(gradients.shape[1:], dtype)
+    path = []
+    for number, gradient in enumerate(gradients):
+        step = tf.constant(number + 1.0, dtype)
+        update, first, second = function(
+            tf.constant(gradient, dtype), first, second, step, **settings
+        )
+        total += update
+        path.append(total.numpy())
+    return np.array(path)
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.999), (0.5, 0.0)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_equals_the_reference(betas, compiled):
+    settings = {"learning_rate": 0.01, "beta_1": betas[0], "beta_2": betas[1]}
+    adam = reference.Adam(0.01, *betas)
+    expected = np.cumsum([adam.change(gradient) for gradient in GRADIENTS], axis=0)
+    np.testing.assert_allclose(
+        run(GRADIENTS, tf.float64, compiled, **settings), expected, rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        run(GRADIENTS, tf.float32, compiled, **settings), expected, rtol=1e-3, atol=1e-6
+    )
+
+
+def test_equals_keras():
+    """At epsilon 0 in effect: Keras adds its epsilon before the bias correction. It keeps its rate
+    in float32.
+    """
+    variable = tf.Variable(np.zeros(GRADIENTS.shape[1:]))
+    optimizer = tf.keras.optimizers.Adam(0.01, 0.9, 0.999, epsilon=1e-16)
+    path = run(GRADIENTS, tf.float64, learning_rate=0.01, epsilon=1e-16)
+    for gradient, expected in zip(GRADIENTS, path, strict=True):
+        optimizer.apply_gradients([(tf.constant(gradient), variable)])
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-4)
+
+
+def test_first_step_is_the_learning_rate_against_the_gradient():
+    np.testing.assert_allclose(
+        run(GRADIENTS[-1:], learning_rate=0.01)[0], -0.01 * np.sign(GRADIENTS[-1]), rtol=1e-5
+    )
+
+
+def test_without_momentum_the_step_follows_the_newest_gradient_alone():
+    """beta_1 = 0, the outer loop: the sign of every step is against its own gradient."""
+    path = run(GRADIENTS, learning_rate=0.01, beta_1=0.0)
+    steps = np.diff(path, axis=0, prepend=np.zeros((1, 3, 4)))
+    np.testing.assert_array_equal(np.sign(steps), -np.sign(GRADIENTS))
+
+
+def test_rate_zero_and_gradient_zero_move_nothing():
+    assert not run(GRADIENTS, learning_rate=0.0).any()
+    assert not run(0.0 * GRADIENTS, learning_rate=0.01).any()
+
+
+def test_rows_do_not_mix():
+    spoilt = GRADIENTS.copy()
+    spoilt[3, 1] = np.nan
+    one, other = run(GRADIENTS, learning_rate=0.01), run(spoilt, learning_rate=0.01)
+    assert one[:, [0, 2]].tobytes() == other[:, [0, 2]].tobytes() and np.isnan(other[3:, 1]).all()

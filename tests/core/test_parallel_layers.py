@@ -1,0 +1,149 @@
+"""Tests epg_tf.core.parallel_layers: a stacked layer equals P separate ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.core.parallel_layers import (
+    ParallelDense,
+    ParallelMLP,
+    convolution_length,
+    initial_mlp,
+    parallel_convolution,
+    parallel_dense,
+)
+from tests import reference
+
+P = 3
+
+
+def draw(*shape, seed=0):
+    """Returns standard normal float32 numbers."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_dense_equals_separate_keras_layers(bias):
+    inputs, kernel, biases = draw(P, 7, 4), draw(P, 4, 5, seed=1), draw(P, 5, seed=2)
+    found = parallel_dense(inputs, kernel, biases if bias else None)
+    for member in range(P):
+        layer = tf.keras.layers.Dense(5, use_bias=bias)
+        layer.build((None, 4))
+        layer.set_weights([kernel[member], biases[member]] if bias else [kernel[member]])
+        np.testing.assert_allclose(found[member], layer(inputs[member]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("steps", "width", "stride"),
+    [
+        (32, 4, 3),
+        (512, 8, 7),
+        (73, 4, 2),  # the shapes of the tests and of the paper: width above stride
+        (20, 3, 3),
+        (21, 3, 3),  # equal
+        (20, 6, 3),
+        (22, 9, 3),
+        (20, 8, 2),
+        (20, 5, 1),  # several pieces, whole and not
+        (20, 7, 3),
+        (19, 2, 5),
+        (20, 1, 4),
+        (16, 1, 5),  # a rest piece; width below stride
+        (8, 8, 7),
+        (8, 8, 3),
+        (9, 8, 1),
+        (5, 5, 9),
+    ],
+)  # a single output or two
+@pytest.mark.parametrize("compiled", [False, True])
+def test_convolution_equals_separate_keras_layers(steps, width, stride, compiled):
+    channels, filters = 4, 5
+    inputs, kernel = draw(P, steps, channels), draw(P, width, channels, filters, seed=1)
+    function = tf.function(parallel_convolution) if compiled else parallel_convolution
+    found = function(tf.constant(inputs), tf.constant(kernel), stride)
+    assert found.shape == (P, convolution_length(steps, width, stride), filters)
+    for member in range(P):
+        layer = tf.keras.layers.Conv1D(filters, width, stride, "valid", use_bias=False)
+        layer.build((None, steps, channels))
+        layer.set_weights([kernel[member]])
+        np.testing.assert_allclose(
+            found[member], layer(inputs[member : member + 1])[0], rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize(("steps", "width", "stride"), [(32, 4, 3), (20, 6, 3), (19, 2, 5)])
+def test_convolution_gradients_equal_finite_differences(steps, width, stride):
+    inputs, kernel = draw(1, steps, 2), draw(1, width, 2, 3, seed=1)
+    weight = draw(convolution_length(steps, width, stride), 3, seed=2)
+    with tf.GradientTape() as tape:
+        variables = [tf.Variable(inputs), tf.Variable(kernel)]
+        total = tf.reduce_sum(parallel_convolution(*variables, stride)[0] * weight)
+
+    def slow(parameters):
+        return np.sum(
+            reference.convolution(parameters[0][0], parameters[1][0], np.zeros(3), stride) * weight
+        )
+
+    expected = reference.finite_differences(slow, [np.float64(inputs), np.float64(kernel)])
+    for found, other in zip(tape.gradient(total, variables), expected, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-5)
+
+
+def test_convolution_length_counts_outputs():
+    for steps in range(1, 30):
+        for width in range(1, 12):
+            for stride in range(1, 12):
+                starts = [s for s in range(0, steps, stride) if s + width <= steps]
+                assert convolution_length(steps, width, stride) == len(starts), (
+                    steps,
+                    width,
+                    stride,
+                )
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_mlp_equals_separate_keras_models(activation):
+    sizes = (4, 6, 5, 2)
+    network = ParallelMLP(P, sizes, activation, "mlp")
+    for number, variable in enumerate(network.weights):
+        variable.assign(draw(*variable.shape, seed=number))
+    inputs = draw(P, 7, 4)
+    for member in range(P):
+        layers = [tf.keras.layers.Dense(size, activation) for size in sizes[1:-1]] + [
+            tf.keras.layers.Dense(sizes[-1])
+        ]
+        model = tf.keras.Sequential([tf.keras.Input((4,)), *layers])
+        for number, layer in enumerate(layers):
+            stacked = network.dense[number]
+            layer.set_weights([stacked.kernel[member].numpy(), stacked.bias[member].numpy()])
+        np.testing.assert_allclose(
+            network(inputs)[member], model(inputs[member]), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_members_do_not_mix():
+    """NaN in one member leaves every bit of the others."""
+    dense = ParallelDense(P, 4, 5, "dense")
+    dense.kernel.assign(draw(P, 4, 5))
+    inputs, kernel = draw(P, 20, 4), draw(P, 6, 4, 5)
+    spoilt, broken = inputs.copy(), kernel.copy()
+    spoilt[1], broken[1] = np.nan, np.inf
+    for one, other in (
+        (dense(inputs), dense(spoilt)),
+        (parallel_convolution(inputs, kernel, 4), parallel_convolution(spoilt, broken, 4)),
+    ):
+        for member in (0, 2):
+            assert one[member].numpy().tobytes() == other[member].numpy().tobytes()
+        assert not np.isfinite(other[1]).any()
+
+
+def test_initial_mlp_matches_the_layer_and_its_scales():
+    weights = initial_mlp(np.random.default_rng(0), (4, 6, 2), 0.5)
+    assert [w.shape for w in weights] == [
+        tuple(v.shape[1:]) for v in ParallelMLP(1, (4, 6, 2), "tanh", "m").weights
+    ]
+    np.testing.assert_allclose(np.linalg.norm(weights[0], axis=0), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(weights[2], axis=0), 0.5, rtol=1e-6)
+    assert not weights[1].any() and not weights[3].any()

@@ -1,0 +1,64 @@
+"""Tests epg_tf.epg.diagnostics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epg_tf.core.random_streams import noise_vector
+from epg_tf.epg import diagnostics, evolution_strategies
+
+NAN = float("nan")
+
+
+def test_pair_differences_follow_the_layout_of_lives():
+    """Two pairs of vectors, two lives a vector."""
+    returns = np.array([5.0, 1.0, 2.0, NAN, 7.0, 8.0, 3.0, 9.0])
+    np.testing.assert_array_equal(diagnostics.pair_differences(returns, 4), [3.0, NAN, 4.0, -1.0])
+
+
+def test_correlation_leaves_failures_out():
+    one, other = np.array([1.0, 2.0, NAN, 4.0, 3.0]), np.array([2.0, 4.0, 100.0, 8.0, 6.0])
+    assert diagnostics.correlation(one, other) == pytest.approx(1.0)
+    assert diagnostics.correlation(one, -other) == pytest.approx(-1.0)
+    assert np.isnan(diagnostics.correlation(one, np.ones(5))) and np.isnan(
+        diagnostics.correlation(one[:3], other[:3])
+    )
+
+
+def test_cosine():
+    assert diagnostics.cosine(np.array([1.0, 0.0]), np.array([1.0, 1.0])) == pytest.approx(
+        np.sqrt(0.5)
+    )
+    assert np.isnan(diagnostics.cosine(np.zeros(2), np.ones(2)))
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+@pytest.mark.parametrize(("slope", "noise"), [(1.0, 0.0), (1.0, 3.0), (0.0, 1.0)])
+def test_signal_to_noise_is_unbiased(antithetic, slope, noise):
+    """Of a linear fitness, slope . epsilon + luck, expectation and variance of the estimate are
+    known.
+    """
+    size, vectors, sigma, found = 20, 64, 1.0, []
+    for trial in range(400):
+        generator = np.random.default_rng(trial)
+        epsilons = [
+            evolution_strategies.perturbation(
+                lambda v: noise_vector(trial, 0, v, size), v, antithetic
+            )  # noqa: B023
+            for v in range(vectors)
+        ]
+        weights = np.array([slope * e[0] for e in epsilons]) + noise * generator.standard_normal(
+            vectors
+        )
+        ascent = evolution_strategies.gradient_estimate(
+            weights, lambda v: noise_vector(trial, 0, v, size), sigma, antithetic
+        )  # noqa: B023
+        found.append(diagnostics.signal_to_noise(ascent, weights, sigma, antithetic))
+    count, luck = (vectors // 2, noise**2 / 2) if antithetic else (vectors, noise**2)
+    expected = slope**2 / (((slope**2 + luck) * size - slope**2) / count)
+    assert np.mean(found) == pytest.approx(expected, rel=0.15, abs=0.05)
+
+
+def test_signal_to_noise_of_nothing_is_nan():
+    assert np.isnan(diagnostics.signal_to_noise(np.zeros(3), np.zeros(4), 0.1, True))

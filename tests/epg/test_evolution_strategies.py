@@ -1,0 +1,193 @@
+"""Tests epg_tf.epg.evolution_strategies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from epg_tf.core.optimizers import annealed
+from epg_tf.core.random_streams import noise_vector
+from epg_tf.epg import evolution_strategies
+from tests import reference
+
+NAN = float("nan")
+
+
+def noise(vector):
+    """Returns epsilon_v."""
+    return noise_vector(0, 0, vector, 6)
+
+
+@pytest.mark.parametrize(
+    ("lives", "vectors"), [(256, 64), (8, 4), (8, 8), (6, 2), (12, 3), (640, 128)]
+)
+def test_assignment_is_the_papers(lives, vectors):
+    """Vector ceil(w V / W) of section 3.2, which counts lives and vectors from 1."""
+    for w in range(1, lives + 1):
+        assert evolution_strategies.vector_of_life(w - 1, lives, vectors) + 1 == math.ceil(
+            w * vectors / lives
+        )
+
+
+@pytest.mark.parametrize(
+    "fitness",
+    [
+        [3.0, -1.0, 2.0],
+        [1.0, 1.0, 1.0, 1.0],
+        [0.0, 5.0, 5.0, -2.0, 5.0],
+        [NAN, 1.0, 2.0],
+        [NAN, NAN, 1.0, 1.0],
+        [NAN, NAN],
+        [2.0, 1.0],
+        [-np.inf, NAN, np.inf],
+    ],
+)
+def test_ranks_equal_the_reference(fitness):
+    np.testing.assert_allclose(
+        evolution_strategies.centred_ranks(np.array(fitness)),
+        reference.centred_ranks(fitness),
+        atol=1e-12,
+    )
+
+
+def test_literal_ranks():
+    np.testing.assert_allclose(
+        evolution_strategies.centred_ranks(np.array([3.0, -1.0, 2.0])), [0.5, -0.5, 0.0]
+    )
+    np.testing.assert_allclose(
+        evolution_strategies.centred_ranks(np.array([7.0, 7.0, 0.0])), [0.25, 0.25, -0.5]
+    )
+    np.testing.assert_allclose(
+        evolution_strategies.centred_ranks(np.array([NAN, -1e30, 0.0])), [-0.5, 0.0, 0.5]
+    )
+    assert not evolution_strategies.centred_ranks(np.full(4, NAN)).any()  # nothing known: no step
+
+
+@pytest.mark.parametrize("transform", [np.exp, np.cbrt, lambda x: 1e6 * x - 5, np.arctan])
+def test_ranks_do_not_change_under_monotone_transforms(transform):
+    fitness = np.random.default_rng(0).standard_normal(32)
+    fitness[5] = fitness[9]
+    np.testing.assert_array_equal(
+        evolution_strategies.centred_ranks(transform(fitness)),
+        evolution_strategies.centred_ranks(fitness),
+    )
+
+
+def test_ranks_are_centred_and_leave_their_argument_alone():
+    fitness = np.array([NAN, 4.0, 4.0, -3.0, 8.0])
+    before = fitness.copy()
+    assert abs(evolution_strategies.centred_ranks(fitness).sum()) < 1e-12
+    np.testing.assert_array_equal(fitness, before)
+
+
+def test_raw_weights_are_the_fitness_and_linear():
+    fitness = np.random.default_rng(0).standard_normal(8)
+    np.testing.assert_array_equal(evolution_strategies.raw_weights(fitness), fitness)
+    one, three = (
+        evolution_strategies.gradient_estimate(
+            evolution_strategies.raw_weights(c * fitness), noise, 0.1, False
+        )
+        for c in (1.0, 3.0)
+    )
+    np.testing.assert_allclose(three, 3.0 * one, rtol=1e-12)
+
+
+def test_raw_weights_count_the_failed_as_the_worst_of_the_others():
+    np.testing.assert_array_equal(
+        evolution_strategies.raw_weights(np.array([2.0, NAN, -1.0])), [2.0, -1.0, -1.0]
+    )
+    np.testing.assert_array_equal(
+        evolution_strategies.raw_weights(np.array([NAN, NAN])), [0.0, 0.0]
+    )
+
+
+def test_mean_per_vector_counts_a_failed_life_as_the_worst_of_all():
+    """A loss gains nothing by making lives fail; a vector without any life left ranks last."""
+    returns = np.array([1.0, 3.0, NAN, 5.0, NAN, NAN, -2.0, -4.0])
+    fitness = evolution_strategies.mean_per_vector(returns, 4)
+    np.testing.assert_array_equal(fitness, [2.0, (-4.0 + 5.0) / 2, NAN, -3.0])
+    assert evolution_strategies.centred_ranks(fitness)[2] == -0.5
+    assert np.isnan(evolution_strategies.mean_per_vector(np.full(4, NAN), 2)).all()
+
+
+def test_mean_per_vector_groups_lives_as_they_are_assigned():
+    lives, vectors = 12, 4
+    of_life = [evolution_strategies.vector_of_life(life, lives, vectors) for life in range(lives)]
+    means = evolution_strategies.mean_per_vector(np.array(of_life, np.float64), vectors)
+    np.testing.assert_array_equal(means, np.arange(vectors))
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_gradient_equals_the_reference(antithetic):
+    weights = np.random.default_rng(0).standard_normal(8)
+    epsilons = [noise(v) for v in range(8)]
+    if antithetic:
+        epsilons = [sign * epsilon for epsilon in epsilons[:4] for sign in (1.0, -1.0)]
+    found = evolution_strategies.gradient_estimate(weights, noise, 0.02, antithetic)
+    np.testing.assert_allclose(found, reference.es_gradient(weights, epsilons, 0.02), rtol=1e-12)
+    assert found.dtype == np.float64
+
+
+def test_gradient_points_uphill():
+    """On a linear function the expectation is its slope; 20000 vectors bring it near."""
+    slope = np.array([1.0, -2.0, 0.5])
+    epsilons = np.random.default_rng(0).standard_normal((20000, 3))
+    found = evolution_strategies.gradient_estimate(
+        epsilons @ slope * 0.1, lambda v: epsilons[v], 0.1, False
+    )
+    np.testing.assert_allclose(found, slope, atol=5 * np.linalg.norm(slope) * np.sqrt(2 / 20000))
+
+
+def test_antithetic_noise_sums_to_zero():
+    pairs = [evolution_strategies.perturbation(noise, v, True) for v in range(8)]
+    assert not np.sum(pairs, axis=0).any()
+    for v in range(0, 8, 2):
+        np.testing.assert_array_equal(pairs[v], -pairs[v + 1])
+        np.testing.assert_array_equal(pairs[v], noise(v // 2))
+    constant = evolution_strategies.gradient_estimate(np.full(8, 3.0), noise, 0.1, True)
+    assert not constant.any()  # a constant fitness gives no direction
+
+
+def test_plain_noise_is_one_vector_each():
+    for v in range(4):
+        np.testing.assert_array_equal(evolution_strategies.perturbation(noise, v, False), noise(v))
+
+
+def test_schedule_is_a_straight_line_and_then_flat():
+    assert [annealed(1.0, 0.0, 4, epoch) for epoch in range(6)] == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    assert annealed(1e-2, 1e-3, 2000, 1000) == pytest.approx(5.5e-3)
+    assert annealed(1.0, 0.2, 0, 0) == 0.2  # no epochs of annealing: the end at once
+
+
+def test_ranks_within_groups_are_those_of_each_group():
+    returns, groups = np.array([1.0, 100.0, 3.0, 200.0, 2.0, NAN]), np.array([0, 7, 0, 7, 0, 7])
+    np.testing.assert_array_equal(
+        evolution_strategies.ranks_within(returns, groups), [-0.5, 0.0, 0.5, 0.5, 0.0, -0.5]
+    )
+    everyone = np.zeros(6, int)
+    np.testing.assert_array_equal(
+        evolution_strategies.ranks_within(returns, everyone),
+        evolution_strategies.centred_ranks(returns),
+    )
+
+
+def test_lifetimes_reach_both_ends():
+    assert evolution_strategies.lifetime(0.0, 4, 64) == 4
+    assert evolution_strategies.lifetime(np.nextafter(1.0, 0.0), 4, 64) == 64
+    assert evolution_strategies.lifetime(0.5, 5, 5) == 5
+
+
+@pytest.mark.parametrize("shortest, longest", [(1, 2), (4, 64), (5, 5)])
+def test_the_mean_lifetime_is_that_of_the_draws(shortest, longest):
+    draws = [
+        evolution_strategies.lifetime(uniform, shortest, longest)
+        for uniform in (np.arange(10**5) + 0.5) / 10**5
+    ]
+    assert evolution_strategies.mean_lifetime(shortest, longest) == pytest.approx(
+        np.mean(draws), rel=1e-4
+    )
+    assert evolution_strategies.mean_lifetime(1, 2) == pytest.approx(
+        1.3690702
+    )  # 1 with probability log 2 / log 3

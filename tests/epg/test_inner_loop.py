@@ -1,0 +1,425 @@
+"""Tests epg_tf.epg.inner_loop and shards: whole lives, bit by bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+
+import numpy as np
+import pytest
+
+from epg_tf.agents.policies import initial_policy
+from epg_tf.core.errors import Interrupted
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.outer_loop import initial_phi, loss_shapes
+from epg_tf.epg.shards import Shards
+from epg_tf.losses.temporal_conv import parameter_count
+from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.registry import make_family
+
+P, M, UPDATES, LIMIT = 4, 8, 3, 6  # of the tiny experiment
+KEYS = [LifeKey(1, "test", 0, index) for index in range(8)]
+LEARNED, BLENDED, SURROGATE = (Teaching(alpha, 1e-2) for alpha in (0.0, 0.5, 1.0))
+
+
+class OddRewards(PointGoal):
+    """The same MDPs, rewarded arbitrarily: so much that a trace of it, anywhere, would turn some
+    unit of the loss.
+    """
+
+    def reward(self, before, after, action):
+        """Returns noise made of positions."""
+        return 1e8 * np.sin(1e4 * after.qpos[:, 0]) - 7.0
+
+
+class GoalRewards(PointGoal):
+    """Every step of an episode is rewarded by what the episode's start drew."""
+
+    def reward(self, before, after, action):
+        """Returns the first coordinate of the goal."""
+        return after.goal[:, 0].copy()
+
+
+class LateSuccess(PointGoal):
+    """An episode succeeds if what its start drew is positive; before its last step, all do and none
+    does, in turn.
+    """
+
+    def terminated(self, state):
+        """Returns False, and counts: it is asked once per env step."""
+        self.steps = getattr(self, "steps", -1) + 1
+        return super().terminated(state)
+
+    def succeeded(self, state):
+        """Returns whether the first coordinate of the goal is positive, at the last step; nonsense
+        before.
+        """
+        if self.steps % LIMIT != LIMIT - 1:
+            return np.full(len(state.qpos), self.steps % 2 == 0)
+        return state.goal[:, 0] > 0
+
+
+class NoGoal(PointGoal):
+    """The same without a goal to reach."""
+
+    goal_reaching = False
+
+
+class Choices(PointGoal):
+    """The body is pushed along one axis or the other; the first choice pays 1, the second nothing."""
+
+    discrete_actions = True
+
+    def reward(self, before, after, action):
+        """Returns whether the first was chosen."""
+        return action[:, 0].copy()
+
+
+class Hopeless(PointGoal):
+    """Always at the goal, and for light bodies never a number."""
+
+    def reward(self, before, after, action):
+        """Returns NaN for bodies of less than 1 kg, 0 for others."""
+        return np.where(after.task["mass"] < 1.0, np.nan, 0.0)
+
+    def succeeded(self, state):
+        """Returns True."""
+        return np.ones(len(state.qpos), bool)
+
+
+def make_phi(experiment, lives, seed=0):
+    """Returns one random phi per life, [L, D]."""
+    size = parameter_count(loss_shapes(experiment))
+    return 0.3 * np.random.default_rng(seed).standard_normal((lives, size)).astype(np.float32)
+
+
+def make_loop(experiment, family=PointGoal):
+    """Returns an `InnerLoop` of the family."""
+    return InnerLoop(experiment, family(experiment.task.frame_skip, experiment.task.episode_limit))
+
+
+def rows(results, lives=None):
+    """Returns everything the lives left behind, as comparable bits per life."""
+    lives = range(len(results)) if lives is None else lives
+    names = [field.name for field in dataclasses.fields(results)]
+    return [
+        tuple(np.ascontiguousarray(getattr(results, name)[life]).tobytes() for name in names)
+        for life in lives
+    ]
+
+
+@pytest.fixture(scope="module")
+def loop(tiny):
+    """One loop for many tests: each also proves that lives leave nothing behind."""
+    return make_loop(tiny)
+
+
+@pytest.fixture(scope="module")
+def phi(tiny):
+    return make_phi(tiny, 8)
+
+
+@pytest.fixture(scope="module")
+def lives(loop, phi):
+    """Lives 0 to 3, undisturbed."""
+    return loop.run(KEYS[:P], phi[:P], LEARNED)
+
+
+@pytest.mark.parametrize(
+    "teaching", [LEARNED, BLENDED, SURROGATE], ids=["learned", "blended", "surrogate"]
+)
+def test_a_life_does_not_depend_on_its_neighbours_or_its_place(loop, phi, teaching):
+    alone = loop.run(KEYS[:P], phi[:P], teaching)
+    others = [6, 2, 5, 1]
+    moved = loop.run([KEYS[i] for i in others], phi[others], teaching)
+    assert not alone.failed.any() and len(set(alone.policy_hash)) == P
+    assert rows(moved, [1, 3]) == rows(alone, [2, 1])
+
+
+def test_a_life_depends_on_its_key_and_its_phi(loop, phi, lives):
+    """Guards the test above: hashes can differ."""
+    other_phi = loop.run(KEYS[:P], phi[P:], LEARNED)
+    other_keys = loop.run(KEYS[P:], phi[:P], LEARNED)
+    for other in (other_phi, other_keys):
+        assert not set(other.policy_hash) & set(lives.policy_hash)
+
+
+def test_two_shards_at_a_time_equal_one_at_a_time(tiny, phi):
+    """Nor does a life depend on threads, or on the shard it shares one with; a last shard may be
+    short.
+    """
+    with Shards(tiny) as shards:
+        assert shards.threads == 2
+        done = []
+        together = shards.run(KEYS, lambda life: phi[life], LEARNED, done=done.append)
+        assert done == [P, P]
+        short = shards.run(KEYS[:6], lambda life: phi[life], LEARNED, done=done.append)
+        assert done[2:] == [P, 2]
+    loop = make_loop(tiny)
+    apart = [loop.run(KEYS[start : start + P], phi[start : start + P], LEARNED) for start in (4, 0)]
+    assert rows(together) == rows(apart[1]) + rows(apart[0])
+    assert len(short) == 6 and rows(short) == rows(together, range(6))
+
+
+@pytest.mark.parametrize("reward", [False, True])
+def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, reward):
+    """The headline claim: without declared rewards, changing them changes no bit of training."""
+    experiment = make_tiny(loss={"reward": reward})
+    phi = make_phi(experiment, P)
+    usual, odd = (
+        make_loop(experiment, family).run(KEYS[:P], phi, LEARNED, updates=8)
+        for family in (PointGoal, OddRewards)
+    )
+    assert (
+        not (usual.failed | odd.failed).any() and not (usual.final_return == odd.final_return).any()
+    )
+    assert (usual.policy_hash == odd.policy_hash).tolist() == [not reward] * P
+
+
+def test_learning_rate_zero_leaves_the_policy_as_born(tiny, loop, phi):
+    results = loop.run(KEYS[:P], phi[:P], Teaching(0.0, 0.0))
+    for key, found in zip(KEYS[:P], results.policy_hash, strict=True):
+        weights = initial_policy(life_generator(key, "policy"), (6, 8, 2), tiny.policy)
+        memory = np.zeros((2, 3), np.float32)
+        assert (
+            found == hashlib.sha256(b"".join(w.tobytes() for w in [*weights, memory])).hexdigest()
+        )
+
+
+def test_non_finite_phi_fails_its_life_alone(loop, phi, lives):
+    broken = phi[:P].copy()
+    broken[1], broken[3, -2] = np.nan, np.inf  # all of it; one weight of the output layer
+    results = loop.run(KEYS[:P], broken, LEARNED)
+    assert results.failed.tolist() == [False, True, False, True]
+    assert np.isnan(results.final_return).tolist() == [False, True, False, True]
+    assert rows(results, [0, 2]) == rows(lives, [0, 2])
+    assert rows(loop.run(KEYS[:P], phi[:P], LEARNED)) == rows(lives)  # nothing is left of it
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("when", [3, UPDATES * M + 2], ids=["learning", "final_episodes"])
+def test_diverging_physics_fails_its_life_alone(
+    loop, phi, lives, monkeypatch, tmp_path, poison, when
+):
+    """One simulation's velocity is spoilt once."""
+    monkeypatch.chdir(tmp_path)  # MuJoCo logs its warning to the working directory
+    simulation, count = loop._simulation, 0
+    step = simulation.step
+
+    def spoilt(action, ids=None):
+        nonlocal count
+        count += 1
+        if count == when:
+            simulation.state.qvel[2, 0] = poison
+        return step(action, ids)
+
+    monkeypatch.setattr(simulation, "step", spoilt)
+    results = loop.run(KEYS[:P], phi[:P], LEARNED)
+    assert results.failed.tolist() == [False, False, True, False] and np.isnan(
+        results.final_return[2]
+    )
+    assert rows(results, [0, 1, 3]) == rows(lives, [0, 1, 3])
+    monkeypatch.undo()
+    assert rows(loop.run(KEYS[:P], phi[:P], LEARNED)) == rows(lives)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_an_update_uses_each_newest_step_once_per_pass(loop, phi, monkeypatch, passes):
+    orders, update = [], loop.learner.update
+
+    def watched(buffer, shift, scale, order):
+        orders.append(order.copy())
+        return update(buffer, shift, scale, order)
+
+    monkeypatch.setattr(loop.learner, "update", watched)
+    loop.run(KEYS[:P], phi[:P], Teaching(1.0, 1e-3, passes))
+    assert len(orders) == UPDATES and orders[0].shape == (passes * M // 4, P, 4)
+    sequences = set()
+    for order in orders:
+        for life in range(P):
+            for taken in order[:, life].reshape(passes, M):
+                assert sorted(taken) == list(range(M))
+                sequences.add(tuple(taken))
+    assert len(sequences) == UPDATES * P * passes  # shuffled anew each time
+
+
+def test_final_return_is_the_mean_of_three_episodes(tiny):
+    """Each drawn from the life's own stream of final resets."""
+    loop = make_loop(tiny, GoalRewards)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    for key, found in zip(KEYS[:P], results.final_return, strict=True):
+        resets = life_generator(key, "final_reset")
+        goals = [loop.family.start(resets, {})[2][0] for _ in range(3)]
+        assert found == pytest.approx(LIMIT * np.mean(goals), rel=1e-5)
+
+
+def test_success_is_the_share_of_final_episodes_that_end_at_the_goal(tiny):
+    loop = make_loop(tiny, LateSuccess)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    assert loop.family.steps + 1 == UPDATES * M + 3 * LIMIT and UPDATES * M % LIMIT == 0
+    shares = []
+    for key in KEYS[:P]:
+        resets = life_generator(key, "final_reset")
+        shares.append(np.mean([loop.family.start(resets, {})[2][0] > 0 for _ in range(3)]))
+    assert len(set(shares)) > 1
+    np.testing.assert_allclose(results.success, shares)
+    assert np.isnan(make_loop(tiny, NoGoal).run(KEYS[:P], make_phi(tiny, P), LEARNED).success).all()
+
+
+def test_a_life_that_fails_does_not_succeed(tiny):
+    loop = make_loop(tiny, Hopeless)
+    masses = [loop.family.sample_task(life_generator(key, "task"))["mass"] for key in KEYS[:P]]
+    assert min(masses) < 1.0 < max(masses)
+    success = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED).success
+    assert success.tolist() == [float(mass > 1.0) for mass in masses]
+
+
+def test_a_family_that_continues_goes_on_after_a_time_limit_but_starts_final_episodes_afresh(
+    tiny, monkeypatch
+):
+    """Starts are drawn once at birth, once before the final episodes, and never at a time limit."""
+    monkeypatch.setattr(PointGoal, "continues", True)
+    loop, starts, start = make_loop(tiny), [], PointGoal.start
+    monkeypatch.setattr(PointGoal, "start", lambda *given: starts.append(1) or start(*given))
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    assert len(starts) == 2 * P
+    assert results.env_steps.tolist() == [UPDATES * M + 3 * LIMIT] * P
+
+
+def test_episode_returns_are_of_the_newest_finished_episode(tiny):
+    """8 steps an update, 6 an episode: after updates 1, 2, 3 episodes 1, 2, 4 are the newest."""
+    loop = make_loop(tiny, GoalRewards)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    for key, found in zip(KEYS[:P], results.episode_return, strict=True):
+        resets = life_generator(key, "reset")
+        returns = [LIMIT * loop.family.start(resets, {})[2][0] for _ in range(4)]
+        np.testing.assert_allclose(found, [returns[0], returns[1], returns[3]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("source", "counted"), [("last_episodes", slice(1, 4)), ("whole_life", slice(0, 4))]
+)
+def test_a_life_can_be_judged_by_its_own_episodes(tiny, source, counted):
+    """24 steps end 4 episodes of 6; none is played after the life, whose learning is the same."""
+    loop = make_loop(tiny, GoalRewards)
+    judged = loop.run(
+        KEYS[:P], make_phi(tiny, P), dataclasses.replace(LEARNED, fitness_from=source)
+    )
+    plain = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    assert judged.env_steps.tolist() == [UPDATES * M] * P
+    assert judged.policy_hash.tolist() == plain.policy_hash.tolist()
+    for key, found in zip(KEYS[:P], judged.final_return, strict=True):
+        resets = life_generator(key, "reset")
+        returns = [LIMIT * loop.family.start(resets, {})[2][0] for _ in range(4)]
+        assert found == pytest.approx(np.mean(returns[counted]), rel=1e-5)
+
+
+def test_success_is_counted_over_the_episodes_that_judge_a_life(tiny):
+    loop = make_loop(tiny, LateSuccess)
+    results = loop.run(
+        KEYS[:P], make_phi(tiny, P), dataclasses.replace(LEARNED, fitness_from="whole_life")
+    )
+    for key, found in zip(KEYS[:P], results.success, strict=True):
+        resets = life_generator(key, "reset")
+        assert found == np.mean([loop.family.start(resets, {})[2][0] > 0 for _ in range(4)])
+
+
+def test_before_the_first_episode_ends_its_return_is_nan(make_tiny):
+    experiment = make_tiny(task={"episode_limit": 9})
+    results = make_loop(experiment).run(KEYS[:P], make_phi(experiment, P), LEARNED)
+    assert np.isnan(results.episode_return).tolist() == [[True, False, False]] * P
+
+
+def test_env_steps_count_life_and_final_episodes(lives):
+    assert lives.env_steps.tolist() == [UPDATES * M + 3 * LIMIT] * P
+
+
+def test_the_number_of_updates_can_be_chosen(loop, phi, lives):
+    """The beginning of a longer life is the shorter life."""
+    longer = loop.run(KEYS[:P], phi[:P], LEARNED, updates=5)
+    assert longer.episode_return.shape == (P, 5)
+    np.testing.assert_array_equal(longer.episode_return[:, :UPDATES], lives.episode_return)
+    assert not set(longer.policy_hash) & set(lives.policy_hash)
+    assert loop.run(KEYS[:P], phi[:P], LEARNED, updates=0).episode_return.shape == (P, 0)
+
+
+def test_measuring_kl_changes_nothing_else(tiny, phi, lives):
+    measured = InnerLoop(tiny, make_family(tiny.task), measure_kl=True).run(
+        KEYS[:P], phi[:P], LEARNED
+    )
+    assert (
+        (measured.policy_hash == lives.policy_hash).all()
+        and (measured.kl > 0).all()
+        and np.isnan(lives.kl).all()
+    )
+
+
+def test_the_surrogate_alone_needs_no_phi(loop, phi):
+    results = [loop.run(KEYS[:P], part, SURROGATE) for part in (phi[:P], phi[:P] * np.nan)]
+    assert rows(results[0]) == rows(results[1]) and not results[1].failed.any()
+
+
+@pytest.mark.parametrize(
+    "teaching", [LEARNED, BLENDED, SURROGATE], ids=["learned", "blended", "surrogate"]
+)
+@pytest.mark.parametrize("memory", [3, 0])
+def test_lives_with_discrete_actions_do_not_depend_on_their_neighbours(make_tiny, teaching, memory):
+    loop, others = make_loop(make_tiny(loss={"memory_units": memory}), Choices), [6, 2, 5, 1]
+    size = parameter_count(loop.learner.loss.shapes)
+    phi = 0.3 * np.random.default_rng(0).standard_normal((8, size)).astype(np.float32)
+    alone = loop.run(KEYS[:P], phi[:P], teaching)
+    moved = loop.run([KEYS[i] for i in others], phi[others], teaching)
+    assert not alone.failed.any() and len(set(alone.policy_hash)) == P
+    assert rows(moved, [1, 3]) == rows(alone, [2, 1])
+
+
+def test_discrete_actions_follow_the_lifes_own_noise(make_tiny):
+    """With logits of nearly 0, each choice is the larger of two Gumbel numbers from the life's own
+    streams.
+    """
+    loop = make_loop(make_tiny(policy={"output_scale": 1e-9}), Choices)
+    results = loop.run(KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 0.0))
+    for life, key in enumerate(KEYS[:P]):
+        first = [
+            life_generator(key, purpose).gumbel(size=(UPDATES * M, 2)).argmax(axis=1) == 0
+            for purpose in ("action", "final_action")
+        ]
+        episodes = first[0].reshape(-1, LIMIT).sum(axis=1)
+        assert results.episode_return[life].tolist() == [episodes[0], episodes[1], episodes[3]]
+        assert results.final_return[life] == pytest.approx(first[1][: 3 * LIMIT].sum() / 3)
+    assert len(set(results.final_return)) > 1
+
+
+def test_ppo_learns_which_choice_pays(make_tiny):
+    """The known optimum: every step of the final episodes pays 1."""
+    experiment = make_tiny(inner={"update_period": 32, "minibatch": 16})
+    results = make_loop(experiment, Choices).run(
+        KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 1e-2, 4), 40
+    )
+    assert (
+        results.episode_return[:, 0].mean() < 0.75 * LIMIT
+        and (results.final_return > 0.9 * LIMIT).all()
+    )
+
+
+def test_stop_interrupts_lives(tiny, phi):
+    stop = threading.Event()
+    stopped = InnerLoop(tiny, make_family(tiny.task), stop=stop)
+    stop.set()
+    with pytest.raises(Interrupted):
+        stopped.run(KEYS[:P], phi[:P], LEARNED)
+    shards = Shards(tiny)
+    shards.close()
+    with pytest.raises((Interrupted, RuntimeError)):
+        shards.run(KEYS, lambda life: phi[life], LEARNED)
+
+
+def test_initial_phi_teaches(tiny, loop):
+    """The phi that evolution starts from moves every life, and fails none."""
+    start = initial_phi(tiny, 0)
+    results = loop.run(KEYS[:P], np.stack([start] * P), LEARNED)
+    born = loop.run(KEYS[:P], np.stack([start] * P), Teaching(0.0, 0.0))
+    assert not results.failed.any() and not set(results.policy_hash) & set(born.policy_hash)

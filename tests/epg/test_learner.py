@@ -1,0 +1,343 @@
+"""Tests epg_tf.epg.learner."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.agents.buffer import Buffer
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.learner import Learner, finite_rows, zero_rows
+from epg_tf.losses.temporal_conv import parameter_count
+from epg_tf.tasks.base import StepResult
+from tests import reference
+
+P, O, A = 2, 4, 2  # noqa: E741 (the legend's letter)
+KEYS = [LifeKey(0, "test", 0, index) for index in range(P)]
+
+
+@pytest.fixture(scope="module")
+def experiment(make_tiny):
+    """Few weights, for finite differences; a policy whose mean is not nearly 0; time limits are no
+    end here.
+    """
+    return make_tiny(
+        policy={"hidden": (3,), "output_scale": 0.5},
+        compute={"shard_lives": P},
+        loss={"truncation_as_end": False},
+        inner={"learning_rate": 0.01},
+    )
+
+
+def make_phi(learner):
+    """Returns one random phi per life, [P, D]."""
+    size = parameter_count(learner.loss.shapes)
+    return 0.4 * np.random.default_rng(5).standard_normal((P, size)).astype(np.float32)
+
+
+def make_buffer(experiment, periods=3, discrete=False):
+    """Returns a buffer of random steps (with one-hot actions) and its newest M rows' shift and
+    scale (random too).
+    """
+    period, generator = experiment.inner.update_period, np.random.default_rng(6)
+    buffer = Buffer(P, experiment.loss.buffer_steps, period, O, A)
+    for _ in range(periods):
+        buffer.make_room()
+        for step in range(period):
+            terminated = generator.random(P) < 0.2
+            result = StepResult(
+                generator.standard_normal((P, O)),
+                generator.standard_normal(P),
+                terminated,
+                (generator.random(P) < 0.2) & ~terminated,
+                np.zeros(P, bool),
+                np.zeros(P, bool),
+            )
+            action = (
+                np.eye(A)[generator.integers(A, size=P)]
+                if discrete
+                else generator.standard_normal((P, A))
+            )
+            buffer.write(step, generator.standard_normal((P, O)), action, result)
+    shift, scale = generator.uniform(0.5, 1.5, (2, P, O + A + 1)).astype(np.float32)
+    return buffer, shift, scale
+
+
+def make_order(experiment):
+    """Returns shuffled minibatches [S, P, B]."""
+    inner, generator = experiment.inner, np.random.default_rng(7)
+    order = np.stack([generator.permutation(inner.update_period) for _ in range(P)])
+    return order.reshape(P, -1, inner.minibatch).swapaxes(0, 1).astype(np.int32)
+
+
+def reference_update(experiment, life, phi, weights, memory, buffer, shift, scale, order):
+    """One update of one life from the paper: normalise, two minibatches, gradients by differences,
+    Adam.
+
+    Weights without a log deviation are those of a policy with discrete actions.
+    """
+    config = experiment.loss
+    size = (O, O + A)
+    shift, scale = np.float64(shift[life]), np.float64(scale[life])
+    lived = np.float64(buffer.lived)[:, None]
+    observation = (
+        (np.float64(buffer.observation[life]) - shift[: size[0]]) * scale[: size[0]] * lived
+    )
+    action = (
+        (np.float64(buffer.action[life]) - shift[size[0] : size[1]])
+        * scale[size[0] : size[1]]
+        * lived
+    )
+    parameters = [np.float64(w) for w in weights] + [np.float64(memory)]
+    moments = [reference.Adam(experiment.inner.learning_rate) for _ in parameters]
+    for minibatch in order[:, life]:
+
+        def loss(parameters, minibatch=minibatch):
+            if len(weights) % 2:
+                seen, log_std = reference.mlp(parameters[:-2], observation), parameters[-2]
+            else:
+                seen, log_std = reference.softmax(reference.mlp(parameters[:-1], observation)), []
+            losses = reference.loss_network(
+                np.float64(phi[life]),
+                config,
+                experiment.inner.update_period,
+                observation,
+                action,
+                None,
+                np.float64(buffer.terminated[life]),
+                seen,
+                log_std,
+                reference.memory_output(parameters[-1]),
+            )
+            return losses[minibatch].mean()
+
+        gradients = reference.finite_differences(loss, parameters)
+        parameters = [
+            p + adam.change(g) for p, adam, g in zip(parameters, moments, gradients, strict=True)
+        ]
+    return parameters
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_one_update_equals_the_reference(experiment, discrete):
+    """Normalisation with padding, minibatches in turn, gradients through all N steps, Adam: the
+    weights agree.
+    """
+    learner = Learner(P, O, A, discrete, experiment, measure_kl=False)
+    phi, order = make_phi(learner), make_order(experiment)
+    buffer, shift, scale = make_buffer(experiment, discrete=discrete)
+    assert not buffer.lived.all() and len(order) == 2
+    learner.begin(KEYS, phi, 0.0, experiment.inner.learning_rate)
+    before, memory = learner.weights(), learner.agent.memory.kernel.numpy()
+    finite, _ = learner.update(buffer, shift, scale, order)
+    after = [*learner.weights(), learner.agent.memory.kernel.numpy()]
+    assert finite.all()
+    for life in range(P):
+        expected = reference_update(
+            experiment,
+            life,
+            phi,
+            [w[life] for w in before],
+            memory[life],
+            buffer,
+            shift,
+            scale,
+            order,
+        )
+        for start, found, other in zip([*before, memory], after, expected, strict=True):
+            assert (
+                np.abs(other - start[life]).max() > 5e-3
+            )  # it moved by about the rate of 0.01, twice
+            np.testing.assert_allclose(found[life], other, atol=2e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("kind", ["ppo", "reinforce"])
+@pytest.mark.parametrize("discrete", [False, True])
+def test_every_kind_of_teaching_moves_what_it_should(make_tiny, experiment, alpha, kind, discrete):
+    """A learned loss moves the memory, PPO the value network; both move the policy."""
+    tiny = make_tiny(compute={"shard_lives": P}, surrogate={"kind": kind})
+    learner = Learner(P, O, A, discrete, tiny, measure_kl=True)
+    buffer, shift, scale = make_buffer(experiment, discrete=discrete)
+    learner.begin(KEYS, make_phi(learner), alpha, 0.01)
+    agent = learner.agent
+    parts = (
+        agent.policy.variables_in_order[-1],
+        agent.memory.kernel,
+        agent.value.trainable_variables[0],
+    )
+    before = [part.numpy() for part in parts]
+    finite, kl = learner.update(buffer, shift, scale, make_order(experiment))
+    moved = [bool((part.numpy() != start).any()) for part, start in zip(parts, before, strict=True)]
+    assert moved == [True, alpha < 1, alpha > 0 and kind == "ppo"]
+    assert finite.all() and (kl > 0).all()
+
+
+def test_kl_equals_the_reference(experiment):
+    """Mean over the newest M steps of KL(before, after)."""
+    learner = Learner(P, O, A, False, experiment, measure_kl=True)
+    (buffer, shift, scale), period = make_buffer(experiment), experiment.inner.update_period
+    learner.begin(KEYS, make_phi(learner), 0.0, 0.05)
+    before = learner.weights()
+    _, kl = learner.update(buffer, shift, scale, make_order(experiment))
+    after = learner.weights()
+    for life in range(P):
+        newest = (buffer.observation[life, -period:] - shift[life, :O]) * scale[life, :O]
+        old, new = ([np.float64(w[life]) for w in weights] for weights in (before, after))
+        means = [reference.mlp(weights[:-1], np.float64(newest)) for weights in (old, new)]
+        expected = np.mean(
+            [reference.kl_divergence(m, old[-1], n, new[-1]) for m, n in zip(*means, strict=True)]
+        )
+        assert kl[life] == pytest.approx(expected, rel=1e-3) and expected > 1e-3
+
+
+def test_kl_of_discrete_actions_equals_the_reference(make_tiny):
+    """Mean over the newest M steps of KL(before, after), where no constant channel is left (no
+    memory either).
+    """
+    experiment = make_tiny(
+        compute={"shard_lives": P}, loss={"memory_units": 0}, policy={"output_scale": 0.5}
+    )
+    learner = Learner(P, O, A, True, experiment, measure_kl=True)
+    (buffer, shift, scale), period = (
+        make_buffer(experiment, discrete=True),
+        experiment.inner.update_period,
+    )
+    learner.begin(KEYS, make_phi(learner), 0.0, 0.05)
+    before = learner.weights()
+    finite, kl = learner.update(buffer, shift, scale, make_order(experiment))
+    assert finite.all()
+    for life in range(P):
+        newest = (buffer.observation[life, -period:] - shift[life, :O]) * scale[life, :O]
+        logits = [
+            reference.mlp([np.float64(w[life]) for w in weights], np.float64(newest))
+            for weights in (before, learner.weights())
+        ]
+        expected = np.mean(
+            [reference.categorical_kl(one, other) for one, other in zip(*logits, strict=True)]
+        )
+        assert kl[life] == pytest.approx(expected, rel=1e-3) and expected > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["ppo", "reinforce"])
+def test_a_surrogate_learns_which_arm_is_best(make_tiny, kind):
+    """A bandit that pays N(mean, 1), with a different best arm in each life: after 60 updates it is
+    nearly always it.
+
+    Nothing is observed but a constant, so the known optimum is to choose the best arm with
+    probability 1.
+    """
+    experiment = make_tiny(
+        compute={"shard_lives": P},
+        surrogate={"kind": kind, "discount": 0.0},
+        inner={"update_period": 32, "minibatch": 16},
+    )
+    means, period = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, -1.0]]), experiment.inner.update_period
+    learner, buffer = (
+        Learner(P, 1, 3, True, experiment, measure_kl=False),
+        Buffer(P, 32, period, 1, 3),
+    )
+    generator = np.random.default_rng(0)
+    learner.begin(KEYS, make_phi(learner), 1.0, 0.01)
+    observation, shift, scale = (
+        np.ones((P, 1), np.float32),
+        np.zeros((P, 5), np.float32),
+        np.ones((P, 5), np.float32),
+    )
+    chosen = []
+    for _ in range(60):
+        acting = learner.acting_policy()
+        buffer.make_room()
+        for step in range(period):
+            action = acting.act(observation, acting.draw_noise(generator, (P, 3)))
+            reward = (action * means).sum(axis=1) + generator.standard_normal(P)
+            never = np.zeros(P, bool)
+            buffer.write(
+                step,
+                observation,
+                action,
+                StepResult(observation, reward, never, never, never, never),
+            )
+        chosen.append(buffer.action[:, -period:].mean(axis=1))
+        order = (
+            np.stack([generator.permutation(period) for _ in range(P)])
+            .reshape(P, 2, 16)
+            .swapaxes(0, 1)
+        )
+        finite, _ = learner.update(buffer, shift, scale, order.astype(np.int32))
+        assert finite.all()
+    probability = learner.agent.policy.seen_by_losses(observation[:, None])[:, 0].numpy()
+    assert (
+        (chosen[0].max(axis=1) < 0.6).all() and probability[0, 1] > 0.9 and probability[1, 0] > 0.9
+    )
+
+
+def test_kl_is_nan_unless_measured(experiment):
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    learner.begin(KEYS, make_phi(learner), 0.0, 0.01)
+    _, kl = learner.update(*make_buffer(experiment), make_order(experiment))
+    assert kl.shape == (P,) and np.isnan(kl).all()
+
+
+def test_begin_forgets_the_lives_before(experiment):
+    """Weights, memory, Adam moments and step count start afresh: the same update gives the same
+    bits.
+    """
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    phi, buffer, order, hashes = (
+        make_phi(learner),
+        make_buffer(experiment),
+        make_order(experiment),
+        [],
+    )
+    for _ in range(2):
+        learner.begin(KEYS, phi, 0.0, 0.01)
+        for _ in range(2):
+            learner.update(*buffer, order)
+        hashes.append(learner.hashes().tolist())
+    assert hashes[0] == hashes[1] and len(set(hashes[0])) == P
+
+
+def test_hashes_cover_policy_and_memory(experiment):
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    learner.begin(KEYS, make_phi(learner), 0.0, 0.01)
+    weights = [*learner.weights(), learner.agent.memory.kernel.numpy()]
+    first = learner.hashes()
+    assert first[1] == hashlib.sha256(b"".join(w[1].tobytes() for w in weights)).hexdigest()
+    learner.agent.memory.kernel.assign_add(np.stack([np.full((2, 3), 1e-3), np.zeros((2, 3))]))
+    assert learner.hashes()[0] != first[0] and learner.hashes()[1] == first[1]
+
+
+def test_finite_rows_and_zero_rows():
+    gradients = [
+        tf.constant([[1.0, 2.0], [np.inf, 0.0], [1.0, 1.0]]),
+        tf.constant([0.5, 1.0, np.nan]),
+    ]
+    fine = finite_rows([gradients[0], gradients[1][:, None]])
+    assert fine.numpy().tolist() == [True, False, False]
+    np.testing.assert_array_equal(
+        zero_rows(gradients[0], fine), [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]
+    )
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):
+    """That life keeps the policy it had, and its neighbour learns on as ever."""
+    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    phi, buffer, order, hashes = (
+        make_phi(learner),
+        make_buffer(experiment),
+        make_order(experiment),
+        [],
+    )
+    for broken in (False, True):
+        phi[1] = np.nan if broken else phi[1]
+        learner.begin(KEYS, phi, 0.0, 0.01)
+        born = learner.hashes()
+        finite, _ = learner.update(*buffer, order)
+        assert finite.tolist() == [True, not broken]
+        hashes.append(learner.hashes())
+    assert hashes[1][0] == hashes[0][0] != born[0] and hashes[1][1] == born[1] != hashes[0][1]
+    assert all(np.isfinite(weight).all() for weight in learner.weights())

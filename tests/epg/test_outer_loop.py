@@ -1,0 +1,460 @@
+"""Tests epg_tf.epg.outer_loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from epg_tf.core.experiment import EvolutionConfig
+from epg_tf.core.random_streams import noise_vector
+from epg_tf.core.types import LifeResults
+from epg_tf.epg import outer_loop
+from epg_tf.epg.outer_loop import (
+    EvolutionState,
+    es_step,
+    evolve,
+    fitness_weights,
+    initial_state,
+    life_keys,
+    life_updates,
+)
+from epg_tf.epg.shards import Shards
+from epg_tf.evaluation.epg_methods import score
+from epg_tf.tasks.point_goal import PointGoal
+from tests import reference
+
+NAN = float("nan")
+OPTIMUM = np.array([0.5, -1.0, 0.25, 2.0, -0.75], np.float32)
+
+
+def results_of(returns, success=NAN):
+    """Returns `LifeResults` with these final returns, NaN where failed, one env step each."""
+    returns = np.asarray(returns, np.float64)
+    empty = np.zeros((len(returns), 0))
+    return LifeResults(
+        returns,
+        np.zeros(len(returns)) + success,
+        np.isnan(returns),
+        np.ones(len(returns), np.int64),
+        empty,
+        empty,
+        np.array([""] * len(returns)),
+    )
+
+
+def step(state, returns, config, seed):
+    """Moves a state as the returns of an epoch's lives say."""
+    weights = fitness_weights(config, life_keys(config, seed, state.epoch), returns)
+    return dataclasses.replace(es_step(state, weights, config, seed)[0], epoch=state.epoch + 1)
+
+
+class ScriptedShards:
+    """Answers with a known return for each phi, and remembers what it was asked."""
+
+    threads, shard_lives, stopped = 2, 4, threading.Event()
+
+    def __init__(self, fitness):
+        self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
+        self.asked = []
+
+    def run(self, keys, phi, teaching, updates=None, done=None):
+        """Returns the fitness of every life's phi."""
+        parameters = [phi(life).copy() for life in range(len(keys))]
+        self.asked.append((keys, parameters, teaching))
+        return results_of(self.answer(keys, parameters))
+
+
+class Exploding(PointGoal):
+    """Every simulation diverges at once."""
+
+    def observe(self, state):
+        """Returns NaN."""
+        return np.full((len(state.qpos), self.observation_size), NAN)
+
+
+def quadratic(phi):
+    """Is largest, 0, at OPTIMUM."""
+    return -float(np.square(np.float64(phi) - OPTIMUM).sum())
+
+
+def start_at(phi):
+    """Returns a state before the first epoch."""
+    return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf, np.zeros_like(phi))
+
+
+def bits(state):
+    """Returns a state as comparable values."""
+    return [
+        value.tobytes() if isinstance(value, np.ndarray) else value
+        for value in dataclasses.astuple(state)
+    ]
+
+
+@pytest.fixture(scope="module")
+def shards(tiny):
+    with Shards(tiny) as shards:
+        yield shards
+
+
+@pytest.mark.parametrize("fitness", ["rank", "raw"])
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_es_step_equals_the_reference(fitness, antithetic):
+    """Three steps: shaped fitness, noise by epoch, L2, annealed rate, Adam without momentum."""
+    config = EvolutionConfig(
+        noise_vectors=6,
+        lives=6,
+        sigma=0.05,
+        fitness=fitness,
+        antithetic=antithetic,
+        l2=0.1,
+        learning_rate=0.02,
+        final_learning_rate=0.01,
+        learning_rate_epochs=2,
+    )
+    state = start_at(np.random.default_rng(0).standard_normal(7).astype(np.float32))
+    expected, adam = np.float64(state.phi), reference.Adam(None, 0.0, 0.999)
+    for epoch in range(3):
+        returns = np.random.default_rng(epoch).standard_normal(6)
+        epsilons = [noise_vector(9, epoch, v, 7) for v in range(6)]
+        if antithetic:
+            epsilons = [sign * e for e in epsilons[:3] for sign in (1.0, -1.0)]
+        weights = reference.centred_ranks(returns) if fitness == "rank" else returns
+        adam.rate = (0.02, 0.015, 0.01)[epoch]
+        expected = expected + adam.change(
+            0.1 * expected - reference.es_gradient(weights, epsilons, 0.05)
+        )
+        state = step(state, returns, config, 9)
+        np.testing.assert_allclose(state.phi, expected, atol=1e-6)
+        assert (
+            state.epoch == epoch + 1 and state.phi.dtype == state.second_moment.dtype == np.float32
+        )
+
+
+@pytest.mark.parametrize(
+    ("fitness", "antithetic"), [("rank", False), ("rank", True), ("raw", True)]
+)
+def test_es_climbs_a_quadratic_to_its_optimum(fitness, antithetic):
+    config = EvolutionConfig(
+        lives=16,
+        noise_vectors=16,
+        sigma=0.02,
+        l2=0.0,
+        learning_rate=0.05,
+        final_learning_rate=1e-4,
+        learning_rate_epochs=300,
+        fitness=fitness,
+        antithetic=antithetic,
+    )
+    state = start_at(np.zeros(5, np.float32))
+    for epoch in range(300):
+        signs = [(v // 2, 1 - 2 * (v % 2)) if antithetic else (v, 1) for v in range(16)]
+        returns = np.array(
+            [quadratic(state.phi + 0.02 * s * noise_vector(3, epoch, v, 5)) for v, s in signs]
+        )
+        state = step(state, returns, config, 3)
+    assert np.abs(state.phi - OPTIMUM).max() < 0.03, state.phi
+
+
+def test_whole_evolution_climbs_a_quadratic_to_its_optimum(make_tiny):
+    """Lives, their noise and the step belong together: with any of them exchanged this would not
+    arrive.
+    """
+    experiment = make_tiny(
+        evolution={
+            "epochs": 300,
+            "lives": 32,
+            "noise_vectors": 16,
+            "l2": 0.0,
+            "sigma": 0.02,
+            "learning_rate": 0.05,
+            "final_learning_rate": 1e-4,
+            "learning_rate_epochs": 300,
+        }
+    )
+    scripted = ScriptedShards(quadratic)
+    *_, last = evolve(experiment, 0, start_at(np.zeros(5, np.float32)), scripted)
+    assert np.abs(last.state.phi - OPTIMUM).max() < 0.03
+    assert (
+        last.state.best_return == pytest.approx(quadratic(last.state.best_phi))
+        and last.state.best_return > -0.01
+    )
+
+
+def tasks_differ_more_than_losses(keys, parameters):
+    """A quadratic, on top of what the task pays whatever the loss."""
+    return [
+        quadratic(phi) + 1000.0 * ((7 * key.index + key.epoch) % 5)
+        for key, phi in zip(keys, parameters, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fitness": "rank_in_pair", "antithetic": True, "common_random_numbers": True},
+        {"fitness": "rank_in_task", "antithetic": True, "common_random_numbers": True, "tasks": 4},
+        {"fitness": "rank_in_task", "tasks": 8},
+    ],
+)
+def test_ranks_within_groups_climb_where_tasks_differ_more_than_losses(make_tiny, changes):
+    """There plain ranks, with different tasks for all, are slow."""
+    base = {
+        "epochs": 90,
+        "lives": 32,
+        "noise_vectors": 32,
+        "l2": 0.0,
+        "sigma": 0.02,
+        "learning_rate": 0.05,
+        "final_learning_rate": 1e-3,
+        "learning_rate_epochs": 90,
+        "validation_period": 0,
+    }
+    reached = []
+    for settings in (base, {**base, **changes}):
+        scripted = ScriptedShards(None)
+        scripted.answer = tasks_differ_more_than_losses
+        *_, last = evolve(
+            make_tiny(evolution=settings), 0, start_at(np.zeros(5, np.float32)), scripted
+        )
+        reached.append(np.abs(last.state.phi - OPTIMUM).max())
+    assert 2.0 * reached[1] < reached[0], reached
+
+
+def test_tasks_are_dealt_out_in_turn():
+    """6 vectors of 2 lives in 3 pairs of vectors: 6 pairs of lives meet 3 tasks, each twice."""
+    config = EvolutionConfig(
+        lives=12, noise_vectors=6, antithetic=True, common_random_numbers=True, tasks=3
+    )
+    assert [key.index for key in life_keys(config, 0, 5)] == [0, 1, 0, 1, 2, 0, 2, 0, 1, 2, 1, 2]
+    alone = EvolutionConfig(lives=6, noise_vectors=6, tasks=2)
+    assert [key.index for key in life_keys(alone, 0, 5)] == [0, 1, 0, 1, 0, 1]
+
+
+def test_fitness_weights_of_pairs_are_signs():
+    """Pairs of lives here are (0, 2), (1, 3), (4, 6), (5, 7); a vector's weight is the mean over
+    its two lives.
+    """
+    config = EvolutionConfig(
+        lives=8,
+        noise_vectors=4,
+        antithetic=True,
+        common_random_numbers=True,
+        fitness="rank_in_pair",
+    )
+    returns = np.array([5.0, 1.0, 4.0, 2.0, 7.0, NAN, -1.0, 0.0])
+    weights = fitness_weights(config, life_keys(config, 0, 0), returns)
+    np.testing.assert_array_equal(weights, [0.0, 0.0, 0.0, 0.0])
+    returns[1] = 3.0
+    np.testing.assert_array_equal(
+        fitness_weights(config, life_keys(config, 0, 0), returns), [0.5, -0.5, 0.0, 0.0]
+    )
+
+
+def test_lifetimes_are_log_uniform_and_the_same_whatever_was_drawn_before(make_tiny):
+    experiment = make_tiny(inner={"updates": 64}, evolution={"shortest_life": 4})
+    drawn = np.array([life_updates(experiment, 0, epoch) for epoch in range(1000)])
+    assert drawn.min() == 4 and drawn.max() == 64
+    assert abs((drawn <= 16).mean() - np.log(17 / 4) / np.log(65 / 4)) < 0.05
+    assert life_updates(experiment, 0, 77) == drawn[77]
+    assert life_updates(make_tiny(inner={"updates": 64}), 0, 3) == 64
+
+
+@pytest.mark.parametrize(
+    ("noise", "low", "high"), [(0.0, 0.99, 1.0), (1.0, 0.3, 0.7), (1e3, -0.3, 0.3)]
+)
+def test_lives_lived_twice_tell_noise_from_signal(make_tiny, noise, low, high):
+    """The noise depends on the life's random numbers alone; at 1 its variance is that of the
+    signal.
+    """
+    experiment = make_tiny(
+        evolution={
+            "epochs": 2,
+            "lives": 128,
+            "noise_vectors": 128,
+            "antithetic": True,
+            "diagnosis_period": 2,
+            "validation_period": 0,
+            "sigma": 0.5,
+        }
+    )
+    scripted, scale = ScriptedShards(None), np.linalg.norm(2 * 0.5 * OPTIMUM * 2) / np.sqrt(2)
+
+    def answer(keys, parameters):
+        luck = [
+            np.random.default_rng([key.index, key.phase == "diagnosis"]).standard_normal()
+            for key in keys
+        ]
+        return [
+            quadratic(phi) + noise * scale * each
+            for phi, each in zip(parameters, luck, strict=True)
+        ]
+
+    scripted.answer = answer
+    first, second = evolve(experiment, 0, start_at(np.zeros(5, np.float32)), scripted)
+    assert (
+        np.isnan(first.metrics["pair_correlation"])
+        and low <= second.metrics["pair_correlation"] <= high
+    )
+    assert second.state.env_steps == 3 * 128 and len(scripted.asked) == 3
+    assert [key.phase for key in scripted.asked[2][0]] == ["diagnosis"] * 128
+    for one, other in zip(*(scripted.asked[call][1] for call in (1, 2)), strict=True):
+        np.testing.assert_array_equal(one, other)  # the same perturbations
+
+
+def test_successive_updates_are_compared(make_tiny):
+    """On a long slope they agree; the first has none to be compared with."""
+    experiment = make_tiny(
+        evolution={
+            "epochs": 3,
+            "lives": 256,
+            "noise_vectors": 256,
+            "antithetic": True,
+            "l2": 0.0,
+            "validation_period": 0,
+        }
+    )
+    results = list(
+        evolve(experiment, 0, start_at(np.zeros(5, np.float32)), ScriptedShards(quadratic))
+    )
+    assert np.isnan(results[0].metrics["update_cosine"])
+    moves = [
+        after.state.phi - before.state.phi
+        for before, after in zip(results, results[1:], strict=False)
+    ]
+    assert results[2].metrics["update_cosine"] == pytest.approx(
+        moves[0] @ moves[1] / np.linalg.norm(moves[0]) / np.linalg.norm(moves[1]), abs=1e-5
+    )
+    assert results[2].metrics["update_cosine"] > 0.8
+
+
+def test_l2_alone_shrinks_phi():
+    """All lives failed: the ranks say nothing, and what remains is the regularisation."""
+    state = start_at(np.array([1.0, -2.0], np.float32))
+    config = EvolutionConfig(lives=4, noise_vectors=4, l2=0.001, learning_rate=0.01)
+    moved = step(state, np.full(4, NAN), config, 0)
+    np.testing.assert_allclose(moved.phi, [0.99, -1.99], rtol=1e-4)
+
+
+def test_lives_get_their_vectors_keys_and_teaching(tiny):
+    """W lives, V noise vectors, keys by epoch and index, alpha from 1 to 0, validation without
+    guidance or noise.
+    """
+    scripted = ScriptedShards(quadratic)
+    start = start_at(np.zeros(5, np.float32))
+    results = list(evolve(tiny, 4, start, scripted))
+    training = [scripted.asked[i] for i in (0, 1, 3)]
+    assert [len(keys) for keys, _, _ in scripted.asked] == [8, 8, 4, 8]  # validation after epoch 2
+    assert [teaching.alpha for _, _, teaching in training] == [1.0, 0.5, 0.0]
+    assert all(
+        t.learning_rate == tiny.inner.learning_rate and t.passes == 1 for _, _, t in scripted.asked
+    )
+    phis = [start.phi, *(result.state.phi for result in results)]
+    for epoch, (keys, parameters, _) in enumerate(training):
+        assert [(k.seed, k.phase, k.epoch, k.index) for k in keys] == [
+            (4, "evolution", epoch, i) for i in range(8)
+        ]
+        for life, phi in enumerate(parameters):
+            expected = phis[epoch] + tiny.evolution.sigma * noise_vector(4, epoch, life // 2, 5)
+            np.testing.assert_allclose(phi, expected, atol=1e-7)
+    keys, parameters, teaching = scripted.asked[2]
+    assert teaching.alpha == 0.0 and all((p == phis[2]).all() for p in parameters)
+    assert [(k.phase, k.epoch, k.index) for k in keys] == [("validation", 0, i) for i in range(4)]
+
+
+def test_common_random_numbers_pair_up_lives_that_differ_in_phi_alone():
+    config = EvolutionConfig(lives=8, noise_vectors=4, antithetic=True, common_random_numbers=True)
+    indices = [key.index for key in life_keys(config, 0, 0)]
+    assert indices == [0, 1, 0, 1, 2, 3, 2, 3]
+    plain = life_keys(dataclasses.replace(config, common_random_numbers=False), 0, 0)
+    assert [key.index for key in plain] == list(range(8))
+
+
+def test_best_phi_is_kept(make_tiny):
+    """Validation that gets worse leaves the best as it was; NaN never becomes the best."""
+    experiment, answers = make_tiny(evolution={"validation_period": 1}), iter([1.0, 3.0, NAN])
+    scripted = ScriptedShards(None)
+    scripted.run = lambda keys, *_, **__: results_of(
+        [0.0] * 8 if len(keys) == 8 else [next(answers)] * 4
+    )
+    states = [
+        result.state for result in evolve(experiment, 0, start_at(np.ones(5, np.float32)), scripted)
+    ]
+    assert [state.best_return for state in states] == [1.0, 3.0, 3.0]
+    assert (states[2].best_phi == states[1].phi).all() and (states[2].phi != states[1].phi).any()
+
+
+def test_run_equals_run_stop_and_run_on_to_the_bit(tiny, shards):
+    """Also in another process: own shards, threads and caches; the state is all that goes over."""
+    whole = list(evolve(tiny, 5, shards=shards))
+    first = list(itertools.islice(evolve(tiny, 5, shards=shards), 2))
+    copy = EvolutionState(
+        **{f.name: getattr(first[-1].state, f.name) for f in dataclasses.fields(EvolutionState)}
+    )
+    rest = list(evolve(tiny, 5, copy))
+    assert len(whole) == 3 and len(rest) == 1
+    for one, other in zip(whole, [*first, *rest], strict=True):
+        assert bits(one.state) == bits(other.state)
+        timeless = [name for name in one.metrics if "second" not in name]
+        np.testing.assert_equal(
+            [one.metrics[n] for n in timeless], [other.metrics[n] for n in timeless]
+        )
+    assert bits(next(evolve(tiny, 6, shards=shards)).state) != bits(whole[0].state)
+
+
+def test_metrics_tell_what_happened(tiny, shards):
+    """Env steps: W (U + final episodes), and the validation lives where they are due."""
+    results = list(evolve(tiny, 5, shards=shards))
+    life = tiny.life_steps + 3 * 6
+    assert [r.metrics["env_steps"] for r in results] == [8 * life, 20 * life, 28 * life]
+    assert [r.metrics["epoch"] for r in results] == [1, 2, 3]
+    assert [r.metrics["alpha"] for r in results] == [1.0, 0.5, 0.0]
+    assert np.isnan([r.metrics["validation_return_mean"] for r in results]).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    for before, result in zip(
+        [initial_state(tiny, 5), *(r.state for r in results)], results, strict=False
+    ):
+        metrics, state = result.metrics, result.state
+        assert metrics["failed_lives"] == 0 and metrics["phi_norm"] == pytest.approx(
+            np.linalg.norm(state.phi)
+        )
+        assert (
+            metrics["update_norm"] == pytest.approx(np.linalg.norm(state.phi - before.phi))
+            and state.phi.any()
+        )
+        order = [metrics[f"fitness_{name}"] for name in ("min", "q25", "median", "q75", "max")]
+        assert order == sorted(order) and order[0] <= metrics["fitness_mean"] <= order[-1]
+
+
+def test_evolution_goes_on_when_every_life_fails(make_tiny, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # MuJoCo logs its warnings to the working directory
+    experiment = make_tiny(evolution={"guidance": 0.0})
+    with Shards(
+        experiment, family_maker=lambda task: Exploding(task.frame_skip, task.episode_limit)
+    ) as broken:
+        results = list(evolve(experiment, 5, shards=broken))
+    assert len(results) == 3
+    for result in results:
+        assert result.metrics["failed_lives"] == 8 and np.isnan(result.metrics["fitness_mean"])
+        assert np.isfinite(result.state.phi).all() and result.state.best_return == -np.inf
+    assert np.isnan(results[-1].metrics["validation_return_mean"])
+
+
+def test_success_rates_are_means_over_lives(tiny):
+    scripted = ScriptedShards(quadratic)
+    scripted.run = lambda keys, *_, **__: results_of([0.0] * len(keys), np.arange(len(keys)) % 2)
+    (first, *_) = evolve(tiny, 5, shards=scripted)
+    assert first.metrics["success_rate"] == 0.5
+    assert score(results_of([1.0, 2.0, NAN, 4.0], [1.0, 0.0, 0.0, 0.0]), 0).success_rate == 0.25
+    assert np.isnan(score(results_of([1.0, 2.0]), 0).success_rate)
+
+
+def test_mean_return_counts_failed_lives_as_the_worst():
+    assert outer_loop.mean_return(results_of([4.0, NAN, 1.0])) == 2.0
+    assert np.isnan(outer_loop.mean_return(results_of([NAN, NAN])))

@@ -1,0 +1,194 @@
+"""Tests epg_tf.epg.shards: lives on ranks. (Lives on threads: test_inner_loop.py.)"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epg_tf.core.communication import Disagreement
+from epg_tf.core.types import LifeKey, LifeOutcomes
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.outer_loop import evolve, initial_state, share_state
+from epg_tf.epg.shards import Shards, lives_of_rank, pack, run_on_ranks, thread_count, unpack
+from tests.epg.test_outer_loop import ScriptedShards, start_at
+from tests.thread_ranks import on_ranks
+
+FIELDS = ("final_return", "success", "failed", "env_steps")
+
+
+def bits(outcomes) -> list[bytes]:
+    return [np.asarray(getattr(outcomes, name)).tobytes() for name in FIELDS]
+
+
+def test_whole_shards_go_to_ranks_in_turn():
+    """10 lives, 3 to a shard: shards 0 1 2 | 3 4 5 | 6 7 8 | 9."""
+    assert lives_of_rank(10, 3, 0, 1) == list(range(10))
+    assert [lives_of_rank(10, 3, rank, 2) for rank in (0, 1)] == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9]]
+    assert [lives_of_rank(10, 3, rank, 5) for rank in (2, 3, 4)] == [[6, 7, 8], [9], []]
+
+
+@pytest.mark.parametrize(
+    ("lives", "shard_lives", "size"), [(256, 64, 3), (7, 2, 3), (5, 8, 2), (64, 4, 16)]
+)
+def test_every_life_is_lived_once_and_the_load_is_even(lives, shard_lives, size):
+    parts = [lives_of_rank(lives, shard_lives, rank, size) for rank in range(size)]
+    assert sorted(sum(parts, [])) == list(range(lives))
+    shards = [len({life // shard_lives for life in part}) for part in parts]
+    assert max(shards) - min(shards) <= 1
+
+
+def test_outcomes_survive_packing_to_the_bit():
+    """Also what adding floats would lose: -0, NaN with its payload, infinities, the smallest and
+    largest numbers.
+    """
+    strange = np.array([-0.0, np.nan, -np.inf, 5e-324, 1.7976931348623157e308, 0.1])
+    strange[1:2].view(np.int64)[:] += 7
+    lives = LifeOutcomes(
+        strange, strange[::-1].copy(), np.array([True, False] * 3), np.arange(6) + 2**40
+    )
+    packed = pack(lives)
+    assert packed.dtype == np.int64 and packed.shape == (6, 4)
+    halves = [packed * (np.arange(6) % 2 == half)[:, None] for half in (0, 1)]
+    assert bits(unpack(halves[0] + halves[1])) == bits(lives)
+    assert unpack(packed).failed.dtype == bool and unpack(packed).env_steps.dtype == np.int64
+
+
+def test_one_failed_life_reaches_every_rank(tiny):
+    """Rank 1's NaN is a NaN everywhere, and its row is where its life is."""
+
+    class Scripted:
+        shard_lives = 2
+
+        def run(self, keys, phi, teaching, updates=None, done=None):
+            found = np.array([phi(i)[0] for i in range(len(keys))])
+            done(len(keys))
+            return LifeOutcomes(
+                found, np.full(len(keys), np.nan), np.isnan(found), 10 * np.arange(len(keys))
+            )
+
+    returns, lived = [3.0, 1.0, np.nan, 4.0, -0.0], []
+    results = on_ranks(
+        2,
+        lambda rank: run_on_ranks(
+            Scripted(),
+            rank,
+            [LifeKey(0, "evolution", 0, i) for i in range(5)],
+            lambda life: np.array([returns[life]]),
+            Teaching(0.0, 0.001),
+            done=lived.append,
+        ),
+    )
+    for outcomes in results:
+        np.testing.assert_array_equal(outcomes.final_return, returns)
+        assert outcomes.failed.tolist() == [False, False, True, False, False]
+        assert outcomes.env_steps.tolist() == [0, 10, 0, 10, 20]
+    assert sorted(lived) == [2, 3] and bits(results[0]) == bits(results[1])
+
+
+@pytest.fixture(scope="module")
+def crews(tiny):
+    """Shards for up to three ranks; compiled once."""
+    with Shards(tiny) as one, Shards(tiny) as two, Shards(tiny) as three:
+        yield one, two, three
+
+
+@pytest.fixture(scope="module")
+def alone(tiny, crews):
+    """Three epochs without ranks, validation included."""
+    return list(evolve(tiny, 5, shards=crews[0]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_ranks_evolve_as_one_process_does(tiny, crews, alone, size):
+    """phi, Adam, best phi and metrics after 3 epochs, to the bit; 2 shards an epoch, so the third
+    rank has no lives.
+    """
+    for result in on_ranks(
+        size, lambda rank: list(evolve(tiny, 5, shards=crews[rank.rank], communicator=rank))
+    ):
+        for here, there in zip(alone, result, strict=True):
+            for name in ("phi", "second_moment", "best_phi"):
+                assert getattr(here.state, name).tobytes() == getattr(there.state, name).tobytes()
+            assert (
+                here.state.env_steps == there.state.env_steps
+                and here.state.best_return == there.state.best_return
+            )
+            timeless = [n for n in here.metrics if "second" not in n and "communication" not in n]
+            np.testing.assert_equal(
+                [here.metrics[n] for n in timeless], [there.metrics[n] for n in timeless]
+            )
+
+
+def test_bytes_do_not_grow_with_phi(tiny):
+    """Per epoch 4 numbers a life and a digest per rank, whatever the size of the loss."""
+    for size in (5, 5000):
+        for metrics in on_ranks(
+            2,
+            lambda rank, size=size: (
+                next(
+                    evolve(
+                        tiny,
+                        5,
+                        start_at(np.zeros(size, np.float32)),
+                        ScriptedShards(lambda phi: 0.0),
+                        communicator=rank,
+                    )
+                ).metrics
+            ),
+        ):
+            assert metrics["communication_bytes"] == 8 * 4 * 8 + 2 * 32
+
+
+def test_a_rank_that_differs_is_found(tiny):
+    """One bit of one number of phi: no rank goes on, and each says the same."""
+
+    def work(communicator):
+        start = start_at(np.ones(5, np.float32))
+        start.phi[3] += np.float32(2e-7) * communicator.rank
+        with pytest.raises(Disagreement) as raised:
+            next(evolve(tiny, 5, start, ScriptedShards(lambda phi: 0.0), communicator=communicator))
+        return str(raised.value)
+
+    one, other = on_ranks(2, work)
+    assert (
+        one == other
+        and one.startswith("phi after epoch 1 differs between ranks: ")
+        and "on rank 1" in one
+    )
+
+
+def test_rank_0_shares_its_state(tiny):
+    """A state in mid-run, and the initial one with its best return of -inf."""
+    for epoch, best in ((7, -1 / 3), (0, -np.inf)):
+        draw = np.random.default_rng(0).standard_normal
+        size = initial_state(tiny, 0).phi.size
+
+        def state_of(rank, epoch=epoch, best=best, size=size, draw=draw):
+            start = initial_state(tiny, rank)
+            if rank:
+                return start
+            numbers = draw((4, size)).astype(np.float32)
+            return type(start)(
+                epoch, numbers[0], numbers[1], 2**40 + epoch, numbers[2], best, numbers[3]
+            )
+
+        given = []
+
+        def work(communicator, state_of=state_of, given=given):
+            state = state_of(communicator.rank)
+            if communicator.rank == 0:
+                given.append(state)
+            return share_state(state, communicator)
+
+        for got in on_ranks(3, work):
+            assert (got.epoch, got.env_steps, got.best_return) == (epoch, given[0].env_steps, best)
+            for name in ("phi", "second_moment", "best_phi"):
+                assert getattr(got, name).dtype == np.float32
+                assert getattr(got, name).tobytes() == getattr(given[0], name).tobytes()
+
+
+def test_processes_share_the_cpus_of_a_machine(make_tiny, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
+    automatic = make_tiny(compute={"threads": 0})
+    assert [thread_count(automatic, n) for n in (1, 2, 3, 16)] == [8, 4, 2, 1]
+    assert thread_count(make_tiny(compute={"threads": 5}), 2) == 5

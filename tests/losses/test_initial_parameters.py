@@ -1,0 +1,141 @@
+"""Tests epg_tf.losses.initial_parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.core.experiment import LossConfig
+from epg_tf.losses.contract import declared_channels
+from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.temporal_conv import TemporalConv, TemporalConvLoss, parameter_shapes, split
+
+P, O, A, M = 3, 4, 2, 8  # noqa: E741 (the legend's letter)
+STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
+
+
+def test_initial_parameters_have_the_stated_deviations():
+    channels = declared_channels(11, 3, False, 32, False)
+    shapes = parameter_shapes(channels, LossConfig())
+    phi, start = initial_parameters(np.random.default_rng(0), channels, LossConfig()), 0
+    assert phi.dtype == np.float32 and phi.shape == (17285,)
+    for name, shape in shapes.items():
+        part = phi[start : start + np.prod(shape)]
+        start += part.size
+        if name.endswith("bias"):
+            assert not part.any()
+        elif part.size > 300:
+            assert np.std(part) == pytest.approx(1 / np.sqrt(np.prod(shape[:-1])), rel=0.1), name
+
+
+def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
+    make_tiny, make_agent, make_experience
+):
+    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else the loss sees."""
+    experiment = make_tiny(loss={"start": "centred", "head": 2 * A})
+    agent, config = make_agent(experiment, P, O, A), experiment.loss
+    loss = TemporalConvLoss(
+        P, declared_channels(O, A, False, config.memory_units, False), config, M
+    )
+    phi = [
+        initial_parameters(np.random.default_rng(life), loss.network.channels, experiment.loss)
+        for life in range(P)
+    ]
+    loss.load(np.stack(phi))
+    experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
+    found = loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+    means = agent.policy(experience.observation[:, -M:]).numpy()
+    expected = [
+        0.8 * np.abs(means[life, steps]).sum(axis=1).mean() for life, steps in enumerate(STEPS)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_centred_start_leaves_the_other_units_as_drawn():
+    channels = declared_channels(11, 3, False, 32, False)
+    plain, centred = (
+        initial_parameters(np.random.default_rng(0), channels, LossConfig(start=start))
+        for start in ("random", "centred")
+    )
+    assert (plain != centred).sum() == 6 * (
+        11 + 3 + 1 + 3 + 3 + 32 + 32 + 1
+    )  # rows of the head, and the output
+
+
+@pytest.mark.parametrize("changes", [{"pooling": "mean"}, {"pooling": "flatten"}])
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, 5.76), (-1.0, -0.2 * 5.76), (0.0, 0.0)])
+def test_a_correlating_start_tells_how_the_reward_goes_with_a_feature(changes, factor, expected):
+    """With r = u: 0.8 (|2 u| + 0) per step, times 1 + 0.2 for both signs of the second convolution,
+    times 3.
+    """
+    channels = declared_channels(O, A, False, 0, True)
+    config = LossConfig(
+        buffer_steps=16,
+        widths=(1, 1),
+        strides=(1, 1),
+        filters=(5, 3),
+        context=4,
+        head=1,
+        reward=True,
+        memory_units=0,
+        start="correlating",
+        **changes,
+    )
+    network, generator = TemporalConv(channels, config, M), np.random.default_rng(0)
+    parts = split(initial_parameters(generator, channels, config)[None], network.shapes)
+    feature = parts["convolution_1/kernel"][0, 0, :O, 0]
+    assert np.linalg.norm(feature) == pytest.approx(1.0)
+    parts["head/kernel"][:] = 0.0
+    parts["head/kernel"][:, -4], parts["output/kernel"][:] = (
+        1.0,
+        1.0,
+    )  # the first unit of the context alone is heard
+    observation, action = (
+        generator.standard_normal((1, 16, size)).astype(np.float32) for size in (O, A)
+    )
+    u = observation @ feature
+    recorded = {
+        "observation": observation,
+        "action": action,
+        "reward": factor * u[..., None],
+        "termination": np.zeros((1, 16, 1), np.float32),
+    }
+    prepared = network.prepare(
+        parts, {name: tf.constant(values, tf.float32) for name, values in recorded.items()}
+    )
+    answers = tf.constant(generator.standard_normal((1, 16, A)), tf.float32)
+    found = network.per_step(
+        parts, prepared, answers, answers[:, :1], tf.zeros([1, A]), tf.zeros([1, 1], tf.int32)
+    )
+    np.testing.assert_allclose(
+        found, [[expected * np.abs(u).mean() * (0.2 if expected < 0 else 1.0)]], atol=1e-5
+    )
+
+
+def test_a_correlating_start_leaves_the_other_units_as_drawn():
+    """Of 8, 4 and 8 units the first convolution changes all, the second all, the context half: two
+    features.
+    """
+    channels = declared_channels(11, 3, False, 32, True)
+    config = {"reward": True, "filters": (9, 5), "context": 8, "pooling": "mean"}
+    shapes = parameter_shapes(channels, LossConfig(**config))
+
+    def drawn(start):
+        phi = initial_parameters(
+            np.random.default_rng(0), channels, LossConfig(start=start, **config)
+        )
+        return split(phi[None], shapes)
+
+    centred, correlating = drawn("centred"), drawn("correlating")
+    for name, units in (
+        ("convolution_1/kernel", 8),
+        ("convolution_2/kernel", 4),
+        ("context/kernel", 4),
+    ):
+        same = centred[name] == correlating[name]
+        assert (
+            same[..., units:].all()
+            and not same[..., :units].all(axis=tuple(range(same.ndim - 1))).any()
+        ), name
+    np.testing.assert_array_equal(centred["head/kernel"], correlating["head/kernel"])

@@ -1,0 +1,210 @@
+"""Tests MetaGenRL's outer loop: who lives where, exact sums, independence of layout, and exact
+resumption.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.core.metagenrl_experiment import MetaConfig, from_mapping
+from epg_tf.metagenrl.agents import Lives, warm_up
+from epg_tf.metagenrl.population import (
+    Population,
+    initial_state,
+    lives_of,
+    metagenrl,
+    objective_step,
+    plan_shards,
+)
+from epg_tf.runs import metagenrl_run
+from epg_tf.runs.metrics import MetricsFile
+from tests.thread_ranks import on_ranks
+
+TINY = {
+    "environments": ("gymnasium:Pendulum-v1@6", "point_goal@5"),
+    "agents": 4,
+    "steps_per_agent": 48,
+    "round_steps": 12,
+    "shard_agents": 2,
+    "threads": 2,
+    "life_rounds": 2,
+    "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
+    "agent": {
+        "hidden": (4,),
+        "batch": 2,
+        "chunk": 3,
+        "random_steps": 12,
+        "updates_after": 4,
+        "replay_steps": 24,
+    },
+    "meta": {"warm_up_steps": 20, "virtual_learning_rate": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return from_mapping(TINY)
+
+
+@pytest.fixture(scope="module")
+def results(tiny):
+    """All rounds of a run that nothing disturbed."""
+    return list(metagenrl(tiny, 0))
+
+
+def test_the_objective_moves_and_all_is_finite(tiny, results):
+    assert [result.state.round for result in results] == [1, 2, 3, 4]
+    assert (
+        results[-1].state.updates == 6 * 4 - 1
+    )  # of every two env steps, but the first two of updates_after
+    before = initial_state(tiny, 0).parameters
+    assert np.abs(results[-1].state.parameters - before).max() > 1e-3
+    assert np.isfinite(results[-1].state.parameters).all()
+    assert results[-1].metrics["failed_agents"] == 0
+    assert results[-1].metrics["env_steps"] == 48 * 4
+    for environment in tiny.environments:
+        assert results[-1].metrics[f"training_return/{environment}"] < 0
+
+
+def test_same_seed_same_bits_other_seed_others(tiny, results):
+    again, other = list(metagenrl(tiny, 0))[-1], list(metagenrl(tiny, 1))[-1]
+    assert again.state.parameters.tobytes() == results[-1].state.parameters.tobytes()
+    assert other.state.parameters.tobytes() != results[-1].state.parameters.tobytes()
+
+
+def test_numbers_do_not_depend_on_ranks(tiny, results):
+    """Of three ranks one has no agents at all."""
+    for size in (2, 3):
+        ended = on_ranks(size, lambda rank: list(metagenrl(tiny, 0, Population(tiny, 0, rank))))
+        for rank in ended:
+            for mine, alone in zip(rank, results, strict=True):
+                assert mine.state.parameters.tobytes() == alone.state.parameters.tobytes()
+                differing = {
+                    name
+                    for name, value in mine.metrics.items()
+                    if name != "seconds"
+                    and not np.array_equal(value, alone.metrics[name], equal_nan=True)
+                }
+                assert not differing
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
+    """Agents, their ages and their replays come back from disk; the replay has wrapped by then."""
+    population = Population(tiny, 0)
+    for result in metagenrl(tiny, 0, population):
+        metagenrl_run.save_shards(tmp_path, population)
+        metagenrl_run.save_state(tmp_path, result.state)
+        if result.state.round == stop:
+            break
+    fresh = Population(tiny, 0)
+    state, notes = metagenrl_run.restore(tmp_path, fresh, 0)
+    assert (state.round, notes) == (stop, [])
+    for result, alone in zip(metagenrl(tiny, 0, fresh, state), results[stop:], strict=True):
+        assert result.state.parameters.tobytes() == alone.state.parameters.tobytes()
+        assert result.metrics["objective_gradient"] == alone.metrics["objective_gradient"]
+
+
+def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_path):
+    """Its row is written before its checkpoint; the run then starts over, with the same bits."""
+    metagenrl_run.restore(tmp_path, Population(tiny, 0), 0)
+    MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
+    state, notes = metagenrl_run.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    assert (state.round, notes) == (0, [])
+    assert (
+        next(metagenrl(tiny, 0, fresh, state)).state.parameters.tobytes()
+        == results[0].state.parameters.tobytes()
+    )
+
+
+def test_rows_without_any_checkpoint_are_not_started_over(tiny, results, tmp_path):
+    MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
+    with pytest.raises(RecordError, match="there is none, but metrics.csv has rows"):
+        metagenrl_run.restore(tmp_path, Population(tiny, 0), 0)
+
+
+def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, results, tmp_path):
+    population = Population(tiny, 0)
+    for result in metagenrl(tiny, 0, population):
+        metagenrl_run.save_shards(tmp_path, population)
+        metagenrl_run.save_state(tmp_path, result.state)
+    (tmp_path / "agents" / "shard_001" / "weights" / "epoch_00000004.npz").write_bytes(b"torn")
+    state, notes = metagenrl_run.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    assert state.round == 3
+    assert "shard_001" in notes[0]
+    assert (
+        next(metagenrl(tiny, 0, fresh, state)).state.parameters.tobytes()
+        == results[-1].state.parameters.tobytes()
+    )
+
+
+def test_stops_within_a_round_when_asked(tiny):
+    population = Population(tiny, 0)
+    population.stopped.set()
+    with pytest.raises(Interrupted):
+        population.run_round(initial_state(tiny, 0))
+
+
+def test_agents_are_dealt_out_evenly(tiny):
+    plans = plan_shards(dataclasses.replace(tiny, agents=10, shard_agents=3))
+    assert [(plan.environment, plan.first, plan.last) for plan in plans] == [
+        ("gymnasium:Pendulum-v1@6", 0, 3),
+        ("gymnasium:Pendulum-v1@6", 3, 5),
+        ("point_goal@5", 5, 8),
+        ("point_goal@5", 8, 10),
+    ]
+
+
+def test_lives_end_at_rounds_spread_over_time(tiny):
+    lives = Lives(4, np.array([0, 1, 3]))
+    assert [lives.births(number).tolist() for number in range(8)] == [
+        [0, 0, 0],
+        [0, 0, 1],
+        [0, 0, 1],
+        [0, 3, 1],
+        [4, 3, 1],
+        [4, 3, 5],
+        [4, 3, 5],
+        [4, 7, 5],
+    ]
+    assert not Lives(0, np.array([0, 1])).births(99).any()
+    eight = dataclasses.replace(tiny, agents=16, life_rounds=4)
+    assert [
+        lives_of(eight, plan).shortened.tolist()
+        for plan in plan_shards(dataclasses.replace(eight, shard_agents=8))
+    ] == [[0, 0, 1, 1, 2, 2, 3, 3]] * 2
+
+
+def test_warm_up():
+    ddpg, rate = (
+        MetaConfig(warm_up_steps=100),
+        MetaConfig(warm_up="learning_rate", warm_up_steps=100),
+    )
+    assert [warm_up(ddpg, 1e-3, taken) for taken in (0, 25, 100, 1000)] == [
+        (0.0, 1e-3),
+        (0.25, 1e-3),
+        (1.0, 1e-3),
+        (1.0, 1e-3),
+    ]
+    rates = [warm_up(rate, 1e-3, taken)[1] for taken in range(0, 101, 10)]
+    assert rates[0] == 0.0 and rates[-1] == 1e-3
+    growth = np.diff(rates)[1:] / np.diff(rates)[:-1]
+    np.testing.assert_allclose(growth, growth[0])  # exponential
+    assert {warm_up(rate, 1e-3, taken)[0] for taken in range(100)} == {1.0}
+    assert warm_up(None, 1e-3, 0) == (1.0, 1e-3)
+
+
+def test_one_step_of_the_objective(tiny):
+    """Adam's first step is as long as the learning rate, against the gradient."""
+    state = initial_state(tiny, 0)
+    gradient = np.zeros_like(state.parameters)
+    gradient[:2] = 3.0, -1e-3
+    moved = objective_step(state, gradient, 1e-2)
+    np.testing.assert_allclose(
+        (moved.parameters - state.parameters)[:3], [-1e-2, 1e-2, 0.0], rtol=1e-4
+    )
+    assert moved.updates == 1 and moved.round == 0

@@ -1,0 +1,68 @@
+"""Tests epg_tf.reports.pictures by what is in the files."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from epg_tf.reports import pictures
+
+
+def flat(*colour, height=30, width=40):
+    return np.full((height, width, 3), colour, np.uint8)
+
+
+def colours_in(path):
+    return {tuple(colour) for colour in np.asarray(Image.open(path).convert("RGB")).reshape(-1, 3)}
+
+
+def test_a_strip_shows_every_frame(tmp_path):
+    rows = [[flat(255, 0, 0), flat(0, 255, 0)], [flat(0, 0, 255)]]
+    pictures.film_strip(rows, ["first", "second"], "title", tmp_path / "a.png")
+    assert {(255, 0, 0), (0, 255, 0), (0, 0, 255)} <= colours_in(tmp_path / "a.png")
+    picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
+    red, blue = (
+        np.argwhere((picture == colour).all(axis=2)).mean(axis=0)
+        for colour in ((255, 0, 0), (0, 0, 255))
+    )
+    assert (
+        blue[0] > red[0] + 50 and abs(blue[1] - red[1]) < 10
+    )  # the second episode is below the first
+
+
+@pytest.mark.parametrize(("rate", "milliseconds"), [(10.0, 100), (1000.0, 20)])
+def test_an_animation_holds_frames_in_order_with_their_labels(tmp_path, rate, milliseconds):
+    frames = [flat(200, 10 * number, 0, height=60, width=200) for number in range(5)]
+    pictures.animation(frames, ["", "", "five hundred", "", ""], rate, tmp_path / "a.gif")
+    with Image.open(tmp_path / "a.gif") as film:
+        assert (
+            film.n_frames == 5 and film.info["duration"] == milliseconds and film.info["loop"] == 0
+        )
+        for number in range(5):
+            film.seek(number)
+            shown = np.asarray(film.convert("RGB")).astype(int)
+            assert np.abs(shown[-1, -1] - [200, 10 * number, 0]).max() < 8
+            assert ((shown > 240).all(axis=2).sum() > 10) == (number == 2)  # white letters
+
+
+def test_paths_go_from_light_to_dark(tmp_path):
+    ways = [
+        np.column_stack([np.linspace(0, 10, 20), np.full(20, height)])
+        for height in (0.0, 5.0, 10.0)
+    ]
+    pictures.ground_paths(ways, np.array([[10.0, 10.0]]), "title", tmp_path / "a.png")
+    found = colours_in(tmp_path / "a.png")
+    assert (198, 219, 239) in found and (8, 48, 107) in found  # the ends of the scale
+    picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
+    light, dark = (
+        np.argwhere((picture == colour).all(axis=2))[:, 0].mean()
+        for colour in ((198, 219, 239), (8, 48, 107))
+    )
+    assert light > dark + 100  # the first way is the lower one
+    assert any(
+        red > 190 and 70 < green < 120 and blue < 40 for red, green, blue in found
+    )  # the goal
+
+
+def test_one_way_without_a_goal_can_be_drawn(tmp_path):
+    pictures.ground_paths([np.zeros((1, 2))], np.zeros((0, 2)), "title", tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1000

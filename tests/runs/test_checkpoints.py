@@ -1,0 +1,171 @@
+"""Tests epg_tf.runs.checkpoints."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from epg_tf.core import array_files as arrays_io
+from epg_tf.runs import checkpoints
+
+ARRAYS = {"phi": np.array([1.5, np.nan, -0.0], np.float32), "adam/m": np.zeros((2, 3)), "step": np.array(7)}
+FACTS = {"best": -math.inf, "last": 0.1 + 0.2, "config": {"name": "hopper", "seeds": [1, 2]}}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_round_trip_is_exact(tmp_path):
+    path = checkpoints.save(tmp_path / "checkpoints", 12, ARRAYS, FACTS)
+    assert path == tmp_path / "checkpoints" / "epoch_00000012.npz"
+    state, messages = checkpoints.load_newest(tmp_path / "checkpoints")
+    assert messages == [] and state.epoch == 12 and state.facts == FACTS
+    assert list(state.arrays) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        copy = state.arrays[name]
+        assert (copy.dtype, copy.shape, copy.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_nan_in_facts_survives(tmp_path):
+    checkpoints.save(tmp_path, 0, {}, {"best": math.nan})
+    assert math.isnan(checkpoints.load_newest(tmp_path)[0].facts["best"])
+
+
+def test_equal_states_give_equal_files(tmp_path):
+    first = checkpoints.save(tmp_path / "a", 1, ARRAYS, FACTS)
+    second = checkpoints.save(tmp_path / "b", 1, ARRAYS, FACTS)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("folder", ["missing", "."])
+def test_nothing_there_is_no_error(tmp_path, folder):
+    (tmp_path / "notes.txt").touch()
+    assert checkpoints.load_newest(tmp_path / folder) == (None, [])
+
+
+def test_save_keeps_the_newest_and_clears_stale_temporaries(tmp_path):
+    (tmp_path / ".epoch_00000003.npz.99.tmp").touch()
+    (tmp_path / "notes.txt").touch()
+    for epoch in (8, 9, 10, 11, 100_000_000):
+        checkpoints.save(tmp_path, epoch, ARRAYS, FACTS, keep=2)
+    assert names(tmp_path) == ["epoch_00000011.npz", "epoch_100000000.npz", "notes.txt"]
+    assert checkpoints.load_newest(tmp_path)[0].epoch == 100_000_000
+
+
+def test_save_never_deletes_itself_for_damaged_newer_ones(tmp_path):
+    for epoch in (7, 8, 9):
+        (tmp_path / f"epoch_{epoch:08d}.npz").write_bytes(b"torn")
+    checkpoints.save(tmp_path, 5, ARRAYS, FACTS, keep=1)
+    state, messages = checkpoints.load_newest(tmp_path)
+    assert state.epoch == 5 and len(messages) == 3
+
+
+def test_a_failing_save_leaves_the_older_state(tmp_path, monkeypatch):
+    checkpoints.save(tmp_path, 1, ARRAYS, FACTS, keep=1)
+
+    def full_disk(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np.lib.format, "write_array", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            checkpoints.save(tmp_path, 2, ARRAYS, FACTS, keep=1)
+    assert names(tmp_path) == ["epoch_00000001.npz"]
+    assert checkpoints.load_newest(tmp_path)[0].epoch == 1
+
+
+def test_a_file_torn_anywhere_is_passed_over_and_kept(tmp_path):
+    checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
+    path = checkpoints.save(tmp_path, 2, ARRAYS, FACTS)
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 37), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        state, messages = checkpoints.load_newest(tmp_path)
+        assert state.epoch == 1, f"torn after {length} bytes"
+        assert len(messages) == 1 and str(path) in messages[0] and "\n" not in messages[0]
+        assert path.read_bytes() == whole[:length]
+
+
+def test_a_flipped_byte_never_changes_the_state(tmp_path):
+    """A byte of padding in the zip may flip unnoticed; a byte of the state may not."""
+    checkpoints.save(tmp_path, 1, {}, {})
+    path = checkpoints.save(tmp_path, 2, ARRAYS, FACTS)
+    whole = path.read_bytes()
+    passed_over = 0
+    for position in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        state, messages = checkpoints.load_newest(tmp_path)
+        if state.epoch == 1:
+            assert len(messages) == 1
+            passed_over += 1
+        else:
+            assert state.facts == FACTS and list(state.arrays) == list(ARRAYS)
+            assert all(state.arrays[name].tobytes() == ARRAYS[name].tobytes() for name in ARRAYS)
+    assert passed_over > len(whole) / 5 / 2
+
+
+def rewrite(path, **changes):
+    """Changes members of a state behind the checksum's back, with valid CRCs."""
+    content = arrays_io.read_arrays(path, 2**20)
+    arrays_io.write_arrays(path, {**content, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"phi": np.array([1.5, np.nan, 0.0], np.float32)}, "checksum"),
+        ({"step": np.array(7, np.int32)}, "checksum"),
+        ({"adam/m": np.zeros((3, 2))}, "checksum"),
+        ({"extra": np.zeros(1)}, "checksum"),
+        ({"__facts__": np.frombuffer(b"{}", np.uint8)}, "checksum"),
+        ({"__sha256__": np.array(0)}, "checksum"),
+        ({"__format_version__": np.array(2)}, "format version 2, this program reads 1"),
+        ({"__format_version__": np.array([1, 1])}, "format version"),
+    ],
+)
+def test_changes_are_noticed(tmp_path, changes, reason):
+    checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
+    rewrite(checkpoints.save(tmp_path, 2, ARRAYS, FACTS), **changes)
+    state, messages = checkpoints.load_newest(tmp_path)
+    assert state.epoch == 1 and len(messages) == 1 and reason in messages[0]
+
+
+def test_strangers_under_our_name_are_passed_over(tmp_path):
+    checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
+    np.savez(tmp_path / "epoch_00000002.npz", x=np.zeros(2))
+    np.savez(tmp_path / "epoch_00000003.npz", x=np.array([print], object))
+    (tmp_path / "epoch_00000004.npz").mkdir()
+    (tmp_path / "epoch_00000005.npz").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "epoch_00000001.npz").rename(tmp_path / "epoch_00000006.npz")
+    checkpoints.save(tmp_path, 0, ARRAYS, FACTS)
+    state, messages = checkpoints.load_newest(tmp_path)
+    assert state.epoch == 0
+    assert [f"epoch_0000000{epoch}.npz" in message for epoch, message in zip((6, 5, 4, 3, 2), messages, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "epoch, arrays, facts, keep, error",
+    [
+        (-1, {}, {}, 3, ValueError),
+        (0, {}, {}, 0, ValueError),
+        (0, {"__facts__": np.zeros(1)}, {}, 3, ValueError),
+        (0, {"x": np.array([None])}, {}, 3, ValueError),
+        (0, {}, {"x": object()}, 3, TypeError),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(tmp_path, epoch, arrays, facts, keep, error):
+    with pytest.raises(error):
+        checkpoints.save(tmp_path / "new", epoch, arrays, facts, keep)
+    assert checkpoints.load_newest(tmp_path / "new") == (None, [])
+
+
+def test_facts_are_readable_without_this_program(tmp_path):
+    path = checkpoints.save(tmp_path, 1, ARRAYS, {"name": "hopper"})
+    with np.load(path, allow_pickle=False) as content:
+        assert json.loads(content["__facts__"].tobytes()) == {"name": "hopper"}

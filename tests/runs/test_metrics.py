@@ -1,0 +1,165 @@
+"""Tests epg_tf.runs.metrics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from epg_tf.core.errors import RecordError
+from epg_tf.runs import metrics
+
+ROW = {"epoch": 0, "fitness_mean": 0.1, "note": "start, quoted \"so\""}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics.csv"
+
+
+def fill(path, epochs):
+    file = metrics.MetricsFile(path)
+    for epoch in epochs:
+        file.append({"epoch": epoch, "fitness": epoch / 3})
+
+
+def epochs(path):
+    return [row["epoch"] for row in metrics.MetricsFile(path).read()]
+
+
+def test_rows_read_back_exactly(path):
+    file = metrics.MetricsFile(path)
+    rows = [ROW, {**ROW, "epoch": 1, "fitness_mean": np.float32(0.1)}, {**ROW, "epoch": 2, "fitness_mean": -math.inf}]
+    for row in rows:
+        file.append(row)
+    assert file.read() == [{**row, "fitness_mean": float(row["fitness_mean"])} for row in rows]
+    assert path.read_text().startswith("epoch,fitness_mean,note\n0,0.1,")
+
+
+def test_nan_and_empty_cells_are_nan(path):
+    metrics.MetricsFile(path).append({"epoch": 0, "a": math.nan, "b": "", "c": np.float64(np.nan), "d": True})
+    (row,) = metrics.MetricsFile(path).read()
+    assert all(math.isnan(row[name]) for name in "abc") and row["d"] == 1.0
+
+
+def test_every_row_is_on_disk_at_once(path):
+    file = metrics.MetricsFile(path)
+    for count in range(1, 4):
+        file.append({"epoch": count})
+        assert len(path.read_text().splitlines()) == count + 1
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+@pytest.mark.parametrize("row", [{"epoch": 1}, {"epoch": 1, "fitness": 0.0, "more": 1}, {"epoch": 1, "fitnes": 0.0}])
+def test_other_columns_are_refused(path, same_process, row):
+    file = metrics.MetricsFile(path)
+    file.append({"epoch": 0, "fitness": 0.0})
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="fitnes|more"):
+        (file if same_process else metrics.MetricsFile(path)).append(row)
+    assert path.read_bytes() == before
+
+
+def test_order_of_keys_does_not_matter(path):
+    file = metrics.MetricsFile(path)
+    file.append({"epoch": 0, "fitness": 5.0})
+    file.append({"fitness": 6.0, "epoch": 1})
+    assert file.read()[1] == {"epoch": 1.0, "fitness": 6.0}
+
+
+def test_line_breaks_are_refused_and_leave_no_trace(path):
+    with pytest.raises(ValueError, match="line break"):
+        metrics.MetricsFile(path).append({"epoch": 0, "note": "a\nb"})
+    assert metrics.MetricsFile(path).read() == []
+
+
+def test_truncate_drops_later_rows_and_keeps_the_bytes_of_the_others(path):
+    fill(path, range(3))
+    expected = path.read_bytes()
+    fill(path, range(3, 6))
+    metrics.MetricsFile(path).truncate_after(2)
+    assert path.read_bytes() == expected
+
+
+def test_resumed_file_equals_an_unbroken_one(path, tmp_path):
+    fill(path, range(6))
+    other = tmp_path / "other.csv"
+    fill(other, range(5))
+    file = metrics.MetricsFile(other)
+    file.truncate_after(2)
+    for epoch in range(3, 6):
+        file.append({"epoch": epoch, "fitness": epoch / 3})
+    assert other.read_bytes() == path.read_bytes()
+
+
+def test_a_file_torn_anywhere_can_be_read_continued_and_truncated(path):
+    fill(path, range(3))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        rows = max(0, whole[:length].count(b"\n") - 1)
+        path.write_bytes(whole[:length])
+        assert epochs(path) == list(range(rows))
+        metrics.MetricsFile(path).truncate_after(99)
+        assert whole.startswith(path.read_bytes()) and epochs(path) == list(range(rows))
+        path.write_bytes(whole[:length])
+        fill(path, range(rows, 3))
+        assert path.read_bytes() == whole, f"torn after {length} bytes"
+
+
+def test_truncating_nothing_makes_no_file(path):
+    metrics.MetricsFile(path).truncate_after(3)
+    assert not path.exists() and metrics.MetricsFile(path).read() == []
+
+
+def test_damage_before_the_last_line_is_named(path):
+    fill(path, range(3))
+    path.write_text(path.read_text().replace("1,0.333", "1,7,0.333"))
+    with pytest.raises(RecordError, match="line 3 has 3 cells"):
+        metrics.MetricsFile(path).read()
+
+
+def test_truncate_needs_the_column_epoch(path):
+    metrics.MetricsFile(path).append({"step": 1})
+    with pytest.raises(RecordError, match="'epoch'"):
+        metrics.MetricsFile(path).truncate_after(3)
+
+
+def tensorboard(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
+
+
+def points(folder, tag):
+    return [(event.step, event.value) for event in tensorboard(folder).Scalars(tag)]
+
+
+def test_tensorboard_shows_scalars_and_texts_at_once(tmp_path):
+    writer = metrics.TensorBoardWriter(tmp_path / "new" / "tensorboard")
+    writer.scalars(3, {"mean": 0.5, "absent": math.nan, "numpy": np.float32(2)}, prefix="fitness")
+    writer.scalars(4, {"alpha": 1})
+    writer.text("config", "**hopper**")
+    events = tensorboard(tmp_path / "new" / "tensorboard")
+    assert set(events.Tags()["scalars"]) == {"fitness/mean", "fitness/numpy", "alpha"}
+    assert [(event.step, event.value) for event in events.Scalars("fitness/mean")] == [(3, 0.5)]
+    assert events.Tensors("config")[0].tensor_proto.string_val[0] == b"**hopper**"
+    writer.close()
+
+
+def test_a_resumed_run_continues_the_axis(tmp_path):
+    writer = metrics.TensorBoardWriter(tmp_path)
+    for step in range(6):
+        writer.scalars(step, {"a": step, "late": step}, "x")
+    # The killed run is not closed. The next one starts within the same second and must neither
+    # replace nor precede it.
+    resumed = metrics.TensorBoardWriter(tmp_path)
+    resumed.purge_after(2)
+    assert points(tmp_path, "x/late") == [(0, 0), (1, 1), (2, 2)]
+    for step in range(3, 5):
+        resumed.scalars(step, {"a": 10 * step}, "x")
+    assert points(tmp_path, "x/a") == [(0, 0), (1, 1), (2, 2), (3, 30), (4, 40)]
+    resumed.close()
+    writer.close()
