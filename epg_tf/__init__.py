@@ -5,8 +5,9 @@ from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, save_loss
 from epg_tf.artifacts.saved_models import open_saved_model
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, from_mapping
-from epg_tf.epg.outer_loop import EpochResult, EvolutionState, evolve
+from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
+from epg_tf.epg.state import EpochResult, EvolutionState
 from epg_tf.evaluation.epg_methods import meta_test, score
 from epg_tf.tasks.gymnasium_environment import register_environments
 

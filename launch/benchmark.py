@@ -21,7 +21,7 @@ from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
 from epg_tf.core import formatting
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import PARTS, Teaching
 from epg_tf.epg.shards import Shards, thread_count
 from epg_tf.core.experiment import Experiment
@@ -57,13 +57,12 @@ def main(argv: list[str]) -> int:
         shards.run(
             keys[: shards.threads * experiment.compute.shard_lives],
             lambda life: phi,
-            _teaching(experiment),
-            2,
+            _teaching(experiment, 2),
         )
         physics = physics_rate(experiment, keys)
         before = shards.seconds()
         started = time.perf_counter()
-        lives = shards.run(keys, lambda life: phi, _teaching(experiment), _UPDATES.value)
+        lives = shards.run(keys, lambda life: phi, _teaching(experiment, _UPDATES.value))
         seconds = time.perf_counter() - started
         spent = {part: total - before[part] for part, total in shards.seconds().items()}
         numbers = _numbers(
@@ -76,8 +75,8 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _teaching(experiment: Experiment) -> Teaching:
-    return Teaching(0.0, experiment.inner.learning_rate)
+def _teaching(experiment: Experiment, updates: int | None) -> Teaching:
+    return Teaching(0.0, experiment.inner.learning_rate, updates=updates)
 
 
 def physics_rate(experiment: Experiment, keys: list[LifeKey]) -> float:

@@ -17,7 +17,7 @@ import numpy as np  # isort: skip
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.metagenrl.agents import PARTS, ActorShard, Lives
+from epg_tf.metagenrl.agents import PARTS, AgentShard, Lifetimes, ShardSettings
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _shard(experiment: MetaGenRLExperiment, indices: range | list[int]) -> ActorShard:
+def _shard(experiment: MetaGenRLExperiment, indices: range | list[int]) -> AgentShard:
     """Returns agents that have taken their first update, so that all is compiled."""
     keys = [LifeKey(0, "benchmark", 0, index) for index in indices]
     objective = LSTMObjective(len(keys), experiment.objective, experiment.agent.discount)
@@ -106,14 +106,13 @@ def _shard(experiment: MetaGenRLExperiment, indices: range | list[int]) -> Actor
     steps = experiment.agent.policy_delay * (
         _UPDATES.value * _REPEATS.value + experiment.agent.updates_after + 1
     )
-    shard = ActorShard(
+    shard = AgentShard(
         named_environment(experiment.environments[0]),
-        experiment.agent,
-        objective,
-        experiment.meta,
-        steps,
         keys,
-        Lives(0, np.zeros(len(keys), np.int64)),
+        objective,
+        ShardSettings(
+            experiment.agent, experiment.meta, steps, Lifetimes(0, np.zeros(len(keys), np.int64))
+        ),
     )
     shard.begin_round()
     while shard.advance() is None:
@@ -122,7 +121,7 @@ def _shard(experiment: MetaGenRLExperiment, indices: range | list[int]) -> Actor
     return shard
 
 
-def _seconds(shards: list[ActorShard]) -> float:
+def _seconds(shards: list[AgentShard]) -> float:
     """Returns how long all shards take, one after the other at every update."""
     started = time.perf_counter()
     for _ in range(_UPDATES.value):

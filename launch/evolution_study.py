@@ -24,7 +24,9 @@ from ml_collections import config_flags  # isort: skip
 from epg_tf.core import formatting
 from epg_tf.core.errors import RecordError
 from configs import estimators
-from epg_tf.epg.outer_loop import EvolutionState, evolve, initial_phi, initial_state
+from epg_tf.epg.state import EvolutionState, initial_state
+from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.evaluation.epg_methods import meta_test, score
 from epg_tf.epg.shards import Shards

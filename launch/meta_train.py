@@ -13,7 +13,8 @@ from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
 from epg_tf.core.errors import Interrupted, Stopped
-from epg_tf.epg.outer_loop import EvolutionState, evolve, share_state
+from epg_tf.epg.state import EvolutionState, broadcast_state
+from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
 from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
@@ -77,7 +78,9 @@ class _Run:
             )
         recorder = self._recorder
         try:
-            self._state = share_state(recorder.begin(self._state, communicator.size), communicator)
+            self._state = broadcast_state(
+                recorder.begin(self._state, communicator.size), communicator
+            )
             for result in evolve(
                 experiment, asked.seed, self._state, self._shards, recorder.advance, communicator
             ):

@@ -24,14 +24,9 @@ from ml_collections import config_flags  # isort: skip
 
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError, Interrupted, Stopped
-from epg_tf.metagenrl.population import (
-    ObjectiveState,
-    Population,
-    RoundResult,
-    initial_state,
-    metagenrl,
-    plan_shards,
-)
+from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
+from epg_tf.metagenrl.population import Population, metagenrl
+from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.communication import Communicator
 from epg_tf.losses.lstm_objective import parameter_count

@@ -18,7 +18,7 @@ from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
 from epg_tf.core.errors import RenderError
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.experiment import ComputeConfig, Experiment

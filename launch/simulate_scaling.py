@@ -22,7 +22,7 @@ from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
 from epg_tf.core import formatting
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.experiment import Experiment
@@ -138,10 +138,10 @@ def time_shard(experiment: Experiment, size: int) -> tuple[ShardTimes, Array]:
     keys = [LifeKey(_SEED.value, "benchmark", 0, index) for index in range(size)]
     phi = np.repeat(initial_phi(experiment, _SEED.value)[None], size, axis=0)
     teaching = Teaching(0.0, inner.learning_rate)
-    loop.run(keys, phi, teaching, 2)  # compilation
+    loop.run(keys, phi, dataclasses.replace(teaching, updates=2))  # compilation
     watch = Stopwatch(_UPDATES.value * inner.update_period, size, inner.final_episodes)
     started = time.perf_counter()
-    loop.run(keys, phi, teaching, _UPDATES.value, watch)
+    loop.run(keys, phi, dataclasses.replace(teaching, updates=_UPDATES.value), watch)
     learning, final = watch.started - started, time.perf_counter() - watch.started
     return ShardTimes(learning / _UPDATES.value, final / watch.lengths.max()), watch.lengths
 

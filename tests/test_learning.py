@@ -9,7 +9,7 @@ from configs import metagenrl_laptop, point_goal
 from epg_tf.core import metagenrl_experiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.objective_methods import train_fresh_agents
 from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.metagenrl.population import metagenrl
@@ -48,7 +48,9 @@ def test_reinforce_learns(experiment):
     keys = [LifeKey(1, "test", 0, index) for index in range(64)]
     with epg_tf.Shards(dataclasses.replace(experiment, surrogate=surrogate)) as shards:
         learned, still = (
-            shards.run(keys, lambda life: _unused(experiment), Teaching(1.0, rate, passes=4), LONG)
+            shards.run(
+                keys, lambda life: _unused(experiment), Teaching(1.0, rate, epochs=4, updates=LONG)
+            )
             for rate in (1e-3, 0.0)
         )
     assert epg_tf.score(learned, 0).ci95[0] > epg_tf.score(still, 0).ci95[1]

@@ -15,7 +15,7 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.files import PathLike
 from epg_tf.core.types import Array
-from epg_tf.epg.outer_loop import loss_shapes
+from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.losses.contract import declared_channels
 from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.tasks.registry import make_family

@@ -34,7 +34,7 @@ PURPOSES = (
     "final_action",
     "final_reset",
     "critic",
-    "smoothing",
+    "target_noise",
     "objective",
 )
 _LIFE, _NOISE, _LOSS, _LIFETIME = 0, 1, 2, 3

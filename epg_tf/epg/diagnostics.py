@@ -1,5 +1,6 @@
-"""Tells what limits evolution: noise in the fitness, or too few directions; docs/evolution.md says
-how to read it.
+"""Measures what limits evolution: noise in the fitness, or too few directions.
+
+docs/evolution.md says how to read the numbers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ def pair_differences(returns: Array, vectors: int) -> Array:
 
 
 def correlation(one: Array, other: Array) -> float:
-    """Returns Pearson's correlation of [n] values over those finite in both; NaN if it is not
-    defined.
+    """Returns Pearson's correlation of [n] values over those finite in both.
 
-    Of a pair's difference under two sets of random numbers it is the share of its variance that phi
-    explains: near 0 noise is the limit, near 1 the number of directions.
+    For the differences within pairs under two sets of random numbers it is the share of their
+    variance that phi explains: near 0 noise is the limit, near 1 the number of directions. NaN
+    where it is not defined.
     """
     both = np.isfinite(one) & np.isfinite(other)
     if both.sum() < 3 or np.ptp(one[both]) == 0.0 or np.ptp(other[both]) == 0.0:
@@ -38,7 +39,8 @@ def correlation(one: Array, other: Array) -> float:
 
 def cosine(one: Array, other: Array) -> float:
     """Returns the cosine between two [D] vectors; NaN if one of them is zero."""
-    one, other = np.float64(one), np.float64(other)
+    one = one.astype(np.float64)
+    other = other.astype(np.float64)
     norms = np.linalg.norm(one) * np.linalg.norm(other)
     return float(one @ other / norms) if norms else float("nan")
 
@@ -46,12 +48,12 @@ def cosine(one: Array, other: Array) -> float:
 def signal_to_noise(ascent: Array, weights: Array, sigma: float, antithetic: bool) -> float:
     """Estimates |expectation|^2 over the noise's mean square, of a gradient estimate.
 
-    The estimate is the mean of n independent contributions weight_k epsilon_k / sigma, whose
-    squared lengths are taken as weight_k^2 D / sigma^2: |epsilon|^2 is D but for a few per cent.
-    Without bias, so below 0 at times; average it over epochs.
+    The estimate is the mean of n independent contributions weight_k epsilon_k / sigma. Their
+    squared lengths are taken as weight_k^2 D / sigma^2, because |epsilon|^2 is D within a few per
+    cent. It has no bias and so is below 0 at times; average it over epochs.
 
     Args:
-      ascent: [D], from `es_math.gradient_estimate`.
+      ascent: [D], from `evolution_strategies.gradient_estimate`.
       weights: [V] shaped fitness.
       sigma: Deviation of the noise on phi.
       antithetic: Whether vectors come in pairs, which are one contribution.

@@ -1,6 +1,4 @@
-"""Evolution strategies as pure functions: which life gets which noise, ranks, gradient estimate,
-schedules.
-"""
+"""Holds evolution strategies as pure functions: noise of each life, ranks, gradient estimate."""
 
 from __future__ import annotations
 
@@ -12,8 +10,9 @@ from epg_tf.core.types import Array
 
 
 def vector_of_life(life: int, lives: int, vectors: int) -> int:
-    """Returns the noise vector of a life, both counted from 0: ceil(w V / W) of section 3.2 counts
-    from 1.
+    """Returns the number of a life's noise vector: ceil(w V / W) of section 3.2.
+
+    Here both are counted from 0, in the paper from 1.
     """
     return (life * vectors) // lives
 
@@ -44,14 +43,15 @@ def mean_per_vector(returns: Array, vectors: int) -> Array:
     Returns:
       [V].
     """
-    alive = np.isfinite(returns).reshape(vectors, -1)
+    succeeded = np.isfinite(returns).reshape(vectors, -1)
     fitness = raw_weights(returns).reshape(vectors, -1).mean(axis=1)
-    return np.where(alive.any(axis=1), fitness, np.nan)
+    return np.where(succeeded.any(axis=1), fitness, np.nan)
 
 
 def centred_ranks(fitness: Array) -> Array:
-    """Maps fitness to ranks in [-0.5, 0.5], ties sharing their mean rank; NaN ranks last (section
-    3.2, last lines).
+    """Maps fitness to ranks in [-0.5, 0.5] (section 3.2, last lines).
+
+    Equal values share their mean rank; NaN ranks last.
 
     Args:
       fitness: [V].
@@ -63,11 +63,23 @@ def centred_ranks(fitness: Array) -> Array:
 
 
 def raw_weights(fitness: Array) -> Array:
-    """Returns fitness itself as weights (Eq. 7); what failed counts as the worst of the rest, or 0
-    if none is left.
+    """Returns fitness itself as weights (Eq. 7).
+
+    A failed life counts as the worst of the others, or as 0 where all failed.
+
+    Args:
+      fitness: [n], NaN where a life failed.
     """
-    alive = fitness[np.isfinite(fitness)]
-    return np.where(np.isfinite(fitness), fitness, alive.min() if alive.size else 0.0)
+    finite = fitness[np.isfinite(fitness)]
+    return np.where(np.isfinite(fitness), fitness, finite.min() if finite.size else 0.0)
+
+
+def mean_return(returns: Array) -> float:
+    """Returns the mean of [L] returns; failed lives count as the worst of the others.
+
+    NaN where all lives failed.
+    """
+    return float(np.mean(raw_weights(returns))) if np.isfinite(returns).any() else float("nan")
 
 
 def ranks_within(returns: Array, groups: Array) -> Array:
@@ -93,8 +105,8 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
     Args:
       returns: [W], NaN where a life failed.
       vectors: V.
-      fitness: "rank" ranks the V means, "raw" takes them as they are; anything else averages, over
-        the lives of a vector, their ranks within groups.
+      fitness: "rank" ranks the V means; "raw" takes the means; anything else averages, over the
+        lives of a vector, their ranks within groups.
       groups: [W] int, for ranks within groups.
 
     Returns:
@@ -104,14 +116,17 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
         return centred_ranks(mean_per_vector(returns, vectors))
     if fitness == "raw":
         return raw_weights(mean_per_vector(returns, vectors))
+    if groups is None:
+        raise ValueError(f"fitness={fitness!r} ranks within groups; give groups")
     return ranks_within(returns, groups).reshape(vectors, -1).mean(axis=1)
 
 
 def gradient_estimate(
     weights: Array, noise: Callable[[int], Array], sigma: float, antithetic: bool
 ) -> Array:
-    """Estimates the ascent direction 1 / (V sigma) sum_v weight_v epsilon_v (Eq. 7), vector by
-    vector in order.
+    """Estimates the ascent direction 1 / (V sigma) sum_v weight_v epsilon_v (Eq. 7).
+
+    Vectors are added one by one in their order, so that the bits are the same everywhere.
 
     Args:
       weights: [V] shaped fitness.
@@ -122,7 +137,7 @@ def gradient_estimate(
     Returns:
       [D] float64.
     """
-    total = 0.0
+    total = np.zeros(1)
     for vector, weight in enumerate(weights):
         total = total + float(weight) * perturbation(noise, vector, antithetic).astype(np.float64)
     return total / (len(weights) * sigma)
@@ -140,8 +155,9 @@ def lifetime(uniform: float, shortest: int, longest: int) -> int:
 
 
 def mean_lifetime(shortest: int, longest: int) -> float:
-    """Returns the mean of `lifetime` over its draws: k updates have probability log((k + 1) / k),
-    normalised.
+    """Returns the mean of `lifetime` over its draws.
+
+    k updates have the probability log((k + 1) / k), normalised.
     """
     updates = np.arange(shortest, longest + 1)
     return float(updates @ np.log((updates + 1) / updates) / np.log((longest + 1) / shortest))

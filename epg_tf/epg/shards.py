@@ -1,8 +1,7 @@
-"""Lays lives out in shards of fixed size, one thread each, over threads and ranks, and gathers what
-they found.
+"""Divides lives into shards of fixed size, one thread each, over threads and ranks.
 
-A shard is single-threaded through and through, so a life's arithmetic does not depend on how many
-shards run at once, or on which rank. A last shard that is not full is filled up with repeats, whose
+A shard uses a single thread throughout, so the arithmetic of a life does not depend on the number
+of shards at work, or on the rank. A last shard that is not full is filled up with repeats, whose
 results are dropped.
 """
 
@@ -16,11 +15,15 @@ import numpy as np
 
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import Interrupted
-from epg_tf.core.experiment import Experiment
+from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
+from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import make_family
+
+Losses = Callable[[int], Array]
+"""Maps the number of a life, 0 to L - 1, to the parameters of its loss, [D] float32."""
 
 
 def thread_count(experiment: Experiment, processes: int = 1) -> int:
@@ -34,15 +37,17 @@ def thread_count(experiment: Experiment, processes: int = 1) -> int:
 
 
 class Shards:
-    """Runs any number of lives, `shard_lives` to a shard, one shard per thread at a time.
+    """Runs any number of lives, `shard_lives` in a shard, one shard per thread at a time.
 
     Args:
       experiment: Settings.
       measure_kl: Whether lives report the KL divergence of their updates.
-      family_maker: Makes the family agents live in; the experiment's by default.
+      family_maker: Makes the family that agents live in; the experiment's by default.
       processes: Number of processes that share these CPUs.
 
     Attributes:
+      shard_lives: P.
+      threads: Shards that run at once.
       stopped: Set once lives are to end early.
     """
 
@@ -50,16 +55,16 @@ class Shards:
         self,
         experiment: Experiment,
         measure_kl: bool = False,
-        family_maker: Callable = make_family,
+        family_maker: Callable[[TaskConfig], TaskFamily] = make_family,
         processes: int = 1,
-    ):
+    ) -> None:
         self.experiment = experiment
         self.shard_lives = experiment.compute.shard_lives
         self.threads = thread_count(experiment, processes)
         configure_tensorflow(self.threads)
+        self.stopped = threading.Event()
         self._measure_kl = measure_kl
         self._family_maker = family_maker
-        self.stopped = threading.Event()
         self._local = threading.local()
         self._loops: list[InnerLoop] = []
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shard")
@@ -67,80 +72,60 @@ class Shards:
     def run(
         self,
         keys: Sequence[LifeKey],
-        phi: Callable[[int], Array],
+        phi: Losses,
         teaching: Teaching,
-        updates: int | None = None,
         done: Callable[[int], None] | None = None,
     ) -> LifeResults:
-        """Lives one life per key.
+        """Runs one life per key.
 
         Args:
           keys: L keys.
-          phi: Maps the number of a life, 0 to L - 1, to the parameters [D] of its loss.
-          teaching: How agents are taught.
-          updates: Updates in a life, or None for the experiment's number.
+          phi: Parameters of each life's loss.
+          teaching: How the agents learn.
           done: Called with the number of lives of each shard that ends.
 
         Returns:
           Results of the L lives, in the order of the keys.
+
+        Raises:
+          Interrupted: `stop` was called.
         """
-
-        def live(lives: list[int]) -> LifeResults:
-            if not hasattr(self._local, "loop"):
-                self._local.loop = self._new_loop()
-            return self._local.loop.run(
-                [keys[life] for life in lives], _stacked(phi, lives), teaching, updates
-            )
-
-        return self._over_shards(len(keys), live, done)
-
-    def _over_shards(
-        self,
-        count: int,
-        live: Callable[[list[int]], LifeResults],
-        done: Callable[[int], None] | None,
-    ) -> LifeResults:
-        """Calls live(lives of a shard) for all shards, as many at a time as there are threads."""
-        size, futures = self.shard_lives, []
+        count, size = len(keys), self.shard_lives
+        futures = []
         for start in range(0, count, size):
             lives = [min(start + offset, count - 1) for offset in range(size)]
-            futures.append(self._pool.submit(self._unless_stopped, live, lives))
+            futures.append(self._pool.submit(self._run_shard, lives, keys, phi, teaching))
         try:
-            parts = []
+            results = []
             for number, future in enumerate(futures):
-                parts.append(future.result())
+                results.append(future.result())
                 if done is not None:
                     done(min(size, count - number * size))
         except BaseException:
             self.stop()
             raise
-        return LifeResults.join(parts).head(count)
+        return LifeResults.join(results).head(count)
 
-    def _unless_stopped(
-        self, live: Callable[[list[int]], LifeResults], lives: list[int]
+    def _run_shard(
+        self, lives: list[int], keys: Sequence[LifeKey], phi: Losses, teaching: Teaching
     ) -> LifeResults:
+        """Runs the lives of one shard on the inner loop of this thread."""
         if self.stopped.is_set():
             raise Interrupted
-        return live(lives)
-
-    def _new_loop(self) -> InnerLoop:
-        loop = InnerLoop(
-            self.experiment,
-            self._family_maker(self.experiment.task),
-            self._measure_kl,
-            self.stopped,
-        )
-        self._loops.append(loop)
-        return loop
+        if not hasattr(self._local, "loop"):
+            family = self._family_maker(self.experiment.task)
+            self._local.loop = InnerLoop(self.experiment, family, self._measure_kl, self.stopped)
+            self._loops.append(self._local.loop)
+        stacked = np.stack([phi(life) for life in lives])
+        loop: InnerLoop = self._local.loop
+        return loop.run([keys[life] for life in lives], stacked, teaching)
 
     def seconds(self) -> dict[str, float]:
         """Returns thread seconds spent so far in each of `inner_loop.PARTS`, over all threads."""
         return {part: sum(loop.seconds[part] for loop in self._loops) for part in PARTS}
 
     def stop(self) -> None:
-        """Makes running lives end with `Interrupted` after the update they are in, and all later
-        ones: for good.
-        """
+        """Ends running lives with `Interrupted` after their current update, and all later ones."""
         self.stopped.set()
 
     def close(self) -> None:
@@ -151,69 +136,82 @@ class Shards:
     def __enter__(self) -> Shards:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class RankedShards:
+    """Runs lives on all ranks, each rank its own shards; the same calls are made on every rank.
+
+    Args:
+      shards: Of this rank.
+      communicator: Connects the ranks.
+      done: Called with a number of lives whenever that many have ended on this rank.
+
+    Attributes:
+      communicator: As given.
+      threads: Shards that run at once on this rank.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        communicator: Communicator,
+        done: Callable[[int], None] | None = None,
+    ) -> None:
+        self.communicator = communicator
+        self.threads = shards.threads
+        self._shards = shards
+        self._done = done
+
+    def run(
+        self, keys: Sequence[LifeKey], phi: Losses, teaching: Teaching, report: bool = True
+    ) -> LifeOutcomes:
+        """Runs one life per key; arguments as in `Shards.run`.
+
+        Four numbers per life are sent, whatever the size of phi.
+
+        Args:
+          keys: L keys.
+          phi: Parameters of each life's loss.
+          teaching: How the agents learn.
+          report: Whether `done` is called.
+
+        Returns:
+          Outcomes of all lives, the same bits on every rank.
+        """
+        communicator = self.communicator
+        mine = lives_of_rank(
+            len(keys), self._shards.shard_lives, communicator.rank, communicator.size
+        )
+        packed = np.zeros((len(keys), 4), np.int64)
+        if mine:
+            own_keys = [keys[life] for life in mine]
+            done = self._done if report else None
+            packed[mine] = pack(
+                self._shards.run(own_keys, lambda number: phi(mine[number]), teaching, done)
+            )
+        return unpack(communicator.sum(packed))
 
 
 def lives_of_rank(lives: int, shard_lives: int, rank: int, size: int) -> list[int]:
     """Returns the lives of a rank, in order: all of every size-th shard, from shard `rank` on.
 
-    So no rank has more than one shard above another, and all ranks meet the same mix of noise
+    So no rank has more than one shard more than another, and all ranks get the same mix of noise
     vectors.
     """
     return [life for life in range(lives) if life // shard_lives % size == rank]
 
 
-def run_on_ranks(
-    shards: Shards,
-    communicator: Communicator,
-    keys: Sequence[LifeKey],
-    phi: Callable[[int], Array],
-    teaching: Teaching,
-    updates: int | None = None,
-    done: Callable[[int], None] | None = None,
-) -> LifeOutcomes:
-    """Lives one life per key, each rank its shards; arguments as in `Shards.run`, the same on every
-    rank.
-
-    Four numbers per life are sent, whatever the size of phi.
-
-    Returns:
-      Outcomes of all lives, the same bits everywhere.
-    """
-    mine = lives_of_rank(len(keys), shards.shard_lives, communicator.rank, communicator.size)
-    lives = (
-        shards.run([keys[life] for life in mine], lambda i: phi(mine[i]), teaching, updates, done)
-        if mine
-        else None
-    )
-    return _shared(communicator, len(keys), mine, lives)
-
-
-def _shared(
-    communicator: Communicator, count: int, mine: list[int], lives: LifeOutcomes | None
-) -> LifeOutcomes:
-    packed = np.zeros((count, 4), np.int64)
-    if mine:
-        packed[mine] = pack(lives)
-    return unpack(communicator.sum(packed))
-
-
-def _stacked(phi: Callable[[int], Array], lives: Sequence[int]) -> Array:
-    return np.stack([phi(life) for life in lives])
-
-
 def pack(lives: LifeOutcomes) -> Array:
-    """Writes outcomes as [L, 4] int64: floats as their bits, so that adding zeros changes none, NaN
-    and -0 included.
+    """Writes outcomes as [L, 4] int64.
+
+    Floats are written as their bits, so that adding zeros changes nothing, NaN and -0 included.
     """
-    bits = [
-        np.asarray(values, np.float64).view(np.int64)
-        for values in (lives.final_return, lives.success)
-    ]
-    return np.stack(
-        [*bits, lives.failed.astype(np.int64), lives.env_steps.astype(np.int64)], axis=1
-    )
+    final_return = np.asarray(lives.final_return, np.float64).view(np.int64)
+    success = np.asarray(lives.success, np.float64).view(np.int64)
+    failed = lives.failed.astype(np.int64)
+    return np.stack([final_return, success, failed, lives.env_steps.astype(np.int64)], axis=1)
 
 
 def unpack(packed: Array) -> LifeOutcomes:

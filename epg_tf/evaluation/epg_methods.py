@@ -14,7 +14,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg import evolution_strategies
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation import statistics
 from epg_tf.tasks.quantities import Task

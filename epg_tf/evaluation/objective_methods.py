@@ -14,7 +14,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
 from epg_tf.losses.objectives import Objective, OffPolicyReinforce
-from epg_tf.metagenrl.agents import ActorShard, Lives
+from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
 from epg_tf.tasks.base import TaskFamily
 
 METHODS = ("objective", "untrained_objective", "off_policy_reinforce")
@@ -64,14 +64,16 @@ def train_fresh_agents(
     for first in range(0, agents, size):
         # A last shard that is not full is filled up, for its size is part of the numbers.
         keys = [LifeKey(seed, phase, 0, index) for index in range(first, first + size)]
-        shard = ActorShard(
+        shard = AgentShard(
             family,
-            _agent(experiment, method),
-            _teacher(experiment, parameters, keys, method),
-            None,
-            experiment.round_steps,
             keys,
-            Lives(0, np.zeros(size, np.int64)),
+            _teacher(experiment, parameters, keys, method),
+            ShardSettings(
+                _agent(experiment, method),
+                None,
+                experiment.round_steps,
+                Lifetimes(0, np.zeros(size, np.int64)),
+            ),
         )
         parts.append(_learning_curve(shard, experiment, steps, episodes))
     returns = np.concatenate(parts)[:agents]
@@ -107,7 +109,7 @@ def _teacher(
 
 
 def _learning_curve(
-    shard: ActorShard, experiment: MetaGenRLExperiment, steps: int, episodes: int
+    shard: AgentShard, experiment: MetaGenRLExperiment, steps: int, episodes: int
 ) -> Array:
     """Lets a shard learn; returns its evaluations before the first round and after each, [P, T]."""
     curve = [shard.evaluate(episodes)]

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 
 from epg_tf.core.errors import RecordError
-from epg_tf.epg.outer_loop import EpochResult, EvolutionState, initial_state
+from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.runs import checkpoints

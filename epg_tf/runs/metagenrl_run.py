@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from epg_tf.core.errors import RecordError
-from epg_tf.metagenrl.agents import ActorShard
-from epg_tf.metagenrl.population import ObjectiveState, Population, RoundResult, initial_state
+from epg_tf.metagenrl.agents import AgentShard
+from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
+from epg_tf.metagenrl.population import Population
 from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
 from epg_tf.runs import checkpoints
@@ -189,7 +190,7 @@ def _read(path: Path, population: Population, number: int) -> ObjectiveState:
                           saved.facts["updates"])
 
 
-def _restore_shard(shard: ActorShard, folder: Path, number: int, experiment: MetaGenRLExperiment) -> None:
+def _restore_shard(shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment) -> None:
     weights = checkpoints.load(folder / "weights", number)
     rounds = -(-experiment.agent.replay_steps // experiment.round_steps)
     shard.replay.clear()

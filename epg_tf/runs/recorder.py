@@ -11,7 +11,7 @@ import time
 from tqdm import tqdm
 
 from epg_tf.core import formatting
-from epg_tf.epg.outer_loop import EpochResult, EvolutionState, initial_state
+from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.core.experiment import Experiment
 from epg_tf.runs.folder import settings_table
 from epg_tf.runs.evolution_run import RunFolder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.learned_loss import load_loss, save_loss
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 

@@ -9,7 +9,7 @@ from configs import metagenrl_laptop, metagenrl_paper
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
 from epg_tf.losses.lstm_objective import parameter_count
-from epg_tf.metagenrl.population import plan_shards
+from epg_tf.metagenrl.shard_plans import plan_shards
 
 
 def test_defaults_are_the_papers():

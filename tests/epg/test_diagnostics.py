@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,10 @@ from epg_tf.core.random_streams import noise_vector
 from epg_tf.epg import diagnostics, evolution_strategies
 
 NAN = float("nan")
+
+
+def noise_of(trial, size, vector):
+    return noise_vector(trial, 0, vector, size)
 
 
 def test_pair_differences_follow_the_layout_of_lives():
@@ -44,16 +50,16 @@ def test_signal_to_noise_is_unbiased(antithetic, slope, noise):
         generator = np.random.default_rng(trial)
         epsilons = [
             evolution_strategies.perturbation(
-                lambda v: noise_vector(trial, 0, v, size), v, antithetic
-            )  # noqa: B023
+                functools.partial(noise_of, trial, size), v, antithetic
+            )
             for v in range(vectors)
         ]
         weights = np.array([slope * e[0] for e in epsilons]) + noise * generator.standard_normal(
             vectors
         )
         ascent = evolution_strategies.gradient_estimate(
-            weights, lambda v: noise_vector(trial, 0, v, size), sigma, antithetic
-        )  # noqa: B023
+            weights, functools.partial(noise_of, trial, size), sigma, antithetic
+        )
         found.append(diagnostics.signal_to_noise(ascent, weights, sigma, antithetic))
     count, luck = (vectors // 2, noise**2 / 2) if antithetic else (vectors, noise**2)
     expected = slope**2 / (((slope**2 + luck) * size - slope**2) / count)

@@ -14,7 +14,7 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
-from epg_tf.epg.outer_loop import initial_phi, loss_shapes
+from epg_tf.epg.meta_parameters import initial_phi, loss_shapes
 from epg_tf.epg.shards import Shards
 from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.tasks.point_goal import PointGoal
@@ -69,7 +69,7 @@ class NoGoal(PointGoal):
 
 
 class Choices(PointGoal):
-    """The body is pushed along one axis or the other; the first choice pays 1, the second nothing."""
+    """The body is pushed along one of two axes; the first choice pays 1, the second nothing."""
 
     discrete_actions = True
 
@@ -170,7 +170,7 @@ def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, reward):
     experiment = make_tiny(loss={"reward": reward})
     phi = make_phi(experiment, P)
     usual, odd = (
-        make_loop(experiment, family).run(KEYS[:P], phi, LEARNED, updates=8)
+        make_loop(experiment, family).run(KEYS[:P], phi, dataclasses.replace(LEARNED, updates=8))
         for family in (PointGoal, OddRewards)
     )
     assert (
@@ -226,8 +226,8 @@ def test_diverging_physics_fails_its_life_alone(
     assert rows(loop.run(KEYS[:P], phi[:P], LEARNED)) == rows(lives)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_an_update_uses_each_newest_step_once_per_pass(loop, phi, monkeypatch, passes):
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_an_update_uses_each_newest_step_once_per_epoch(loop, phi, monkeypatch, epochs):
     orders, update = [], loop.learner.update
 
     def watched(buffer, shift, scale, order):
@@ -235,15 +235,15 @@ def test_an_update_uses_each_newest_step_once_per_pass(loop, phi, monkeypatch, p
         return update(buffer, shift, scale, order)
 
     monkeypatch.setattr(loop.learner, "update", watched)
-    loop.run(KEYS[:P], phi[:P], Teaching(1.0, 1e-3, passes))
-    assert len(orders) == UPDATES and orders[0].shape == (passes * M // 4, P, 4)
+    loop.run(KEYS[:P], phi[:P], Teaching(1.0, 1e-3, epochs))
+    assert len(orders) == UPDATES and orders[0].shape == (epochs * M // 4, P, 4)
     sequences = set()
     for order in orders:
         for life in range(P):
-            for taken in order[:, life].reshape(passes, M):
+            for taken in order[:, life].reshape(epochs, M):
                 assert sorted(taken) == list(range(M))
                 sequences.add(tuple(taken))
-    assert len(sequences) == UPDATES * P * passes  # shuffled anew each time
+    assert len(sequences) == UPDATES * P * epochs  # shuffled anew each time
 
 
 def test_final_return_is_the_mean_of_three_episodes(tiny):
@@ -339,11 +339,13 @@ def test_env_steps_count_life_and_final_episodes(lives):
 
 def test_the_number_of_updates_can_be_chosen(loop, phi, lives):
     """The beginning of a longer life is the shorter life."""
-    longer = loop.run(KEYS[:P], phi[:P], LEARNED, updates=5)
+    longer = loop.run(KEYS[:P], phi[:P], dataclasses.replace(LEARNED, updates=5))
     assert longer.episode_return.shape == (P, 5)
     np.testing.assert_array_equal(longer.episode_return[:, :UPDATES], lives.episode_return)
     assert not set(longer.policy_hash) & set(lives.policy_hash)
-    assert loop.run(KEYS[:P], phi[:P], LEARNED, updates=0).episode_return.shape == (P, 0)
+    assert loop.run(
+        KEYS[:P], phi[:P], dataclasses.replace(LEARNED, updates=0)
+    ).episode_return.shape == (P, 0)
 
 
 def test_measuring_kl_changes_nothing_else(tiny, phi, lives):
@@ -397,7 +399,7 @@ def test_ppo_learns_which_choice_pays(make_tiny):
     """The known optimum: every step of the final episodes pays 1."""
     experiment = make_tiny(inner={"update_period": 32, "minibatch": 16})
     results = make_loop(experiment, Choices).run(
-        KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 1e-2, 4), 40
+        KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 1e-2, 4, updates=40)
     )
     assert (
         results.episode_return[:, 0].mean() < 0.75 * LIMIT

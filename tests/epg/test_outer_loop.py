@@ -12,17 +12,11 @@ import pytest
 from epg_tf.core.experiment import EvolutionConfig
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeResults
-from epg_tf.epg import outer_loop
-from epg_tf.epg.outer_loop import (
-    EvolutionState,
-    es_step,
-    evolve,
-    fitness_weights,
-    initial_state,
-    life_keys,
-    life_updates,
-)
+from epg_tf.epg.evolution_strategies import mean_return
+from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
 from epg_tf.epg.shards import Shards
+from epg_tf.epg.state import EvolutionState, initial_state
+from epg_tf.epg.workers import life_keys, life_updates
 from epg_tf.evaluation.epg_methods import score
 from epg_tf.tasks.point_goal import PointGoal
 from tests import reference
@@ -61,7 +55,7 @@ class ScriptedShards:
         self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
         self.asked = []
 
-    def run(self, keys, phi, teaching, updates=None, done=None):
+    def run(self, keys, phi, teaching, done=None):
         """Returns the fitness of every life's phi."""
         parameters = [phi(life).copy() for life in range(len(keys))]
         self.asked.append((keys, parameters, teaching))
@@ -350,7 +344,7 @@ def test_lives_get_their_vectors_keys_and_teaching(tiny):
     assert [len(keys) for keys, _, _ in scripted.asked] == [8, 8, 4, 8]  # validation after epoch 2
     assert [teaching.alpha for _, _, teaching in training] == [1.0, 0.5, 0.0]
     assert all(
-        t.learning_rate == tiny.inner.learning_rate and t.passes == 1 for _, _, t in scripted.asked
+        t.learning_rate == tiny.inner.learning_rate and t.epochs == 1 for _, _, t in scripted.asked
     )
     phis = [start.phi, *(result.state.phi for result in results)]
     for epoch, (keys, parameters, _) in enumerate(training):
@@ -456,5 +450,5 @@ def test_success_rates_are_means_over_lives(tiny):
 
 
 def test_mean_return_counts_failed_lives_as_the_worst():
-    assert outer_loop.mean_return(results_of([4.0, NAN, 1.0])) == 2.0
-    assert np.isnan(outer_loop.mean_return(results_of([NAN, NAN])))
+    assert mean_return(np.array([4.0, NAN, 1.0])) == 2.0
+    assert np.isnan(mean_return(np.array([NAN, NAN])))

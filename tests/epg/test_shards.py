@@ -8,8 +8,9 @@ import pytest
 from epg_tf.core.communication import Disagreement
 from epg_tf.core.types import LifeKey, LifeOutcomes
 from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.outer_loop import evolve, initial_state, share_state
-from epg_tf.epg.shards import Shards, lives_of_rank, pack, run_on_ranks, thread_count, unpack
+from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.shards import RankedShards, Shards, lives_of_rank, pack, thread_count, unpack
+from epg_tf.epg.state import broadcast_state, initial_state
 from tests.epg.test_outer_loop import ScriptedShards, start_at
 from tests.thread_ranks import on_ranks
 
@@ -57,9 +58,9 @@ def test_one_failed_life_reaches_every_rank(tiny):
     """Rank 1's NaN is a NaN everywhere, and its row is where its life is."""
 
     class Scripted:
-        shard_lives = 2
+        shard_lives, threads = 2, 1
 
-        def run(self, keys, phi, teaching, updates=None, done=None):
+        def run(self, keys, phi, teaching, done=None):
             found = np.array([phi(i)[0] for i in range(len(keys))])
             done(len(keys))
             return LifeOutcomes(
@@ -69,13 +70,10 @@ def test_one_failed_life_reaches_every_rank(tiny):
     returns, lived = [3.0, 1.0, np.nan, 4.0, -0.0], []
     results = on_ranks(
         2,
-        lambda rank: run_on_ranks(
-            Scripted(),
-            rank,
+        lambda rank: RankedShards(Scripted(), rank, lived.append).run(
             [LifeKey(0, "evolution", 0, i) for i in range(5)],
             lambda life: np.array([returns[life]]),
             Teaching(0.0, 0.001),
-            done=lived.append,
         ),
     )
     for outcomes in results:
@@ -178,7 +176,7 @@ def test_rank_0_shares_its_state(tiny):
             state = state_of(communicator.rank)
             if communicator.rank == 0:
                 given.append(state)
-            return share_state(state, communicator)
+            return broadcast_state(state, communicator)
 
         for got in on_ranks(3, work):
             assert (got.epoch, got.env_steps, got.best_return) == (epoch, given[0].env_steps, best)

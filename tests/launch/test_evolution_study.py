@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epg_tf.core.experiment import from_mapping
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.epg_methods import meta_test, score
 from tests.launch import commands
 

@@ -11,15 +11,11 @@ import pytest
 
 from epg_tf.core.errors import Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import MetaConfig, from_mapping
-from epg_tf.metagenrl.agents import Lives, warm_up
-from epg_tf.metagenrl.population import (
-    Population,
-    initial_state,
-    lives_of,
-    metagenrl,
-    objective_step,
-    plan_shards,
-)
+from epg_tf.metagenrl.agents import Lifetimes
+from epg_tf.metagenrl.population import Population, metagenrl
+from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
+from epg_tf.metagenrl.state import initial_state, objective_step
+from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.runs import metagenrl_run
 from epg_tf.runs.metrics import MetricsFile
 from tests.thread_ranks import on_ranks
@@ -160,8 +156,8 @@ def test_agents_are_dealt_out_evenly(tiny):
 
 
 def test_lives_end_at_rounds_spread_over_time(tiny):
-    lives = Lives(4, np.array([0, 1, 3]))
-    assert [lives.births(number).tolist() for number in range(8)] == [
+    lives = Lifetimes(4, np.array([0, 1, 3]))
+    assert [lives.first_rounds(number).tolist() for number in range(8)] == [
         [0, 0, 0],
         [0, 0, 1],
         [0, 0, 1],
@@ -171,10 +167,10 @@ def test_lives_end_at_rounds_spread_over_time(tiny):
         [4, 3, 5],
         [4, 7, 5],
     ]
-    assert not Lives(0, np.array([0, 1])).births(99).any()
+    assert not Lifetimes(0, np.array([0, 1])).first_rounds(99).any()
     eight = dataclasses.replace(tiny, agents=16, life_rounds=4)
     assert [
-        lives_of(eight, plan).shortened.tolist()
+        lifetimes(eight, plan).shortened.tolist()
         for plan in plan_shards(dataclasses.replace(eight, shard_agents=8))
     ] == [[0, 0, 1, 1, 2, 2, 3, 3]] * 2
 

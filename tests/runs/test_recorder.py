@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import RecordError
-from epg_tf.epg.outer_loop import initial_state
+from epg_tf.epg.state import initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.recorder import NullRecorder, Recorder
 

@@ -7,7 +7,7 @@ import pytest
 
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.registry import make_family
 
 KEYS = [LifeKey(1, "test", 0, index) for index in range(4)]

@@ -1,0 +1,86 @@
+"""Turns an epoch of evolution into numbers for its row of metrics."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from epg_tf.core.communication import Communicator
+from epg_tf.core.experiment import EvolutionConfig
+from epg_tf.core.types import LifeOutcomes
+from epg_tf.epg import diagnostics
+from epg_tf.epg.state import EvolutionState
+
+
+class Cost:
+    """Measures what an epoch costs in time and communication, from its construction on."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+        self._started = time.perf_counter()
+        self._seconds = communicator.seconds
+        self._bytes = communicator.bytes_sent
+
+    def columns(self, env_steps: int) -> dict[str, float]:
+        """Returns seconds, speed (env steps per second) and communication (s, bytes) until now."""
+        seconds = time.perf_counter() - self._started
+        return {
+            "seconds": round(seconds, 3),
+            "env_steps_per_second": round(env_steps / seconds, 1),
+            "communication_seconds": round(self._communicator.seconds - self._seconds, 3),
+            "communication_bytes": self._communicator.bytes_sent - self._bytes,
+        }
+
+
+def fitness(lives: LifeOutcomes) -> dict[str, float]:
+    """Summarizes the final returns of an epoch's lives; all NaN if every life failed."""
+    finite = lives.final_return[np.isfinite(lives.final_return)]
+    values = finite if finite.size else np.array([np.nan])
+    return {
+        "fitness_mean": float(values.mean()),
+        "fitness_std": float(values.std()),
+        "fitness_min": float(values.min()),
+        "fitness_q25": float(np.quantile(values, 0.25)),
+        "fitness_median": float(np.median(values)),
+        "fitness_q75": float(np.quantile(values, 0.75)),
+        "fitness_max": float(values.max()),
+    }
+
+
+def outcomes(lives: LifeOutcomes) -> dict[str, float]:
+    """Returns the share of successful episodes and the number of failed lives."""
+    return {
+        "success_rate": float(np.mean(lives.success)),
+        "failed_lives": int(lives.failed.sum()),
+    }
+
+
+def movement(before: EvolutionState, after: EvolutionState) -> dict[str, float]:
+    """Returns how far phi has moved, and the cosine between its last two updates."""
+    return {
+        "phi_norm": float(np.linalg.norm(after.phi)),
+        "update_norm": float(np.linalg.norm(after.phi - before.phi)),
+        "update_cosine": diagnostics.cosine(before.last_update, after.last_update),
+    }
+
+
+def pair_correlation(
+    evolution: EvolutionConfig, lives: LifeOutcomes, again: LifeOutcomes | None
+) -> float:
+    """Correlates the differences within pairs of lives under two sets of random numbers.
+
+    Args:
+      evolution: Settings.
+      lives: The epoch's lives.
+      again: The same lives with other random numbers; None: they were not run again.
+
+    Returns:
+      The correlation, see `diagnostics.correlation`; NaN where the lives were not run again.
+    """
+    if again is None:
+        return float("nan")
+    vectors = evolution.noise_vectors
+    first = diagnostics.pair_differences(lives.final_return, vectors)
+    second = diagnostics.pair_differences(again.final_return, vectors)
+    return diagnostics.correlation(first, second)

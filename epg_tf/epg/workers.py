@@ -1,0 +1,75 @@
+"""Plans the W lives of an epoch: their random streams, their length and their perturbed losses."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from epg_tf.core.experiment import EvolutionConfig, Experiment
+from epg_tf.core.random_streams import lifetime_generator, noise_vector
+from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg import evolution_strategies
+from epg_tf.epg.state import EvolutionState
+
+
+def life_keys(evolution: EvolutionConfig, seed: int, epoch: int) -> list[LifeKey]:
+    """Names the W lives of an epoch.
+
+    With common random numbers both lives of a pair share one key. With `tasks` set, the lives use
+    that many keys in turn.
+    """
+    index = pairs(evolution) if evolution.common_random_numbers else np.arange(evolution.lives)
+    index = index % evolution.tasks if evolution.tasks else index
+    return [LifeKey(seed, "evolution", epoch, int(number)) for number in index]
+
+
+def pairs(evolution: EvolutionConfig) -> Array:
+    """Numbers the antithetic pairs of lives: entry w is the pair of life w, [W] int."""
+    lives = np.arange(evolution.lives)
+    per_vector = evolution.lives // evolution.noise_vectors
+    vectors = lives // per_vector
+    return vectors // 2 * per_vector + lives % per_vector
+
+
+def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
+    """Returns the number of updates in the lives of an epoch.
+
+    It is the same for all of them: long lives are not compared with short ones.
+    """
+    longest = experiment.inner.updates
+    shortest = experiment.evolution.shortest_life
+    if not shortest:
+        return longest
+    uniform = lifetime_generator(seed, epoch).random()
+    return evolution_strategies.lifetime(uniform, shortest, longest)
+
+
+class PerturbedLosses:
+    """Maps the number of a life to its loss parameters phi + sigma epsilon_v (Algorithm 1).
+
+    Args:
+      evolution: Settings.
+      seed: Of the run.
+      state: Holds phi and the epoch, which names the noise.
+      cached: Number of noise vectors to keep for the lives that follow.
+    """
+
+    def __init__(
+        self, evolution: EvolutionConfig, seed: int, state: EvolutionState, cached: int
+    ) -> None:
+        self._phi = state.phi
+        self._evolution = evolution
+
+        @functools.lru_cache(maxsize=cached)
+        def noise(vector: int) -> Array:
+            return noise_vector(seed, state.epoch, vector, state.phi.size)
+
+        self._noise = noise
+
+    def __call__(self, life: int) -> Array:
+        """Returns [D] float32."""
+        evolution = self._evolution
+        vector = evolution_strategies.vector_of_life(life, evolution.lives, evolution.noise_vectors)
+        epsilon = evolution_strategies.perturbation(self._noise, vector, evolution.antithetic)
+        return self._phi + np.float32(evolution.sigma) * epsilon
