@@ -19,6 +19,7 @@ setup(
         "gymnasium-robotics==1.4.*",  # the Fetch model alone; its environments do not run on MuJoCo >= 3.17
         "matplotlib",
         "ml_collections",
+        "msgspec==0.22.*",
         "mujoco>=3.17",
         "numpy<2",
         "scipy",
