@@ -11,7 +11,6 @@ Choices are a `Literal`. A field of several numbers is a tuple of the types belo
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -108,7 +107,6 @@ def describe(kind: type) -> list[Description]:
     return list(_descriptions(_group(kind), "config"))
 
 
-@functools.cache
 def _group(kind: type) -> DataclassType:
     info = type_info(kind)
     assert isinstance(info, DataclassType), kind
@@ -145,7 +143,9 @@ def _known_values(group: DataclassType, values: Any, name: str) -> dict[str, Any
 
 def _refusal(group: DataclassType, values: dict[str, Any], message: str) -> str:
     """Returns one line on the value that msgspec refused; its message ends with "at `$.a.b[1]`"."""
-    name, info, value = "config", _without_meaning(group), values
+    name = "config"
+    info: Type = group
+    value: Any = values
     for field, index in re.findall(r"\.(\w+)|\[(\d+)\]", message.rpartition("`$")[2]):
         info = _inner(info, field, index)
         value = value[field or int(index)]
