@@ -16,9 +16,11 @@ setup(
     install_requires=[
         "absl-py",
         "gymnasium>=1.3",
-        "gymnasium-robotics==1.4.*",  # the Fetch model alone; its environments do not run on MuJoCo >= 3.17
+        # the Fetch model alone; its environments do not run on MuJoCo >= 3.17
+        "gymnasium-robotics==1.4.*",
         "matplotlib",
         "ml_collections",
+        "msgspec==0.22.*",
         "mujoco>=3.17",
         "numpy<2",
         "scipy",

@@ -3,8 +3,8 @@
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 
-Not in the paper: frame_skip and episode limit (Gymnasium's). PPO as a
-baseline is tuned by launch.tune_baseline for `laptop`, on 64 lives a setting.
+Not in the paper: frame_skip and episode limit (Gymnasium's). launch.tune_baseline tuned PPO as a
+baseline for `laptop`, on 64 lives per setting.
 """
 
 import dataclasses
@@ -16,11 +16,11 @@ from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
 
 
 def _laptop() -> Experiment:
-    """Returns the usual one with less exploration, more lives, fewer parameters and a loss that
-    begins by correlating.
+    """Returns the scale `laptop` with less exploration, more lives, fewer parameters and a loss
+    that starts as correlating.
 
-    With the usual convolutions, 32 lives and steps of 5e-2 sixty epochs led nowhere;
-    docs/evolution.md says more.
+    With the convolutions, 32 lives and learning rate 5e-2 of that scale, nothing was learned in
+    sixty epochs; see docs/evolution.md.
     """
     usual = scales.laptop(
         TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=100),

@@ -3,8 +3,8 @@
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
-`paper_v1` randomises the body as well, as the paper's first version does. Not in the paper, taken
-from the authors' code: frame_skip 2, limit 1000. PPO is not tuned here yet.
+`paper_v1` also randomizes the body, as the paper's first version does. Not in the paper, taken from
+the authors' code: frame_skip 2, limit 1000. PPO is not tuned for this task yet.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
-"""Estimators of evolution for launch.evolution_study: what each changes in the settings of any
-config.
+"""Estimators of evolution for launch.evolution_study: what each changes in a config.
 
-They differ in `evolution`, in how phi starts and in the lives of a shard, so that a life and its
-cost stay the same.
+They differ in `evolution`, in how phi starts and in the lives of a shard; a life and its cost stay
+the same.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _TABLE_1 = {
     "final_guidance": 0.0,
     "guidance_epochs": 500,
 }
-# Algorithm 1 and section 3.2 of EPG: independent noise vectors, a task a life, ranks of means over
-# a vector's lives.
+# Algorithm 1 and section 3.2 of EPG: independent noise vectors, one task per life, ranks of the
+# mean returns of a vector's lives.
 _ALGORITHM_1 = {
     "antithetic": False,
     "common_random_numbers": False,
@@ -42,18 +41,18 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in
     # configs/scales.py.
     "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, **_AS_DRAWN},
-    # The same with the sigma of our laptop configs, a fairer one for a small loss.
+    # The same with the sigma of our laptop configs, which suits a small loss better.
     "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, **_AS_DRAWN},
-    # Algorithm 1 alone: start, sigma and learning rates are the config's, for Table 1's are meant
-    # for 5000 epochs.
+    # Algorithm 1 alone: start, sigma and learning rates are the config's, because Table 1's are for
+    # 5000 epochs.
     "algorithm_1": {"evolution": {**_ALGORITHM_1, "guidance": 0.0, "guidance_epochs": 0}},
-    # The config's, but started at random, ranked over all lives, with antithetic pairs (Salimans et
+    # The config's, but with a random start, ranks over all lives and antithetic pairs (Salimans et
     # al. 2017).
     "pairs": {
         "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank"},
         "loss": {"start": "random"},
     },
-    # The config's, one thing taken away. Without common numbers, ranks within pairs or tasks mean
+    # The config's, with one thing removed. Without common numbers, ranks within pairs or tasks mean
     # nothing.
     "no_common_numbers": {
         "evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}
@@ -61,7 +60,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "random_start": {"loss": {"start": "random"}},
     "rank": {"evolution": {"fitness": "rank"}},
     "final_episodes": {"evolution": {"fitness_from": "final_episodes"}},
-    # The config's, one option more: what docs/evolution.md lists, each by itself.
+    # The config's, with one option added; docs/evolution.md lists these.
     "rank_in_pair": {
         "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}
     },
@@ -69,7 +68,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "short_lives": {"evolution": {"shortest_life": 8}},
     "last_episodes": {"evolution": {"fitness_from": "last_episodes"}},
     "whole_life": {"evolution": {"fitness_from": "whole_life"}},
-    # Four times the lives an epoch, so a quarter of the epochs, and smaller steps.
+    # Four times the lives in an epoch, so a quarter of the epochs, and a lower learning rate.
     "many_lives": {"evolution": {"learning_rate": 2e-2}},
 }
 # R of EPG, W / V = 256 / 64, with the config's noise vectors.
@@ -80,14 +79,14 @@ MORE_VECTORS = {"many_lives": 4}  # times the config's noise vectors, with the c
 def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     """Returns an experiment with the estimator `name`, as long as a budget allows.
 
-    Its epochs are such that their lives take about `env_steps`; in families whose episodes may end
-    early they take less, as `epoch_env_steps` counts final episodes at their limit. The annealing
-    of learning rate and guidance keeps its share of all epochs. Nothing is validated or diagnosed,
-    which would cost env steps.
+    The lives of all its epochs take about `env_steps`; they take fewer in families whose episodes
+    may end early, because `epoch_env_steps` counts final episodes at their limit. Learning rate and
+    guidance anneal over the same share of all epochs as before. There is no validation and no
+    diagnosis, which would take more env steps.
 
     Args:
       experiment: Settings of a config.
-      name: Of `OVERRIDES`.
+      name: A key of `OVERRIDES`.
       env_steps: Budget of meta-training.
 
     Raises:
@@ -107,8 +106,7 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     if env_steps < cost:
         raise ConfigError(
             f"--env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator "
-            f"{name!r} "
-            f"takes; allow more"
+            f"{name!r} takes; allow more"
         )
     evolution["epochs"] = epochs = round(env_steps / cost)
     for schedule in ("learning_rate_epochs", "guidance_epochs"):

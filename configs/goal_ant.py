@@ -1,13 +1,13 @@
 """GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default) and
 `paper`.
 
-Either also with `_right_half`, `_forward_backward` or `_no_reset` behind it.
+Both also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`.
 
     Table 1:  update period M 32, updates 512, life U 16384 env steps
 
-`laptop` and `paper` draw goals all round. `_right_half` draws them ahead;
---config.task.range=out_of_distribution then means those behind (Figure 18). Not in the paper:
-frame_skip and episode limit (Gymnasium's), distances. PPO is not tuned here yet.
+`laptop` and `paper` draw goals in all directions, `_right_half` only those in front of the ant;
+config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
+frame_skip and episode limit (Gymnasium's), distances. PPO is not tuned for this task yet.
 """
 
 from ml_collections import ConfigDict

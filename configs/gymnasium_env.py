@@ -1,8 +1,8 @@
 """Any Gymnasium environment on a laptop: --config=configs/gymnasium_env.py:Pendulum-v1, or another
 id.
 
-There is one task, so what evolves may be a loss that knows this task by heart. PPO's settings are
-not tuned; launch.tune_baseline does that.
+There is one task, so the loss that evolves may fit this task alone. PPO's settings are not tuned;
+launch.tune_baseline tunes them.
 """
 
 from ml_collections import ConfigDict

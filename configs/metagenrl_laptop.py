@@ -1,19 +1,23 @@
-"""MetaGenRL on a laptop, trained in PointGoal within minutes on 2 cores:
---config=configs/metagenrl_laptop.py.
+"""MetaGenRL on a laptop, trained in PointGoal within minutes on 2 cores.
 
-| setting | paper | here | why |
+| setting | paper | here | reason |
 |---|---|---|---|
-| environments | HalfCheetah, Hopper, LunarLander | PointGoal, each agent its own body | critics learn soon |
+| environments | HalfCheetah, Hopper, LunarLander | PointGoal, random bodies | critics learn soon |
 | agents, env steps per agent | 20, 1 M | 16, 12 k | |
-| learning rate of the objective | 1e-3 | 1e-3, annealed to 1e-4 | few updates, noisy gradients |
-| an agent's life | the run | 4 k env steps, births spread | else the objective forgets the beginning |
-| its say in the objective | gradient clipped to norm 1 | scaled to norm 1 | else the youngest critics decide |
-| virtual step | along the gradient | of fixed length | else a louder objective passes for a better one |
+| learning rate of the objective | 1e-3 | 1e-3, annealed to 1e-4 | (1) |
+| env steps until an agent starts again | never | 4 k, spread over time | (2) |
+| an agent's gradient of the objective | clipped to norm 1 | scaled to norm 1 | (3) |
+| virtual step | along the gradient | of fixed length | (4) |
 | learning rate of policies | 1e-3 | 3e-3 | tuned in tests of objectives |
-| policy, critics; objective | 350, 350; LSTM 32, 3 x 32 filters | 64, 64; LSTM 16, 1 x 16 filters | speed |
+| policy, critics | 350, 350 | 64, 64 | speed |
+| objective | LSTM 32, 3 x 32 filters | LSTM 16, 1 x 16 filters | speed |
 | batch | 100 x 20 steps | 16 x 10 | speed |
-| discount, target speed | 0.99, 0.005 | 0.95, 0.01 | episodes of 25 env steps |
+| discount, tau | 0.99, 0.005 | 0.95, 0.01 | episodes of 25 env steps |
 | random steps; annealing from DDPG | 10 k; 10 k | 500; 4 k | |
+
+(1) There are few updates, with noisy gradients. (2) Otherwise the objective forgets how to train a
+new policy. (3) Otherwise the critics of new agents, whose gradients are largest, decide. (4)
+Otherwise an objective with larger gradients is taken for a better one.
 """
 
 from ml_collections import ConfigDict
@@ -56,12 +60,12 @@ def get_config() -> ConfigDict:
             unit_virtual_steps=True,
             warm_up_steps=4000,
         ),
-        baseline=BaselineConfig(
+        baseline=BaselineConfig(  # tuned, see docs/metagenrl.md
             off_policy_learning_rate=1e-2,
             gae_lambda=0.0,
             update_period=500,
             ppo_learning_rate=3e-3,
             ddpg_learning_rate=3e-3,
         ),
-    )  # tuned: docs/metagenrl.md
+    )
     return ConfigDict(experiment.to_mapping())

@@ -3,7 +3,7 @@
 
     --config=configs/one_task.py:hopper
 
-Episodes are shorter than Gymnasium's 1000 env steps, for the laptop's sake.
+Episodes are shorter than Gymnasium's 1000 env steps, so that a laptop can compute them soon.
 """
 
 from ml_collections import ConfigDict

@@ -2,8 +2,8 @@
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
-Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges. PPO as a baseline
-is tuned by launch.tune_baseline: `laptop` on 64 lives a setting, `paper` on 32.
+Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
+launch.tune_baseline tuned PPO as a baseline: `laptop` on 64 lives per setting, `paper` on 32.
 """
 
 import dataclasses

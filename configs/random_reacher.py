@@ -3,10 +3,10 @@
     Table 1:  update period M 128, updates 512, life U 65536 env steps
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` the policy's
-deviation is small, for with a deviation of 1 the arm shakes too much to point anywhere; four
-minibatches make up an update, for 64 gradient steps are too few to learn where to point; and 20
-final episodes, each with a target of its own, judge a life. PPO as a baseline is tuned by
-launch.tune_baseline for `laptop`, on 64 lives a setting.
+standard deviation starts small, because with 1 the arm shakes too much to reach a target; an update
+has four minibatches, because 64 gradient steps are too few to learn where the target is; and a
+life has 20 final episodes, each with its own target. launch.tune_baseline tuned PPO as a baseline
+for `laptop`, on 64 lives per setting.
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). PPO is not
-tuned here yet.
+tuned for this task yet.
 """
 
 from ml_collections import ConfigDict

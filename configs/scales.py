@@ -1,5 +1,5 @@
-"""What the configs of the paper's families share: the paper's scale, one for a laptop, and the
-choice between them.
+"""Holds what the configs of the paper's families share: the paper's scale, one for a laptop, and
+the choice between variants.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,12 @@ from epg_tf.core.experiment import (
 def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
     """Returns an experiment of the final paper, Table 1 and section 4.
 
-        workers W          256      minibatch B          32      outer Adam   1e-2 -> 1e-3 over 2000 epochs
-        noise vectors V     64      buffer N     512 or 1024      alpha        1 -> 0 over 500 epochs
-        epochs E          5000      inner Adam         1e-3      L2 on phi    0.001
+        workers W         256    minibatch B           32
+        noise vectors V    64    buffer N     512 or 1024
+        epochs E         5000    inner Adam          1e-3
+        outer Adam      1e-2 to 1e-3 over 2000 epochs
+        alpha              1 to 0 over 500 epochs
+        L2 on phi       0.001
 
     Not in the paper, taken from the authors' code: sigma 0.01, N = 512, PPO's constants.
     """
@@ -52,10 +55,10 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
     """Returns an experiment for 2 cores: short lives, a small loss, antithetic pairs with common
     numbers, no guidance.
 
-    The loss has about a tenth of the paper's parameters, for evolution strategies find directions
-    in phi by chance, and starts centred, lest agents' actions saturate. Epochs are small and steps
-    large, see `many_lives` in configs/estimators.py. docs/evolution.md says what each of these is
-    worth.
+    The loss has about a tenth of the paper's parameters, because evolution strategies try random
+    directions of phi. It starts centred, so that agents' actions do not saturate. Epochs have few
+    lives and learning rates are high, see `many_lives` in configs/estimators.py.
+    docs/evolution.md shows the effect of each of these.
     """
     return Experiment(
         task=task,
@@ -85,8 +88,8 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
             guidance_epochs=0,
             validation_period=20,
         ),
-        compute=ComputeConfig(shard_lives=16),
-    )  # two shards an epoch, one per core
+        compute=ComputeConfig(shard_lives=16),  # two shards in an epoch, one per core
+    )
 
 
 def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> ConfigDict:
@@ -97,7 +100,7 @@ def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> Confi
     """
     if variant not in variants:
         raise ValueError(
-            f"--config=configs/{file}:{variant} has no such variant; use one of "
+            f"configs/{file}:{variant} is no variant of this config; use one of "
             f"{', '.join(':' + name for name in variants)}"
         )
     return ConfigDict(variants[variant].to_mapping())

@@ -63,6 +63,7 @@ from absl import app, flags, logging  # noqa: E402
 from epg_tf.core.errors import CommunicationError
 from epg_tf.core import communication  # noqa: E402
 from epg_tf.core import metagenrl_experiment  # noqa: E402
+from epg_tf.core import old_settings  # noqa: E402
 from epg_tf.metagenrl.agents import check_continuous  # noqa: E402
 from epg_tf.core.experiment import ConfigError, Experiment, from_mapping  # noqa: E402
 from epg_tf.core.files import RecordError  # noqa: E402
@@ -136,8 +137,11 @@ def _in_one_line(error: Exception) -> str:
             r"[\\']", "", message.replace("\\n", ". ")
         )  # a KeyError quotes its text twice
         message = message.rstrip(" ?.")
+        given = re.findall(r"--(?:no)?config\.([\w.]+)", " ".join(sys.argv))
+        remark = next(filter(None, map(old_settings.remark, given)), "")
         message = (
-            f"a --config.GROUP.FIELD flag names no setting: {message}. All are in "
+            f"a --config.GROUP.FIELD flag names no setting: {message}"
+            f"{remark and ', ' + remark}. All are in "
             "epg_tf/core/experiment.py, "
             f"MetaGenRL's in epg_tf/core/metagenrl_experiment.py"
         )

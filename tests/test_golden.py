@@ -13,6 +13,7 @@ import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
 import epg_tf
+from epg_tf.core.old_settings import renamed
 from epg_tf.runs import checkpoints
 from tests.launch import commands
 
@@ -60,7 +61,7 @@ def test_a_run_is_resumed(tmp_path):
     """
     shutil.copytree(GOLDEN / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "final")
-    config = json.loads((GOLDEN / "run" / "config.json").read_text())["config"]
+    config = renamed(json.loads((GOLDEN / "run" / "config.json").read_text())["config"])
     flags = [
         f"--config.{group}.{name}={tuple(value) if isinstance(value, list) else value}"
         for group, fields in config.items()

@@ -14,6 +14,7 @@ from epg_tf.artifacts import loss_files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.files import PathLike
+from epg_tf.core.old_settings import renamed, renamed_channels
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.losses.contract import declared_channels
@@ -119,7 +120,8 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             f"launch.meta_test does"
         )
     try:
-        experiment = from_mapping(description.get("config", {}))
+        experiment = from_mapping(renamed(description.get("config", {})))
+        description["channels"] = renamed_channels(description.get("channels"))
         for name, implied in interface(experiment).items():
             stated = description.get(
                 name, implied if name == "discrete_actions" else None

@@ -13,6 +13,7 @@ from epg_tf.artifacts.learned_loss import loss_folder, versions
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
+from epg_tf.core.old_settings import renamed
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import parameter_count, parameter_shapes
 
@@ -87,7 +88,7 @@ def load_objective(folder: PathLike) -> LearnedObjective:
             f"written by launch.meta_train_metagenrl, e.g. RUN_DIR/final"
         )
     try:
-        experiment = from_mapping(description.get("config", {}))
+        experiment = from_mapping(renamed(description.get("config", {})))
     except (ConfigError, AttributeError) as error:
         raise RecordError(
             f"--loss={folder}: loss.json does not describe a usable objective ({error}); restore "

@@ -62,7 +62,7 @@ def inner_loop_experiment(
             final_episodes=episodes,
         ),
         surrogate=SurrogateConfig(
-            kind=kind,
+            kind="ppo" if kind == "ppo" else "reinforce",
             discount=agent.discount,
             value_hidden=agent.hidden,
             baseline_learning_rate=rate,

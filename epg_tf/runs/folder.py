@@ -14,6 +14,7 @@ from typing import Any
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.artifacts.learned_loss import versions
 from epg_tf.core import files
+from epg_tf.core.old_settings import renamed
 
 
 class ClaimedFolder:
@@ -102,7 +103,7 @@ class ClaimedFolder:
 
     def _check_same_settings(self, before: dict) -> None:
         try:
-            then = self._read(before.get("config"))
+            then = self._read(renamed(before.get("config")))
         except ConfigError as error:
             raise RecordError(f"--run_dir={self.path}: config.json is damaged, or of another "
                               "version of "

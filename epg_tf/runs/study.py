@@ -14,6 +14,7 @@ from epg_tf.evaluation.epg_methods import Score
 from epg_tf.evaluation.study_costs import cost_ratio, first_above, median_cost
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core import files
+from epg_tf.core.old_settings import renamed
 from epg_tf.reports import plots
 from epg_tf.reports.plots import EvaluatedRun
 from epg_tf.runs.folder import changes, lock
@@ -54,7 +55,7 @@ class StudyFolder:
         before = files.read_json(self.path / "study.json", "what the study was asked for")
         then = before.get("flags")
         try:
-            config = from_mapping(before.get("config"))
+            config = from_mapping(renamed(before.get("config")))
         except ConfigError as error:
             raise self._damaged(str(error)) from error
         if not isinstance(then, dict):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import LARGEST, TaskConfig
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.fields import LARGEST
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily

@@ -63,6 +63,19 @@ def test_every_training_set_of_table_2(names):
     assert sum(plan.last - plan.first for plan in plan_shards(experiment)) == 20
 
 
+def test_noise_and_rates_may_be_zero():
+    agent = {
+        "target_policy_noise": 0,
+        "target_policy_noise_clip": 0,
+        "exploration": 0,
+        "policy_learning_rate": 0,
+        "discount": 0,
+    }
+    meta = {"learning_rate": 0, "virtual_learning_rate": 0, "warm_up_steps": 0}
+    made = from_mapping({"agent": agent, "meta": meta, "steps_per_agent": 0})
+    assert made.agent.target_policy_noise == 0.0 and made.rounds == 0
+
+
 def test_an_unknown_training_set_is_named():
     with pytest.raises(ConfigError, match="'walker'; join some of"):
         metagenrl_paper.get_config("hopper_walker")
@@ -77,8 +90,8 @@ def test_the_laptop_config_is_valid():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"agents": 0}, "config.agents=0 must be above 0"),
-        ({"agent": {"batch": -1}}, "config.agent.batch=-1 must be above 0"),
+        ({"agents": 0}, "config.agents=0 must be at least 1"),
+        ({"agent": {"batch": -1}}, "config.agent.batch=-1 must be at least 1"),
         (
             {"agent": {"policy_delay": 3}},
             "config.round_steps=1000 is no multiple of config.agent.policy_delay=3",
@@ -90,13 +103,20 @@ def test_the_laptop_config_is_valid():
         ),
         ({"agent": {"discount": 1.5}}, "config.agent.discount=1.5 must be at most 1"),
         ({"objective": {"value_inputs": 3}}, "config.objective.value_inputs=3 must be at most 2"),
-        ({"objective": {"action_filters": 1}}, "config.objective.action_filters=1 leaves no unit"),
+        (
+            {"objective": {"action_filters": 1}},
+            "config.objective.action_filters=1 must be at least 2",
+        ),
         ({"meta": {"warm_up": "none"}}, "config.meta.warm_up='none' is unknown"),
         ({"baseline": {"minibatch": 33}}, "config.baseline.minibatch=33 does not divide"),
         ({"environments": ()}, "cannot be distributed equally"),
         ({"environments": ("a", "b", "c")}, "cannot be distributed equally"),
         ({"steps_per_agent": 1500}, "consists of whole rounds"),
         ({"nothing": 1}, "config.nothing is not a setting of MetaGenRL"),
+        ({"meta": {"equal_say": True}}, "it is called normalize_agent_gradients now"),
+        ({"agent": {"tau": 0}}, "config.agent.tau=0 must be above 0"),
+        ({"agent": {"clip": 1001}}, "config.agent.clip=1001 must be at most 1000"),
+        ({"environments": ("a", "a")}, "names one twice"),
         ({"agent": {"nothing": 1}}, "config.agent.nothing is not a setting"),
         ({"agent": 3}, "config.agent=3 is not a group"),
         ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be of type int"),

@@ -1,0 +1,114 @@
+"""Tests epg_tf.core.fields: what a reader of settings accepts and refuses, and that every setting
+of both systems is described.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+
+from epg_tf.core import experiment, fields, metagenrl_experiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.fields import Count, Number, Positive, Share, means
+
+SYSTEMS = [experiment.Experiment, metagenrl_experiment.MetaGenRLExperiment]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    count: Annotated[Count, means("things")] = 3
+    size: Annotated[Positive, means("m")] = 0.5
+    share: Annotated[Share, means("of all")] = 1.0
+    number: Annotated[Number, means("any")] = -1.0
+    pair: Annotated[tuple[Count, Count], means("two")] = (1, 2)
+    several: Annotated[tuple[Count, ...], means("any number of them")] = ()
+    word: Annotated[Literal["yes", "no"], means("a choice")] = "yes"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    name: Annotated[str, means("free")] = "x"
+    group: _Group = _Group()
+
+
+def test_reads_nested_mappings():
+    mapping = types.MappingProxyType({"group": types.MappingProxyType({"count": 4})})
+    assert fields.read(_Settings, mapping) == _Settings(group=_Group(count=4))
+    assert fields.read(_Settings, {}) == _Settings()
+
+
+def test_converts_what_means_the_same():
+    values = {"size": 2, "share": np.float64(0.5), "pair": [3, 4], "several": [5]}
+    found = fields.read(_Settings, {"group": values}).group
+    assert found == _Group(size=2.0, share=0.5, pair=(3, 4), several=(5,))
+    assert type(found.size) is float and type(found.share) is float
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"count": 0}, "config.group.count=0 must be at least 1"),
+        ({"count": 10**8}, "config.group.count=100000000 is too large; set it to at most 1e+07"),
+        ({"count": 1.0}, "config.group.count=1.0 must be of type int, not float"),
+        ({"size": 0}, "config.group.size=0 must be above 0"),
+        ({"size": float("nan")}, "config.group.size=nan must be a finite number"),
+        ({"share": 1.5}, "config.group.share=1.5 must be at most 1"),
+        ({"number": -1e8}, "config.group.number=-100000000.0 must be at least -1e+07"),
+        ({"pair": (1, 0)}, "config.group.pair[1]=0 must be at least 1"),
+        ({"pair": (1,)}, "config.group.pair=(1,) must be a tuple of 2 int values"),
+        ({"several": 1}, "config.group.several=1 must be a tuple of int values"),
+        ({"several": ("a",)}, "config.group.several[0]='a' must be of type int, not str"),
+        ({"word": "maybe"}, "config.group.word='maybe' is unknown; choose one of ['no', 'yes']"),
+        ({"wrd": "yes"}, "config.group.wrd is not a setting of _Group; config.group has ['count',"),
+        (None, "config.group=None is not a group of settings; set its fields, e.g. config.group."),
+    ],
+)
+def test_names_field_value_and_remedy(values, message):
+    with pytest.raises(ConfigError) as caught:
+        fields.read(_Settings, {"group": values})
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_a_long_value_is_cut():
+    with pytest.raises(ConfigError) as caught:
+        fields.read(_Settings, {"group": {"count": "many " * 100}})
+    assert len(str(caught.value)) < 130
+
+
+def test_describes_a_field():
+    rows = {row.name: row for row in fields.describe(_Settings)}
+    assert list(rows)[:2] == ["config.name", "config.group.count"]
+    assert rows["config.group.share"] == fields.Description(
+        "config.group.share", "float", 1.0, "at least 0, at most 1", "of all"
+    )
+    assert rows["config.group.pair"].type == "tuple of 2 int values"
+    assert rows["config.group.several"].bounds == "at least 1"
+    assert rows["config.group.word"].bounds == "'no' or 'yes'"
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_setting_has_a_meaning_and_every_number_a_lower_bound(system):
+    rows = fields.describe(system)
+    assert len(rows) > 40
+    assert [row.name for row in rows if not row.meaning] == []
+    numbers = [row for row in rows if "int" in row.type or "float" in row.type]
+    unbounded = [row.name for row in numbers if not row.bounds.startswith(("above 0", "at least "))]
+    assert set(unbounded) <= {"config.policy.log_std"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_defaults_are_within_their_bounds(system):
+    assert fields.read(system, dataclasses.asdict(system())) == system()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_descriptions_agree_with_the_defaults(system):
+    for row in fields.describe(system):
+        value = system()
+        for name in row.name.split(".")[1:]:
+            value = getattr(value, name)
+        assert value == row.default

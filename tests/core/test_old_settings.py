@@ -1,0 +1,104 @@
+"""Tests epg_tf.core.old_settings: files of earlier versions are read, methods that are gone are
+refused.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from epg_tf.core import experiment, metagenrl_experiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.old_settings import _NAMES_NOW, remark, renamed, renamed_channels
+
+OLD = {
+    "policy": {"hidden": [8], "log_deviation": -1.0},
+    "surrogate": {"baseline_passes": 4},
+    "evolution": {"sigma": 0.5, "segments": 1},
+    "distillation": {"rounds": 0, "steps": 3},
+}
+
+
+def test_old_names_become_todays():
+    before = copy.deepcopy(OLD)
+    assert renamed(OLD) == {
+        "policy": {"hidden": [8], "log_std": -1.0},
+        "surrogate": {"baseline_epochs": 4},
+        "evolution": {"sigma": 0.5},
+    }
+    assert before == OLD
+
+
+def test_an_old_file_means_the_same_settings():
+    made = experiment.from_mapping(renamed(OLD))
+    assert (made.policy.log_std, made.surrogate.baseline_epochs) == (-1.0, 4)
+    old = {
+        "agents": 20,
+        "agent": {"target_rate": 0.01, "smoothing": 0.3, "smoothing_clip": 0.6},
+        "meta": {"equal_say": True},
+        "baseline": {"ppo_passes": 3},
+    }
+    other = metagenrl_experiment.from_mapping(renamed(old))
+    assert (other.agent.tau, other.agent.target_policy_noise) == (0.01, 0.3)
+    assert other.agent.target_policy_noise_clip == 0.6
+    assert other.meta.normalize_agent_gradients and other.baseline.ppo_epochs == 3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [experiment.Experiment().to_mapping(), metagenrl_experiment.MetaGenRLExperiment().to_mapping()],
+)
+def test_todays_settings_stay(settings):
+    assert renamed(settings) == settings
+
+
+def test_every_name_of_the_table_is_a_setting():
+    settings = {
+        **experiment.Experiment().to_mapping(),
+        **metagenrl_experiment.MetaGenRLExperiment().to_mapping(),
+    }
+    for path, name in _NAMES_NOW.items():
+        group, old = path.split(".")
+        assert name in settings[group] and old not in settings[group]
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"evolution": {"segments": 2}}, "config.evolution.segments=2"),
+        ({"distillation": {"rounds": 3}}, "config.distillation.rounds=3"),
+    ],
+)
+def test_a_method_that_is_gone_is_refused(settings, field):
+    with pytest.raises(ConfigError, match=f"^{field}: this version of epg_tf cannot do that; use"):
+        renamed(settings)
+
+
+@pytest.mark.parametrize("settings", [None, 3, [], {"policy": 3}, {"distillation": 3}])
+def test_what_is_no_mapping_is_left_to_the_reader(settings):
+    assert renamed(settings) == settings
+    with pytest.raises(ConfigError):
+        experiment.from_mapping(renamed(settings))
+
+
+def test_two_names_for_one_setting_are_refused():
+    settings = {"policy": {"log_std": 0.0, "log_deviation": 1.0}}
+    with pytest.raises(ConfigError, match="config.policy.log_deviation is not a setting"):
+        experiment.from_mapping(renamed(settings))
+
+
+def test_channels():
+    channels = [{"name": "reward"}, {"name": "policy_log_deviation", "width": 2}]
+    assert renamed_channels(channels) == [
+        {"name": "reward"},
+        {"name": "policy_log_std", "width": 2},
+    ]
+    for damaged in (None, 3, [None], [{"name": []}]):
+        assert renamed_channels(damaged) == damaged
+
+
+def test_remarks():
+    assert remark("policy.log_deviation") == "it is called log_std now"
+    assert remark("distillation.steps") == "this version no longer has it"
+    assert remark("policy.hidden") == remark("nothing") == ""
