@@ -60,7 +60,7 @@ def assert_same_numbers(family: BodyFamily, compiled: Compile, seeds: list[int])
 def assert_same_motion(
     family: BodyFamily, compiled: Compile, seeds: list[int], active: str, steps: int = 200
 ) -> None:
-    """The bodies move alike, and MjData's count `active` (contacts, constraints) is often positive."""
+    """The bodies move alike, and MjData's count `active` (contacts, ...) is often positive."""
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]
     datas = [mujoco.MjData(model) for model in models]
