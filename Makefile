@@ -1,7 +1,10 @@
-# Every target sets up what it needs. The environment is .venv; `make clean` removes it and caches, never runs/.
+# Every target sets up what it needs: .venv to run and test, .venv-lint for ruff and mypy, because
+# mypy needs a newer typing_extensions than TF-Agents allows. `make clean` removes both, never runs/.
 PYTHON ?= python3.11
 PY := .venv/bin/python
 READY := .venv/.ready
+LINT := .venv-lint/bin
+LINT_READY := .venv-lint/.ready
 SEED ?= 0
 RUN ?= runs/demo
 
@@ -22,6 +25,12 @@ $(READY): setup.py pyproject.toml constraints.txt
 	@$(PY) -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $(READY)
 
+$(LINT_READY): constraints-lint.txt | $(READY)
+	@echo "setting up .venv-lint (once; a few seconds)"
+	@$(PY) -m venv --clear .venv-lint
+	@$(LINT)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints-lint.txt mypy ruff
+	@touch $(LINT_READY)
+
 demo: $(READY)
 	@$(PY) -m launch.meta_train --config=configs/point_goal.py --run_dir=$(RUN)/evolution --seed=$(SEED) --resume
 	@$(PY) -m launch.meta_test --loss=$(RUN)/evolution/best --output_dir=$(RUN)/test --lives=128 --overwrite
@@ -35,8 +44,10 @@ test-slow: $(READY)
 throughput: $(READY)
 	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --config.compute.shard_lives=64 --lives=128 --markdown; done
 
-lint: $(READY)
-	@$(PY) -m ruff check .
+lint: $(READY) $(LINT_READY)
+	@$(LINT)/ruff check .
+	@$(LINT)/ruff format --check .
+	@$(LINT)/mypy --python-executable $(PY)
 
 build-tools:
 	@for tool in g++ cmake; do command -v $$tool >/dev/null 2>&1 \
@@ -50,5 +61,5 @@ horovod: build-tools $(READY)
 	@.venv/bin/horovodrun --check-build
 
 clean:
-	@rm -rf .venv .pytest_cache .ruff_cache build dist *.egg-info
+	@rm -rf .venv .venv-lint .pytest_cache .ruff_cache .mypy_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

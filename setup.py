@@ -12,11 +12,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
     packages=find_packages(include=["epg_tf", "epg_tf.*"]),
-    package_data={"epg_tf.tasks": ["assets/*.xml"], "epg_tf": ["pretrained/*/*"]},
+    package_data={"epg_tf.tasks": ["assets/*.xml"], "epg_tf": ["py.typed", "pretrained/*/*"]},
     install_requires=[
         "absl-py",
         "gymnasium>=1.3",
-        # the Fetch model alone; its environments do not run on MuJoCo >= 3.17
+        # Only its Fetch model is used: its environments do not run on MuJoCo >= 3.17.
         "gymnasium-robotics==1.4.*",
         "matplotlib",
         "ml_collections",
@@ -30,9 +30,8 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # gymnasium[box2d] would add pygame-ce, whose files are TF-Agents' pygame's; only drawing
-        # needs either
+        # gymnasium[box2d] would also install pygame-ce, which overwrites TF-Agents' pygame.
         "lunar": ["box2d==2.3.10"],
-        "test": ["box2d==2.3.10", "pytest", "pytest-xdist", "ruff", "wheel"],
+        "test": ["box2d==2.3.10", "pytest", "pytest-xdist", "wheel"],
     },
 )

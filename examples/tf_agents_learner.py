@@ -1,5 +1,4 @@
-"""Uses an exported loss from TF-Agents: an agent whose `_loss` asks it, in an environment of this
-package.
+"""Trains a TF-Agents agent with an exported loss, in an environment of this package.
 
 python -m launch.export_loss --loss=point_goal --output_dir=exported
 python examples/tf_agents_learner.py exported
@@ -24,29 +23,30 @@ from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
 
 class LearnedLossAgent(tf_agent.TFAgent):
-    """An agent that learns from `buffer_steps` consecutive steps with a loss that sees no reward.
+    """Learns from `buffer_steps` consecutive steps with a loss that sees no reward.
 
     Args:
       time_step_spec: Of the environment.
-      action_spec: Of the environment; Gaussian actions.
-      loaded: What `tf.saved_model.load` makes of an exported loss that declares no reward.
+      action_spec: Of the environment; actions are Gaussian.
+      loaded: An exported loss without the input "reward", from `tf.saved_model.load`.
     """
 
     def __init__(self, time_step_spec, action_spec, loaded):
-        self.loaded, self.about = loaded, json.loads(loaded.describe()["json"].numpy())
-        if self.about["format_version"] != 1:
-            raise ValueError(
-                f"format_version={self.about['format_version']}; this agent knows 1, take a newer "
-                "one"
-            )
-        agent = self.about["agent"]
+        self.loaded = loaded
+        self.about = json.loads(loaded.describe()["json"].numpy())
+        version, agent = self.about["format_version"], self.about["agent"]
+        if version != 1:
+            raise ValueError(f"format_version={version}; this agent reads 1, use a newer example")
+        # Older exports have another name for the log standard deviation.
+        names = self.about["inputs"]
+        self.log_std_name = next(name for name in names if name.startswith("policy_log_"))
         projection = functools.partial(
             normal_projection_network.NormalProjectionNetwork,
             mean_transform=None,
             state_dependent_std=False,
             init_means_output_factor=1e-4,
             std_transform=tf.exp,
-            std_bias_initializer_value=agent["log_std"],
+            std_bias_initializer_value=agent[self.log_std_name.removeprefix("policy_")],
         )
         self.network = actor_distribution_network.ActorDistributionNetwork(
             time_step_spec.observation,
@@ -73,8 +73,9 @@ class LearnedLossAgent(tf_agent.TFAgent):
         super().__init__(time_step_spec, action_spec, policy, policy, train_sequence_length=None)
 
     def _scaled(self, name, experience):
-        """Normalises as the loss's description says, but for the floor, which is added to the
-        variance here.
+        """Normalises as the description of the loss requires, with one difference.
+
+        The square of the floor is added to the variance.
         """
         floor = self.about["normalisation"]["floor"]
         return self.scaling[name].normalize(
@@ -93,16 +94,13 @@ class LearnedLossAgent(tf_agent.TFAgent):
             name: tf.pad(values, [[0, 0], [missing, 0], [0, 0]])
             for name, values in recorded.items()
         }
-        answers = self.network(
-            recorded["observation"],
-            tf.ones(recorded["observation"].shape[:2], tf.int32),
-            (),
-            training=training,
-        )[0]
+        observation = recorded["observation"]
+        step_type = tf.ones(observation.shape[:2], tf.int32)
+        distribution, _ = self.network(observation, step_type, (), training=training)
         inputs = recorded | {
-            "policy_mean": answers.mean(),
+            "policy_mean": distribution.mean(),
             "minibatch": weights,
-            "policy_log_std": tf.math.log(answers.stddev()[:, -1]),
+            self.log_std_name: tf.math.log(distribution.stddev()[:, -1]),
         }
         if self.memory is not None:
             inputs["memory"] = tf.tanh(tf.reduce_sum(self.memory, axis=0))[None]
@@ -115,18 +113,15 @@ class LearnedLossAgent(tf_agent.TFAgent):
         for minibatch in tf.reshape(tf.random.shuffle(tf.range(period)), [-1, 1, size]):
             with tf.GradientTape() as tape:
                 info = self._loss(experience, minibatch, training=True)
-            variables = [
-                *self.network.trainable_variables,
-                *([] if self.memory is None else [self.memory]),
-            ]
-            self.optimizer.apply_gradients(
-                zip(tape.gradient(info.loss, variables), variables, strict=True)
-            )
+            memory = [] if self.memory is None else [self.memory]
+            variables = [*self.network.trainable_variables, *memory]
+            gradients = tape.gradient(info.loss, variables)
+            self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return info
 
 
 def train(folder, seed=0):
-    """Lives one life; returns the return of each episode, which the agent itself never sees."""
+    """Trains one agent; returns the return of each episode, which the agent does not see."""
     tf.random.set_seed(seed)
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
@@ -146,15 +141,17 @@ def train(folder, seed=0):
             time_step, total = following, total + float(following.reward[0])
             if following.is_last():
                 time_step, returns, total = environment.reset(), [*returns, total], 0.0
-        agent.train(tf.nest.map_structure(lambda *parts: tf.stack(parts, axis=1), *steps))
+        agent.train(tf.nest.map_structure(lambda *values: tf.stack(values, axis=1), *steps))
     return returns
 
 
 if __name__ == "__main__":
-    found = train(sys.argv[1], *map(int, sys.argv[2:3])) if len(sys.argv) > 1 else sys.exit(__doc__)
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    found = train(sys.argv[1], *map(int, sys.argv[2:3]))
     tenth = max(1, len(found) // 10)
+    first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
     print(
-        f"{len(found)} episodes; return of the first {tenth}: {np.mean(found[:tenth]):.1f}, of "
-        f"the last {tenth}: "
-        f"{np.mean(found[-tenth:]):.1f}"
+        f"{len(found)} episodes; return of the first {tenth}: {first:.1f}, "
+        f"of the last {tenth}: {last:.1f}"
     )

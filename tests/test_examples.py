@@ -1,4 +1,4 @@
-"""Runs the examples as a user does; the first where this package is not to be found."""
+"""Runs the examples as a user does; the first one where this package cannot be imported."""
 
 from __future__ import annotations
 
@@ -53,11 +53,9 @@ def run(words, folder, **environment):
 
 
 def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp_path):
-    """Hopper's episodes get longer; epg_tf cannot be imported; every reward is NaN; 80 lines, three
-    libraries.
-    """
+    """Hopper's episodes get longer without epg_tf and with NaN rewards; 100 lines at most."""
     source = (EXAMPLES / "train_without_reward.py").read_text()
-    assert source.count("\n") <= 80
+    assert source.count("\n") <= 100
     nodes = list(ast.walk(ast.parse(source)))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     assert names == {"json", "sys", "gymnasium", "numpy", "tensorflow"}

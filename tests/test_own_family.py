@@ -1,4 +1,4 @@
-"""docs/own_family.md does what it says, to the letter of its text."""
+"""Tests that the code and the commands of docs/own_family.md work as written there."""
 
 import re
 import shlex
@@ -48,9 +48,8 @@ def test_the_commands_evolve_and_test_a_loss_that_never_sees_a_reward(file, tmp_
     process = commands.run(*here(test), "--lives=3", "--config.task.range=out_of_distribution")
     assert process.returncode == 0, process.stderr
     assert "not among the loss's inputs" in process.stdout and "random_swimmer" in process.stdout
-    process = commands.run(
-        *here(test)[:-1], "--lives=3", "--overwrite"
-    )  # without the file nobody knows the family
+    # Without the file, the family is unknown.
+    process = commands.run(*here(test)[:-1], "--lives=3", "--overwrite")
     assert (
         process.returncode == 2
         and "random_swimmer" in process.stderr
@@ -59,7 +58,7 @@ def test_the_commands_evolve_and_test_a_loss_that_never_sees_a_reward(file, tmp_
 
 
 def test_the_family_is_a_good_one(file, monkeypatch):
-    """What it draws varies and matters, and lives keep to themselves."""
+    """Tasks vary and change rewards, and a life does not depend on its neighbours."""
     monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
     space = {"__name__": "random_swimmer"}
     exec(compile(CODE, str(file), "exec"), space)

@@ -1,1 +1,1 @@
-"""What agents live in: randomised MuJoCo task families, and the environments of Gymnasium."""
+"""Holds the tasks: families of randomised MuJoCo bodies, and the environments of Gymnasium."""

@@ -1,6 +1,6 @@
-"""Says what every task family and every simulation of one answers, whatever engine is underneath.
+"""Defines what every task family and every simulation of a family provide, for any physics engine.
 
-A family describes; a simulation steps a population of it. `bodies.BodyFamily` with
+A family describes tasks; a simulation steps a population of them. `bodies.BodyFamily` with
 `physics.BodySimulation` is for MuJoCo bodies, `gymnasium_family` for Gymnasium's environments.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from epg_tf.core.types import Array, EnvironmentSpec
-from epg_tf.tasks.quantities import Quantity, Task, ranges
+from epg_tf.tasks.quantities import Quantity, Range, Task, ranges
 
-SEED_LIMIT = 2**31  # of integers drawn to seed somebody else's generator
+SEED_LIMIT = 2**31  # exclusive upper bound of the integers that seed an environment
 
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """One env step of the simulations that were stepped, in the order of their ids.
+    """Holds one env step of the K stepped simulations, in the order of their ids.
 
     Attributes:
       observation: [K, O] float32, after the step and before any reset.
@@ -29,7 +29,8 @@ class StepResult:
       truncated: [K] bool, time limit reached and not terminated.
       diverged: [K] bool; such a row's observation and reward are 0 and its episode counts as
         terminated.
-      success: [K] bool, the goal is reached just now; False in families without a goal to reach.
+      success: [K] bool, True where the goal is reached in this step; False in families without a
+        goal.
     """
 
     observation: Array
@@ -41,7 +42,7 @@ class StepResult:
 
 
 class TaskFamily(abc.ABC):
-    """A distribution p(M) over MDPs that share sizes, reward and end.
+    """Describes a distribution p(M) over MDPs that share sizes, reward and termination.
 
     Args:
       frame_skip: Physics steps in one env step, >= 1.
@@ -56,9 +57,9 @@ class TaskFamily(abc.ABC):
       discrete_actions: Whether an action is one of A choices, as a one-hot row.
       quantities: What tasks differ in.
       goal_reaching: Whether there is a goal to reach, and so a success rate.
-      continues: Whether, after a time limit, the next episode goes on where the last one stopped.
-      default_frame_skip: Physics steps in one env step, where nobody chooses (`gymnasium.make`).
-      default_episode_limit: Env steps in an episode, likewise.
+      continues: Whether, after a time limit, the next episode starts where the last one stopped.
+      default_frame_skip: Physics steps in one env step if the user does not choose.
+      default_episode_limit: Env steps in an episode if the user does not choose.
     """
 
     name: str
@@ -85,8 +86,12 @@ class TaskFamily(abc.ABC):
 
     def sample_task(self, generator: np.random.Generator) -> Task:
         """Draws one task: a value for every quantity."""
+
+        def draw(quantity: Quantity, bounds: Range | None) -> Array:
+            return quantity.nominal_value() if bounds is None else quantity.draw(generator, bounds)
+
         return {
-            quantity.name: quantity.draw(generator, self._ranges[quantity.name])
+            quantity.name: draw(quantity, self._ranges[quantity.name])
             for quantity in self.quantities
         }
 
@@ -96,30 +101,31 @@ class TaskFamily(abc.ABC):
         return (low + high) / 2.0 + (high - low) / 2.0 * action
 
     def complete_task(self, task: Mapping[str, object]) -> Task:
-        """Returns `task` as arrays; what it leaves out is as in the unrandomised body.
+        """Returns `task` as arrays, with nominal values for the quantities that it does not name.
 
         Raises:
-          ValueError: It names a quantity the family does not have, or a value has the wrong size or
-          is not finite.
+          ValueError: It names a quantity that the family does not have, or a value has the wrong
+            size or is not allowed.
         """
         known = {quantity.name: quantity for quantity in self.quantities}
         for name in task:
             if name not in known:
                 raise ValueError(
-                    f"task names {name!r}; {self.name} has {sorted(known) or 'one task alone'}"
+                    f"task names {name!r}; {self.name} has {sorted(known) or 'no quantities'}"
                 )
         return {
-            name: quantity.value(task[name]) if name in task else quantity.draw(None, None)
+            name: quantity.checked(task[name]) if name in task else quantity.nominal_value()
             for name, quantity in known.items()
         }
 
 
 class Simulation(abc.ABC):
-    """P simulations of one family, each with its own task and its own streams. One thread at a time
-    may use it.
+    """Simulates P tasks of one family, each with its own random streams.
+
+    Only one thread at a time may use it.
 
     Attributes:
-      family: What is simulated.
+      family: The family of the tasks.
       population: P.
       family_seconds: Time spent so far in the family's own code rather than in the engine (s).
     """
@@ -130,7 +136,7 @@ class Simulation(abc.ABC):
 
     @abc.abstractmethod
     def set_tasks(self, tasks: Sequence[Task]) -> None:
-        """Gives simulation i the body of tasks[i]; new episodes must be started after it."""
+        """Sets tasks[i] in simulation i; new episodes must be started afterwards."""
 
     @abc.abstractmethod
     def reset(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
@@ -142,8 +148,10 @@ class Simulation(abc.ABC):
 
     @abc.abstractmethod
     def next_episode(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
-        """Starts the episodes that follow in `ids`: as `reset`, unless the family continues and
-        time was up.
+        """Starts the following episodes in `ids`.
+
+        It is `reset`, except in families that continue: there an episode that reached its time
+        limit is followed by one that starts in the same state.
         """
 
     @abc.abstractmethod
@@ -155,12 +163,13 @@ class Simulation(abc.ABC):
           ids: [K] sorted simulation numbers.
 
         Returns:
-          A `StepResult` with K rows. Ended episodes stay as they are until `next_episode` or
-          `reset`.
+          A `StepResult` with K rows. Ended episodes stay ended until `next_episode` or `reset`.
         """
 
     @abc.abstractmethod
     def advance(self, action: Array) -> Array:
-        """Advances all simulations by one env step without observing or rewarding; returns those
-        that ended, [K].
+        """Advances all simulations by one env step without observations and rewards.
+
+        Returns:
+          [K] int, the simulations whose episodes ended.
         """

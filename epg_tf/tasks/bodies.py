@@ -1,8 +1,7 @@
-"""Describes families of MuJoCo bodies: what is randomised, observed, rewarded, and when an episode
-ends.
+"""Defines families of MuJoCo bodies: what is randomised, observed, rewarded, and ends an episode.
 
-All methods that take `state` work on a whole population at once and on views into the simulation:
-they read, and never keep, what they are given.
+All methods that take `state` work on a whole population at once. They receive views into the
+simulation: they may read them during the call, and must not keep them.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from epg_tf.tasks.quantities import Task
 
 GYMNASIUM_MODELS = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
-# Divergence is reported in results, and what is deprecated in Gymnasium's models is not the user's
-# to change; MuJoCo would print both and write MUJOCO_LOG.TXT to the working directory. Errors are
-# raised, not warned of.
+# MuJoCo would print warnings and write MUJOCO_LOG.TXT to the working directory. Results already
+# report divergence, and users cannot change what is deprecated in Gymnasium's models. Errors are
+# raised and stay visible.
 mujoco.set_mju_user_warning(lambda message: None)
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Where P simulations stand; row i belongs to life i.
+    """Holds the state of P simulations; row i belongs to life i.
 
     Attributes:
       qpos: [P, nq] generalised positions.
       qvel: [P, nv] generalised velocities.
       goal: [P, G] what the family drew for the episode besides the start state (G may be 0).
       task: Name -> [P] or [P, size], the quantities of each life's task.
-      sensed: Name -> [P, ...], the further fields of MjData that the family asked for.
+      sensed: Name -> [P, ...], the further fields of MjData that the family requests.
     """
 
     qpos: Array
@@ -47,7 +46,7 @@ class State:
     sensed: Mapping[str, Array] = dataclasses.field(default_factory=dict)
 
     def rows(self, ids: Array) -> State:
-        """Returns the simulations `ids` alone (a copy)."""
+        """Returns a copy of the simulations `ids`."""
         return State(
             self.qpos[ids],
             self.qvel[ids],
@@ -58,7 +57,7 @@ class State:
 
 
 class BodyFamily(TaskFamily):
-    """Tasks around one MuJoCo body. A family of one's own: subclass it, see docs/own_family.md.
+    """Describes tasks around one MuJoCo body; docs/own_family.md shows how to write a subclass.
 
     Attributes:
       model_file: MJCF file of the unrandomised body.
@@ -66,10 +65,10 @@ class BodyFamily(TaskFamily):
       goal_size: G, length of what `start` draws besides positions and velocities.
       expanded: Names of the model fields (MuJoCo names, "opt.gravity" style for options) that a
         task sets.
-      sensed: Names of the fields of MjData, beyond qpos and qvel, that observing, rewarding or
-        controlling needs. What MuJoCo computes (xpos, ...) is as after mj_step: of the state before
-        the last physics step.
-      settles: Whether `settle` is to be called after each env step.
+      sensed: Names of the fields of MjData, besides qpos and qvel, that observing, rewarding or
+        controlling needs. Fields that MuJoCo computes (xpos, ...) are as after mj_step: they belong
+        to the state before the last physics step.
+      settles: Whether `settle` is called after each env step.
     """
 
     default_frame_skip = 4
@@ -89,7 +88,7 @@ class BodyFamily(TaskFamily):
 
     @property
     def seconds_per_step(self) -> float:
-        """Simulated seconds in one env step."""
+        """Returns the simulated seconds in one env step."""
         return self.model.opt.timestep * self.frame_skip
 
     def fields(self, task: Task) -> Mapping[str, Array]:
@@ -102,54 +101,67 @@ class BodyFamily(TaskFamily):
         """Draws the start of one episode in `task`: qpos [nq], qvel [nv], goal [G]."""
 
     def control(self, state: State, controls: Array, rows: Array, action: Array) -> None:
-        """Writes clipped actions [K, A] of the simulations `rows` into `controls` [P, nu] (or into
-        sensed inputs).
+        """Writes clipped actions to the simulations.
+
+        Args:
+          state: Of all P simulations; sensed inputs (mocap_pos, ...) may be written.
+          controls: [P, nu], written here.
+          rows: [K] simulations to control.
+          action: [K, A].
         """
         del state
         controls[rows] = action
 
     def settle(self, state: State, rows: Array) -> None:
-        """Puts right, after each env step, what the physics may not move; derived fields then
-        follow.
+        """Overwrites positions of `rows` after an env step where the task fixes them.
+
+        MuJoCo then computes derived fields again. It is called only if `settles` is True.
         """
 
     @abc.abstractmethod
     def observe(self, state: State) -> Array:
-        """Returns observations [P, O], float64, sharing no memory with `state`."""
+        """Returns observations [P, O], float64, that share no memory with `state`."""
 
     @abc.abstractmethod
     def reward(self, before: State, after: State, action: Array) -> Array:
-        """Returns rewards [P] of one env step from `before` to `after` under the clipped `action`
-        [P, A].
-        """
+        """Returns rewards [P] of one env step under the clipped `action` [P, A]."""
 
     def terminated(self, state: State) -> Array:
-        """Returns [P] bool: True where the episode ends for good (a time limit is not an end)."""
+        """Returns [P] bool: True where the episode terminates (a time limit only truncates)."""
         return np.zeros(len(state.qpos), bool)
 
     def succeeded(self, state: State) -> Array:
-        """Returns [P] bool: True where the goal is reached just now."""
+        """Returns [P] bool: True where the goal is reached in this state."""
         return np.zeros(len(state.qpos), bool)
 
-    def look(
+    def set_view(
         self, center: Sequence[float], extent: float, azimuth: float, elevation: float
     ) -> None:
-        """Sets how a model without a camera is seen: what to look at and how much of it (m), from
-        where (degrees).
+        """Sets the view of a model without a camera.
+
+        Args:
+          center: (x, y, z) in the middle of pictures (m).
+          extent: Size of what is visible (m).
+          azimuth: Direction of view around the vertical axis (degrees).
+          elevation: Direction of view above the ground (degrees).
         """
-        self.model.stat.center[:], self.model.stat.extent = center, extent
-        self.model.vis.global_.azimuth, self.model.vis.global_.elevation = azimuth, elevation
+        self.model.stat.center[:] = center
+        self.model.stat.extent = extent
+        self.model.vis.global_.azimuth = azimuth
+        self.model.vis.global_.elevation = elevation
 
     def place(self, state: State) -> Array | None:
-        """Returns where the bodies are on the ground, [P, 2] in m, or None where that says nothing;
-        for pictures.
+        """Returns the bodies' positions on the ground for pictures, [P, 2] in m.
+
+        It is None in families whose bodies stay in one place.
         """
         del state
         return None
 
     def marker(self, state: State) -> Array | None:
-        """Returns where to mark the goal in pictures, [P, 3] in m, or None if the model shows it or
-        there is none.
+        """Returns the positions of the goals for pictures, [P, 3] in m.
+
+        It is None if the model shows the goal or there is none.
         """
         del state
         return None

@@ -1,8 +1,7 @@
-"""Randomises bodies whose every link is one capsule: masses, friction, thickness and gravity (EPG,
-Appendix A).
+"""Randomises bodies whose links are capsules: mass, friction, radius, gravity (EPG, Appendix A).
 
-The paper leaves the ranges open; those here are of the authors' code, with inertia following
-thickness, which theirs does not.
+The paper does not give the ranges. Those here are of the authors' code; inertia follows the radius
+here, which it does not in their code.
 """
 
 from __future__ import annotations
@@ -18,27 +17,19 @@ from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 SCALE = (0.5, 2.0)  # times the body's own mass, friction, radius
 LARGER = (2.0, 3.0)  # out of distribution
 GRAVITY = (-20.0, -2.0)  # m/s^2
-MOON = (-2.0, -1.0)  # m/s^2, out of distribution
+LOW_GRAVITY = (-2.0, -1.0)  # m/s^2, out of distribution
 
 FIELDS = ("body_mass", "body_inertia", "geom_friction", "geom_size", "geom_rbound", "opt.gravity")
 
 
 def body_quantities(links: int) -> tuple[Quantity, ...]:
-    """Lists what is randomised in a body of so many links (and a floor, which has a friction of its
-    own).
-    """
+    """Returns the randomised quantities of a body with `links` links; the floor has a friction."""
+    own, floor_first = "times the link's own", "times the geom's own, floor first"
     return (
-        Quantity("mass", "times the link's own", SCALE, LARGER, size=links, possible=FACTOR),
-        Quantity(
-            "friction",
-            "times the geom's own, floor first",
-            SCALE,
-            LARGER,
-            size=links + 1,
-            possible=FACTOR,
-        ),
-        Quantity("radius", "times the link's own", SCALE, LARGER, size=links, possible=FACTOR),
-        Quantity("gravity", "m/s^2", GRAVITY, MOON, nominal=-9.81, possible=(-100.0, 100.0)),
+        Quantity("mass", own, SCALE, LARGER, size=links, possible=FACTOR),
+        Quantity("friction", floor_first, SCALE, LARGER, size=links + 1, possible=FACTOR),
+        Quantity("radius", own, SCALE, LARGER, size=links, possible=FACTOR),
+        Quantity("gravity", "m/s^2", GRAVITY, LOW_GRAVITY, nominal=-9.81, possible=(-100.0, 100.0)),
     )
 
 
@@ -46,8 +37,8 @@ def body_fields(model: mujoco.MjModel, task: Task) -> Mapping[str, Array]:
     """Returns the model fields `FIELDS` of a task.
 
     Args:
-      model: Unrandomised body: geom 0 is the floor, geom i > 0 a capsule and all there is of body
-      i.
+      model: Unrandomised body: geom 0 is the floor, geom i > 0 is the only geom of body i, a
+        capsule.
       task: Values of `body_quantities`.
     """
     size = model.geom_size.copy()
@@ -57,7 +48,7 @@ def body_fields(model: mujoco.MjModel, task: Task) -> Mapping[str, Array]:
     bound[1:] = size[1:, 0] + size[1:, 1]
     return {
         "body_mass": model.body_mass * mass,
-        "body_inertia": model.body_inertia * _thickness(model, size) * mass[:, None],
+        "body_inertia": model.body_inertia * _inertia_factors(model, size) * mass[:, None],
         "geom_friction": model.geom_friction * task["friction"][:, None],
         "geom_size": size,
         "geom_rbound": bound,
@@ -65,25 +56,24 @@ def body_fields(model: mujoco.MjModel, task: Task) -> Mapping[str, Array]:
     }
 
 
-def _thickness(model: mujoco.MjModel, size: Array) -> Array:
-    """Returns [nbody, 3]: by what the principal inertias of a link grow with its new size, its mass
-    unchanged.
-    """
+def _inertia_factors(model: mujoco.MjModel, size: Array) -> Array:
+    """Returns the factors [nbody, 3] of the principal inertias for new sizes and equal masses."""
     factors = np.ones((model.nbody, 3))
     for link in range(1, model.nbody):
         turn, capsule = np.zeros(9), np.zeros(9)
         mujoco.mju_quat2Mat(turn, model.body_iquat[link])
         mujoco.mju_quat2Mat(capsule, model.geom_quat[link])
         along = np.abs(turn.reshape(3, 3).T @ capsule.reshape(3, 3)[:, 2]) > 0.5
-        factors[link] = (capsule_inertia(size[link]) / capsule_inertia(model.geom_size[link]))[
-            along.astype(int)
-        ]
+        ratio = capsule_inertia(size[link]) / capsule_inertia(model.geom_size[link])
+        factors[link] = ratio[along.astype(int)]
     return factors
 
 
 def capsule_inertia(size: Array) -> Array:
-    """Returns (across, along) moments of a capsule of mass 1: radius size[0], half length size[1],
-    in m.
+    """Returns (across, along), the moments of inertia of a capsule of mass 1.
+
+    Args:
+      size: (radius, half length, ...) in m.
     """
     radius, half = size[0], size[1]
     cylinder, sphere = np.pi * radius**2 * 2 * half, 4.0 / 3.0 * np.pi * radius**3

@@ -1,11 +1,10 @@
-"""FetchReach: move the gripper of the Fetch arm to a random target (EPG, Appendix A, Figures 3 and
-11).
+"""Defines FetchReach: move the gripper of an arm to a target (EPG, Appendix A, Figures 3 and 11).
 
-Gymnasium-Robotics' FetchReach (Plappert et al. 2018) step for step; its model files alone are used.
-The paper's loss is shown the target and not the reward; nothing but the target is random, how often
-it is drawn is left open. Here every episode draws its own, as FetchReach does: the running
-normalisation would subtract a life's only target, relative to the gripper or not. So what a task
-says is where targets may be: FetchReach's cube, or out of distribution beside it.
+It equals Gymnasium-Robotics' FetchReach (Plappert et al. 2018) step for step, but uses only its
+model files. In the paper, the loss sees the target and not the reward, only the target is random,
+and it does not say how often the target is drawn. Here every episode draws one, as in FetchReach,
+because the running normalisation would subtract the only target of a life. A task therefore sets
+the region of the targets: the cube of FetchReach, or out of distribution a region beside it.
 """
 
 from __future__ import annotations
@@ -21,30 +20,25 @@ from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.quantities import Quantity, Task
 
-MOVE = 0.05  # m, of the gripper, wanted by an action of 1
+MOVE = 0.05  # m, commanded movement of the gripper for an action of 1
 ROTATION = np.array([1.0, 0.0, 1.0, 0.0])  # quaternion of the gripper, which points down
-EXTENT = 0.15  # m, targets above or below the gripper's start; in training also beside it
-NEAR = 0.05  # m, from the target, counts as reached
-BASE = {
-    "robot0:slide0": 0.4049,
-    "robot0:slide1": 0.48,
-    "robot0:slide2": 0.0,
-}  # m, where the robot stands
-LOWERED = np.array(
-    [-0.498, 0.005, -0.231]
-)  # m, from the gripper of the unmoved model to its start above the table
-SETUP_STEPS = 200  # physics steps in which the arm gets there
+EXTENT = 0.15  # m, largest distance of targets from the gripper's start along each axis
+TARGET_RADIUS = 0.05  # m, distance at which the target is reached
+# Position of the robot's base (m).
+BASE = {"robot0:slide0": 0.4049, "robot0:slide1": 0.48, "robot0:slide2": 0.0}
+# From the gripper in the model's first state to its start above the table (m).
+SETUP_OFFSET = np.array([-0.498, 0.005, -0.231])
+SETUP_STEPS = 200  # physics steps in which the arm reaches its start
 
 
 class FetchReach(BodyFamily):
-    """Reward -distance of the gripper to the target (m) per env step; episodes end at the time
-    limit only.
+    """Rewards a small distance of the gripper to a target (m) in every env step.
 
-    Three actions move the gripper along x, y and z; the fourth would open it and is blocked, as in
-    FetchReach.
+    Episodes end only at the time limit. Three actions move the gripper along x, y and z. The fourth
+    would open it and has no effect, as in FetchReach.
 
     Attributes:
-      middle: [3] of the region of targets, where the gripper starts (m).
+      middle: [3] middle of the region of targets, where the gripper starts (m).
 
     Raises:
       ConfigError: Gymnasium-Robotics is not installed.
@@ -80,10 +74,10 @@ class FetchReach(BodyFamily):
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         self.model_file = _model_file()
         super().__init__(frame_skip, episode_limit, task_range)
-        self.look(center=(1.3, 0.75, 0.5), extent=0.9, azimuth=132.0, elevation=-14.0)
+        self.set_view(center=(1.3, 0.75, 0.5), extent=0.9, azimuth=132.0, elevation=-14.0)
         self.action_size = 4
         self.action_bounds = -np.ones(4), np.ones(4)
-        # Pose of the welded gripper in the frame of the mocap body that drags it: the same place.
+        # The gripper is welded to the mocap body that moves it, with the same position.
         self.model.eq_data[:, :7] = [0, 0, 0, 0, 0, 0, 1]
         self._site = self.model.site("robot0:grip").id
         self._body = self.model.body("robot0:gripper_link").id
@@ -94,33 +88,28 @@ class FetchReach(BodyFamily):
         self._qpos, self._qvel, self.middle = self._set_up()
 
     def _set_up(self) -> tuple[Array, Array, Array]:
-        """Returns qpos and qvel with the gripper above the table, and the middle of the targets
-        [3], m.
-        """
+        """Returns qpos, qvel and the gripper's position [3] (m) at the start above the table."""
         data = mujoco.MjData(self.model)
         for joint, position in BASE.items():
             data.joint(joint).qpos = position
         mujoco.mj_forward(self.model, data)
-        data.mocap_pos[0], data.mocap_quat[0] = data.site_xpos[self._site] + LOWERED, ROTATION
+        data.mocap_pos[0], data.mocap_quat[0] = data.site_xpos[self._site] + SETUP_OFFSET, ROTATION
         mujoco.mj_step(self.model, data, nstep=SETUP_STEPS)
         return data.qpos.copy(), data.qvel.copy(), data.site_xpos[self._site].copy()
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
-        """Draws the target; the arm always starts alike."""
+        """Draws the target; the start of the arm is always the same."""
         offset = generator.uniform(-1.0, 1.0, 3)
         offset[:2] = np.copysign(task["nearest"], offset[:2]) + task["width"] * offset[:2]
         offset[2] *= EXTENT
         return self._qpos.copy(), self._qvel.copy(), self.middle + offset
 
     def control(self, state: State, controls: Array, rows: Array, action: Array) -> None:
-        """Moves the mocap body, which drags the gripper, to where the gripper is and then by the
-        action.
-        """
+        """Places the mocap body, which the gripper follows, at the gripper plus the action."""
         del controls  # the model has no actuators
         sensed = state.sensed
         sensed["mocap_pos"][rows, 0] = sensed["xpos"][rows, self._body] + MOVE * action[:, :3]
-        # The sum of the rotation at hand and the wanted one lies between them, once MuJoCo has
-        # normalised it.
+        # MuJoCo normalises this sum to a rotation halfway between the current and the wanted one.
         sensed["mocap_quat"][rows, 0] = sensed["xquat"][rows, self._body] + ROTATION
 
     def settle(self, state: State, rows: Array) -> None:
@@ -128,25 +117,25 @@ class FetchReach(BodyFamily):
         state.qpos[rows[:, None], self._fingers] = 0.0
 
     def gripper(self, state: State) -> Array:
-        """Returns where the gripper is, [P, 3] in m."""
+        """Returns the positions of the grippers, [P, 3] in m."""
         return state.sensed["site_xpos"][:, self._site]
 
     def velocity(self, state: State) -> Array:
-        """Returns the gripper's velocity, [P, 3] in m/s; FetchReach's is this times the duration of
-        an env step.
+        """Returns the velocities of the grippers, [P, 3] in m/s.
+
+        FetchReach multiplies them by the duration of an env step.
         """
-        # MuJoCo's is angular, then linear, of the point of the gripper's body that is at the
-        # robot's centre of mass.
+        # MuJoCo gives angular, then linear velocity, at the robot's centre of mass.
         angular, linear = np.split(state.sensed["cvel"][:, self._body], 2, axis=1)
         return linear + np.cross(
             angular, self.gripper(state) - state.sensed["subtree_com"][:, self._root]
         )
 
     def observe(self, state: State) -> Array:
-        """Returns target - gripper (m), gripper (m), its velocity (m/s).
+        """Returns target - gripper (m), gripper (m), velocity of the gripper (m/s).
 
-        FetchReach's without the fingers, which do not move, and with the target relative to the
-        gripper.
+        Unlike FetchReach, it omits the fingers, which do not move, and gives the target relative to
+        the gripper.
         """
         gripper = self.gripper(state)
         return np.concatenate([state.goal - gripper, gripper, self.velocity(state)], axis=1)
@@ -160,8 +149,8 @@ class FetchReach(BodyFamily):
         return -self._distance(after)
 
     def succeeded(self, state: State) -> Array:
-        """Returns True within 0.05 m of the target; it ends nothing, staying there is the task."""
-        return self._distance(state) < NEAR
+        """Returns True within 0.05 m of the target; the episode continues there."""
+        return self._distance(state) < TARGET_RADIUS
 
     def marker(self, state: State) -> Array:
         """Returns the target."""
@@ -169,19 +158,15 @@ class FetchReach(BodyFamily):
 
 
 def _model_file() -> pathlib.Path:
-    """Finds the model without importing Gymnasium-Robotics, which would register environments and
-    print warnings.
+    """Finds the model file of FetchReach.
+
+    It does not import Gymnasium-Robotics, which would register environments and print warnings.
     """
     package = importlib.util.find_spec("gymnasium_robotics")
-    if package is None:
+    if package is None or not package.submodule_search_locations:
         raise ConfigError(
             "config.task.family='fetch' needs the model files of gymnasium-robotics, which is not "
             "installed; run pip install 'gymnasium-robotics==1.4.*'"
         )
-    return (
-        pathlib.Path(package.submodule_search_locations[0])
-        / "envs"
-        / "assets"
-        / "fetch"
-        / "reach.xml"
-    )
+    folder = pathlib.Path(package.submodule_search_locations[0])
+    return folder / "envs" / "assets" / "fetch" / "reach.xml"

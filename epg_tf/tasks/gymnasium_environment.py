@@ -1,10 +1,12 @@
-"""Shows task families as Gymnasium environments: `gymnasium.make("epg_tf/RandomHopper-v0")` after
-`import epg_tf`.
+"""Makes task families Gymnasium environments: `gymnasium.make("epg_tf/RandomHopper-v0")`.
+
+`import epg_tf` registers them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -14,16 +16,17 @@ from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
 from epg_tf.tasks import rendering
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 
 LARGEST = 4096  # physics steps per env step, pixels
-ENDLESS = 2**31 - 1  # env steps; Gymnasium's TimeLimit ends episodes, not the simulation
-ONLY = np.array([0])
+NO_LIMIT = 2**31 - 1  # env steps; Gymnasium's TimeLimit ends episodes, not the simulation
+ROW = np.array([0])  # of the only simulation
 
 
 def register_environments() -> None:
-    """Registers every family as epg_tf/<its class>-v0; to be called again after `register_family`."""
+    """Registers every family as epg_tf/CLASS-v0; call it again after `register_family`."""
     for name, family in FAMILIES.items():
         environment_id, settings = f"epg_tf/{family.__name__}-v0", {"family": name}
         known = gymnasium.registry.get(environment_id)
@@ -37,18 +40,19 @@ def register_environments() -> None:
 
 
 class TaskEnv(gymnasium.Env):
-    """One simulation of a family. It has no time limit of its own; `gymnasium.make` adds the
-    family's default.
+    """Simulates one task of a family at a time.
 
-    The first `reset`, one with a seed and one with `options={"task": "new"}` draw a task;
-    `options={"task": {...}}` names its quantities, and what it leaves out is nominal. Other resets
-    start another episode in the task there is: an agent stays in its MDP. In families that continue
-    they go on where the last episode stopped, unless it terminated. All numbers are drawn from
-    `np_random`, so a seed decides task and start alike.
+    It has no time limit itself; `gymnasium.make` adds the family's default.
 
-    `info["task"]` holds the task in plain numbers. After steps, `info["diverged"]` says whether
-    physics failed, which terminates the episode, and in families with a goal to reach
-    `info["success"]` whether it is reached just now.
+    The first `reset`, a reset with a seed and one with `options={"task": "new"}` draw a task.
+    `options={"task": {...}}` sets the named quantities; the others are nominal. Other resets start
+    another episode of the current task, so an agent stays in its MDP. In families that continue,
+    that episode starts in the last state, unless it was terminal. All random numbers come from
+    `np_random`, so a seed determines both task and start.
+
+    `info["task"]` holds the task in plain numbers. After steps, `info["diverged"]` is whether the
+    physics failed, which terminates the episode. In families with a goal, `info["success"]` is
+    whether it is reached in this step.
 
     Args:
       family: Name of the family.
@@ -59,7 +63,7 @@ class TaskEnv(gymnasium.Env):
       width: Of pictures, in pixels.
 
     Raises:
-      ConfigError: No family has that name, or `task_range` means nothing there.
+      ConfigError: No family has that name, or `task_range` does not fit it.
       RenderError: `render_mode` is "human" and there is no display.
       ValueError: The family cannot be drawn in that mode, or a setting is out of range.
     """
@@ -75,24 +79,15 @@ class TaskEnv(gymnasium.Env):
         height: int = 480,
         width: int = 480,
     ):
-        frame_skip = (
-            FAMILIES.get(family, TaskFamily).default_frame_skip
-            if frame_skip is None
-            else frame_skip
-        )
-        for name, number in (("frame_skip", frame_skip), ("height", height), ("width", width)):
-            if (
-                not isinstance(number, int)
-                or isinstance(number, bool)
-                or not 1 <= number <= LARGEST
-            ):
-                raise ValueError(f"{name}={number!r} must be a whole number within 1 and {LARGEST}")
+        if frame_skip is None:
+            frame_skip = FAMILIES.get(family, TaskFamily).default_frame_skip
+        _check_numbers({"frame_skip": frame_skip, "height": height, "width": width})
         if not isinstance(task_range, str):
             raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
-        self._family = make_family(TaskConfig(family, frame_skip, ENDLESS, task_range))
-        drawn = isinstance(self._family, BodyFamily)
-        fps = round(1.0 / self._family.seconds_per_step) if drawn else self.metadata["render_fps"]
-        self.metadata = {"render_modes": ["human", "rgb_array"] if drawn else [], "render_fps": fps}
+        self._family = make_family(TaskConfig(family, frame_skip, NO_LIMIT, task_range))
+        self._simulation = simulate(self._family, 1)
+        self._body = self._simulation if isinstance(self._simulation, BodySimulation) else None
+        self.metadata = _metadata(self._body)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
                 f"render_mode={render_mode!r} must be None or one of "
@@ -104,19 +99,13 @@ class TaskEnv(gymnasium.Env):
         self._size = height, width
         self._camera: rendering.Camera | None = None
         self._window: rendering.Window | None = None
-        self._simulation = simulate(self._family, 1)
-        self._task = None
+        self._task: Task | None = None
         self._observation = np.zeros(0, np.float32)
         self._terminated = False
         self.observation_space = spaces.Box(
             -np.inf, np.inf, (self._family.observation_size,), np.float32
         )
-        low, high = (bound.astype(np.float32) for bound in self._family.action_bounds)
-        self.action_space = (
-            spaces.Discrete(self._family.action_size)
-            if self._family.discrete_actions
-            else spaces.Box(low, high, dtype=np.float32)
-        )
+        self.action_space = _action_space(self._family)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None
@@ -124,7 +113,7 @@ class TaskEnv(gymnasium.Env):
         """Starts an episode.
 
         Args:
-          seed: Of everything drawn from now on, >= 0, or None to draw on.
+          seed: Of all following random numbers, >= 0, or None to continue the current stream.
           options: {"task": {name: value}} or {"task": "new"}; see the class.
 
         Returns:
@@ -133,46 +122,51 @@ class TaskEnv(gymnasium.Env):
         Raises:
           ValueError: `options` names something unknown, or a value has the wrong size.
         """
-        wanted = _wanted(options)
-        given = None if wanted in (None, "new") else self._family.complete_task(wanted)
+        wanted = _wanted_task(options)
+        given = self._family.complete_task(wanted) if isinstance(wanted, Mapping) else None
         super().reset(seed=seed)
-        same = self._task is not None and seed is None and wanted is None
-        if not same:
-            self._task = self._family.sample_task(self.np_random) if given is None else given
-            self._simulation.set_tasks([self._task])
-            self.close()  # views show the body of the task before
+        task = self._task if seed is None and wanted is None else None
+        same = task is not None
+        if task is None:
+            task = self._family.sample_task(self.np_random) if given is None else given
+            self._task = task
+            self._simulation.set_tasks([task])
+            self.close()  # camera and window show the body of the previous task
         if not (same and self._family.continues) or self._terminated:
-            self._observation = self._simulation.reset(ONLY, [self.np_random])[0]
+            self._observation = self._simulation.reset(ROW, [self.np_random])[0]
         self._terminated = False
         if self.render_mode == "human":
             self.render()
-        return self._observation.copy(), {"task": self._plain_task()}
+        return self._observation.copy(), {"task": _plain(task)}
 
     def step(self, action: Array | int) -> tuple[Array, float, bool, bool, dict[str, object]]:
         """Advances by one env step.
 
         Args:
-          action: [A], clipped to the family's bounds, or a choice 0 .. A - 1 where actions are
-          discrete.
+          action: [A], clipped to the family's bounds, or a choice 0 .. A - 1 if actions are
+            discrete.
 
         Returns:
           (observation [O] float32, reward, terminated, truncated, info).
 
         Raises:
           ResetNeeded: No episode was started.
-          ValueError: The action is not such a one.
+          ValueError: The action is not valid.
         """
         if self._task is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         result = self._simulation.step(self._row(action)[None])
         self._observation, self._terminated = result.observation[0], bool(result.terminated[0])
-        info = {"task": self._plain_task(), "diverged": bool(result.diverged[0])}
+        info: dict[str, object] = {
+            "task": _plain(self._task),
+            "diverged": bool(result.diverged[0]),
+        }
         if self._family.goal_reaching:
             info["success"] = bool(result.success[0])
         if self.render_mode == "human":
             self.render()
-        ended = self._terminated, bool(result.truncated[0])
-        return self._observation.copy(), float(result.reward[0]), *ended, info
+        truncated = bool(result.truncated[0])
+        return self._observation.copy(), float(result.reward[0]), self._terminated, truncated, info
 
     def render(self) -> Array | None:
         """Returns a picture [height, width, 3] uint8, or shows it in the window.
@@ -180,16 +174,17 @@ class TaskEnv(gymnasium.Env):
         Raises:
           RenderError: Nothing can be drawn on this machine.
         """
-        if self.render_mode is None:
+        if self.render_mode is None or self._body is None:
             gymnasium.logger.warn(
                 'render() draws nothing: the environment was made without render_mode="rgb_array"'
             )
             return None
-        pose, model = rendering.Pose.of(self._simulation, 0), self._simulation.model
+        pose = rendering.Pose.of(self._body, 0)
         if self.render_mode == "human":
-            self._window = self._window or rendering.Window(model(0))
-            return self._window.show(pose)
-        self._camera = self._camera or rendering.Camera(model(0), *self._size)
+            self._window = self._window or rendering.Window(self._body.model(0))
+            self._window.show(pose)
+            return None
+        self._camera = self._camera or rendering.Camera(self._body.model(0), *self._size)
         return self._camera.frame(pose)
 
     def close(self) -> None:
@@ -199,11 +194,8 @@ class TaskEnv(gymnasium.Env):
                 view.close()
         self._camera = self._window = None
 
-    def _plain_task(self) -> dict[str, float | list[float]]:
-        return {name: value.tolist() for name, value in self._task.items()}
-
     def _row(self, action: Array | int) -> Array:
-        """Returns an action as the simulation takes it, [A]."""
+        """Returns an action in the form that simulations take, [A]."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
             if not space.contains(action):
@@ -217,16 +209,46 @@ class TaskEnv(gymnasium.Env):
         return row
 
 
-def _wanted(options: Mapping[str, object] | None) -> Mapping[str, object] | str | None:
-    """Returns what `options` says of the task."""
+def _check_numbers(numbers: Mapping[str, int]) -> None:
+    """Raises ValueError for a setting that is not a whole number within 1 and `LARGEST`."""
+    for name, number in numbers.items():
+        whole = isinstance(number, int) and not isinstance(number, bool)
+        if not whole or not 1 <= number <= LARGEST:
+            raise ValueError(f"{name}={number!r} must be a whole number within 1 and {LARGEST}")
+
+
+def _metadata(body: BodySimulation | None) -> dict[str, Any]:
+    if body is None:
+        return {"render_modes": [], "render_fps": 50}
+    fps = round(1.0 / body.family.seconds_per_step)
+    return {"render_modes": ["human", "rgb_array"], "render_fps": fps}
+
+
+def _action_space(family: TaskFamily) -> spaces.Box | spaces.Discrete:
+    if family.discrete_actions:
+        return spaces.Discrete(family.action_size)
+    low, high = (bound.astype(np.float32) for bound in family.action_bounds)
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def _plain(task: Task) -> dict[str, float | list[float]]:
+    return {name: value.tolist() for name, value in task.items()}
+
+
+def _wanted_task(
+    options: Mapping[str, object] | None,
+) -> Mapping[str, object] | Literal["new"] | None:
+    """Returns the task that `options` names, if any."""
     if not isinstance(options or {}, Mapping):
         raise ValueError(f"options={options!r} must be a mapping, such as {{'task': 'new'}}")
     unknown = sorted(set(options or ()) - {"task"}, key=str)
     if unknown:
-        raise ValueError(f"options names {unknown[0]!r}; 'task' alone is known")
+        raise ValueError(f"options names {unknown[0]!r}; the only option is 'task'")
     wanted = (options or {}).get("task")
-    if not (wanted is None or isinstance(wanted, Mapping) or wanted == "new"):
-        raise ValueError(
-            f"options['task']={wanted!r} must be 'new' or a mapping from quantities to values"
-        )
-    return wanted
+    if wanted is None or isinstance(wanted, Mapping):
+        return wanted
+    if wanted == "new":
+        return "new"
+    raise ValueError(
+        f"options['task']={wanted!r} must be 'new' or a mapping from quantities to values"
+    )

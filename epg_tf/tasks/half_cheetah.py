@@ -1,4 +1,4 @@
-"""HalfCheetah: Gymnasium's, and DirectionalHalfCheetah of unknown direction."""
+"""Defines Gymnasium's HalfCheetah, and DirectionalHalfCheetah with an unknown direction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from epg_tf.tasks.capsules import LARGER, SCALE
 from epg_tf.tasks.planar import PlanarBody
 from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
-START_NOISE = 0.1  # m, rad: half a range; m/s, rad/s: a deviation
+START_NOISE = 0.1  # positions: half the range (m, rad); velocities: standard deviation (m/s, rad/s)
 CONTROL_COST = 0.1  # times the squared action
 DIRECTIONAL_COST = 0.05  # the same, of DirectionalHalfCheetah
 
 
 class HalfCheetah(PlanarBody):
-    """Gymnasium's HalfCheetah-v5: forward velocity (m/s) less effort; never ends."""
+    """Rewards forward velocity (m/s) and little effort: Gymnasium's HalfCheetah-v5.
+
+    Episodes end only at the time limit.
+    """
 
     name = "half_cheetah"
     default_frame_skip = 5
@@ -37,16 +40,16 @@ class HalfCheetah(PlanarBody):
         return np.concatenate([state.qpos[:, 1:], state.qvel], axis=1)
 
     def reward(self, before: State, after: State, action: Array) -> Array:
-        """Returns velocity - effort."""
+        """Returns forward velocity - control cost."""
         return self.velocity(before, after) - self.control_cost * np.square(action).sum(axis=1)
 
 
 class DirectionalHalfCheetah(HalfCheetah):
-    """Run forward or backward, as only the reward tells (EPG, Appendix A, Figure 9).
+    """Rewards running forward or backward (EPG, Appendix A, Figure 9).
 
-    Reward and end are those of the MAML code (cbfinn/maml_rl) that the paper took it from, but the
-    forward position, which that code also observes, is not observed. The body is Gymnasium's own;
-    out of distribution it is a heavier one that grips more.
+    Only the reward shows the direction. Reward and termination are those of the MAML code
+    (cbfinn/maml_rl), which the paper used, but the forward position, which that code observes, is
+    not observed. The body is Gymnasium's; out of distribution it has more mass and friction.
     """
 
     name = "directional_half_cheetah"
@@ -59,7 +62,7 @@ class DirectionalHalfCheetah(HalfCheetah):
     control_cost = DIRECTIONAL_COST
 
     def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the body of a task: one factor on all masses, one on all frictions."""
+        """Returns the model fields of a task: one factor for all masses, one for all frictions."""
         return {
             "body_mass": self.model.body_mass * task["mass"],
             "body_inertia": self.model.body_inertia * task["mass"],

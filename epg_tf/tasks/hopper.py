@@ -1,8 +1,7 @@
-"""Hopper: Gymnasium's, the paper's RandomHopper of unknown body, and DirectionalHopper of unknown
-direction.
+"""Defines Gymnasium's Hopper and the paper's RandomHopper and DirectionalHopper.
 
-Rewards and ends of the paper's families are those of the authors' code, for the paper leaves them
-open: velocity alone is rewarded, neither staying up nor saving effort.
+The paper does not give the rewards and terminations of its families; they are those of the authors'
+code. The reward is velocity only, without a healthy reward or a control cost.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LINKS = 4
 
 
 class Hopper(PlanarWalker):
-    """Gymnasium's Hopper-v5: forward velocity (m/s), 1 for being healthy, little for effort."""
+    """Rewards forward velocity (m/s), health and little effort: Gymnasium's Hopper-v5."""
 
     name = "hopper"
     observation_size = 11
@@ -34,9 +33,7 @@ class Hopper(PlanarWalker):
     model_file = GYMNASIUM_MODELS / "hopper.xml"
 
     def terminated(self, state: State) -> Array:
-        """Returns True where the body is not healthy: torso low or tilted, or a joint or velocity
-        far out.
-        """
+        """Returns True where the torso is low or tilted, or a joint or velocity is out of range."""
         extent = np.maximum(np.abs(state.qpos[:, 2:]).max(axis=1), np.abs(state.qvel).max(axis=1))
         return ~(
             (state.qpos[:, 1] > MINIMUM_HEIGHT)
@@ -46,8 +43,9 @@ class Hopper(PlanarWalker):
 
 
 class RandomHopper(Hopper):
-    """Hop forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A,
-    Figures 4 and 5).
+    """Rewards hopping forward with an unknown body (EPG, Appendix A, Figures 4 and 5).
+
+    Gravity, friction, masses and limb thickness are random.
     """
 
     name = "random_hopper"
@@ -55,7 +53,7 @@ class RandomHopper(Hopper):
     expanded = FIELDS
 
     def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the body of a task."""
+        """Returns the model fields of a task."""
         return body_fields(self.model, task)
 
     def reward(self, before: State, after: State, action: Array) -> Array:
@@ -69,10 +67,10 @@ class RandomHopper(Hopper):
 
 
 class DirectionalHopper(RandomHopper):
-    """Hop forward or backward, as only the reward tells (EPG, Appendix A, Figure 8).
+    """Rewards hopping forward or backward (EPG, Appendix A, Figure 8).
 
-    The body is Gymnasium's own; the paper's first version randomises it as well, see
-    `quantities.ranges`. Out of distribution it is a heavier one.
+    Only the reward shows the direction. The body is Gymnasium's; the first version of the paper
+    also randomises it, see `quantities.ranges`. Out of distribution it is a heavier one.
     """
 
     name = "directional_hopper"

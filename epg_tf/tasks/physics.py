@@ -1,4 +1,4 @@
-"""Steps P randomised MuJoCo bodies of one family on one thread and isolates those that diverge."""
+"""Steps P randomised MuJoCo bodies of one family on one thread; a diverged one affects no other."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.quantities import Task
 
-# MuJoCo resets a simulation whose state explodes and counts one of these; the episode is then
-# meaningless.
+# MuJoCo resets a simulation whose state diverges and counts one of these warnings; the rest of the
+# episode would be meaningless.
 _DIVERGENCE = [
-    int(w)
-    for w in (
+    int(warning)
+    for warning in (
         mujoco.mjtWarning.mjWARN_BADQPOS,
         mujoco.mjtWarning.mjWARN_BADQVEL,
         mujoco.mjtWarning.mjWARN_BADQACC,
@@ -26,18 +26,20 @@ _DIVERGENCE = [
     )
 ]
 
-# MuJoCo itself only minds 1e10; a life must not win by a velocity that no body has.
-_TOP_SPEED = 1e4  # m/s, rad/s
+# MuJoCo itself accepts velocities up to 1e10; a life must not win by an unphysical velocity.
+_MAXIMUM_SPEED = 1e4  # m/s, rad/s
 
 
 class BodySimulation(Simulation):
-    """P simulations of `family`, each with its own task and its own stream of resets.
+    """Simulates P tasks of a family of MuJoCo bodies.
 
     Args:
-      family: What is simulated.
+      family: The family of the tasks.
       population: P.
       threads: Native threads of the physics; a shard uses 1.
     """
+
+    family: BodyFamily
 
     def __init__(self, family: BodyFamily, population: int, threads: int = 1):
         self.family = family
@@ -59,19 +61,19 @@ class BodySimulation(Simulation):
         )
         self._age = np.zeros(population, np.int64)
         self._stopped_by_time = np.zeros(population, bool)
-        self._everyone = np.arange(population)
+        self._all_rows = np.arange(population)
 
     @property
     def state(self) -> State:
-        """Live views of where the simulations stand."""
+        """Returns live views of the state of all simulations."""
         return self._state
 
     def model(self, row: int) -> mujoco.MjModel:
-        """Returns a copy of the body of simulation `row`, for rendering."""
+        """Returns a copy of the model of simulation `row`, for rendering."""
         return self._batch.get_model(row)
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
-        """Gives simulation i the body of tasks[i]; derived constants (inertia sums, ...) follow."""
+        """Sets tasks[i] in simulation i, with all constants that MuJoCo derives from the model."""
         started = time.perf_counter()
         self._tasks = list(tasks)
         for row, task in enumerate(tasks):
@@ -85,23 +87,19 @@ class BodySimulation(Simulation):
             self._batch.set_const()
 
     def reset(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
-        """Starts new episodes in the simulations `ids`, each drawn from generators[id]; returns
-        observations.
-        """
-        self._begin(ids, generators)
+        """Starts new episodes in the simulations `ids`; see `Simulation.reset`."""
+        self._start_episodes(ids, generators)
         return self._observe(ids)
 
     def next_episode(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
-        """Starts the episodes that follow: from the start, or where time was up if the family
-        continues.
-        """
-        afresh = ids[~self._stopped_by_time[ids]] if self.family.continues else ids
-        if afresh.size:
-            self._begin(afresh, generators)
+        """Starts the following episodes in `ids`; see `Simulation.next_episode`."""
+        restarted = ids[~self._stopped_by_time[ids]] if self.family.continues else ids
+        if restarted.size:
+            self._start_episodes(restarted, generators)
         self._age[ids] = 0
         return self._observe(ids)
 
-    def _begin(self, ids: Array, generators: Sequence[np.random.Generator]) -> None:
+    def _start_episodes(self, ids: Array, generators: Sequence[np.random.Generator]) -> None:
         family, state = self.family, self._state
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         started = time.perf_counter()
@@ -125,17 +123,17 @@ class BodySimulation(Simulation):
     def step(self, action: Array, ids: Array | None = None) -> StepResult:
         """Advances the simulations `ids` (all if None) by one env step; see `Simulation.step`."""
         started = time.perf_counter()
-        family, rows = self.family, self._everyone if ids is None else ids
+        family, rows = self.family, self._all_rows if ids is None else ids
         clipped = np.clip(action, *family.action_bounds)
         before = self._state.rows(rows)
         family.control(self._state, self._control, rows, clipped)
-        diverged, native_seconds = self._advance(ids, rows)
+        diverged, engine_seconds = self._advance(ids, rows)
         after = self._state if ids is None else self._state.rows(rows)
         self._age[rows] += 1
         observation = family.observe(after).astype(np.float32)
         reward = family.reward(before, after, clipped).astype(np.float32)
         terminated, success = family.terminated(after), family.succeeded(after)
-        diverged |= _exploded(after.qvel) | ~np.isfinite(
+        diverged |= _too_fast(after.qvel) | ~np.isfinite(
             reward + observation.sum(axis=1) + clipped.sum(axis=1)
         )
         if diverged.any():
@@ -143,19 +141,17 @@ class BodySimulation(Simulation):
             terminated, success = terminated | diverged, success & ~diverged
         truncated = (self._age[rows] >= family.episode_limit) & ~terminated
         self._stopped_by_time[rows] = truncated
-        self.family_seconds += time.perf_counter() - started - native_seconds
+        self.family_seconds += time.perf_counter() - started - engine_seconds
         return StepResult(observation, reward, terminated, truncated, diverged, success)
 
     def advance(self, action: Array) -> Array:
-        """Advances all simulations by one env step without observing or rewarding; returns those
-        that ended, [K].
-        """
+        """Advances all simulations by one env step; see `Simulation.advance`."""
         self.family.control(
-            self._state, self._control, self._everyone, np.clip(action, *self.family.action_bounds)
+            self._state, self._control, self._all_rows, np.clip(action, *self.family.action_bounds)
         )
-        diverged, _ = self._advance(None, self._everyone)
+        diverged, _ = self._advance(None, self._all_rows)
         self._age += 1
-        terminated = self.family.terminated(self._state) | diverged | _exploded(self._state.qvel)
+        terminated = self.family.terminated(self._state) | diverged | _too_fast(self._state.qvel)
         self._stopped_by_time[:] = (self._age >= self.family.episode_limit) & ~terminated
         return np.flatnonzero(terminated | self._stopped_by_time)
 
@@ -163,19 +159,18 @@ class BodySimulation(Simulation):
         """Runs frame_skip physics steps.
 
         Returns:
-          ([K] bool, True where MuJoCo failed or reset the state itself; seconds spent in MuJoCo).
+          [K] bool, True where MuJoCo failed or reset the state itself, and the seconds in MuJoCo.
         """
         failed = np.zeros(self.population, bool)
-        seconds = self._native(failed, lambda: self._batch.step(ids, nstep=self.family.frame_skip))
+        steps = self.family.frame_skip
+        seconds = self._call_engine(failed, lambda: self._batch.step(ids, nstep=steps))
         if self.family.settles:
             self.family.settle(self._state, rows)
-            seconds += self._native(failed, lambda: self._batch.forward(ids))
+            seconds += self._call_engine(failed, lambda: self._batch.forward(ids))
         return failed[rows] | self._batch.warning[rows][:, _DIVERGENCE, 1].any(axis=1), seconds
 
-    def _native(self, failed: Array, call: Callable[[], None]) -> float:
-        """Makes a call into MuJoCo, marks in `failed` [P] where it raised, and returns how long it
-        took (s).
-        """
+    def _call_engine(self, failed: Array, call: Callable[[], None]) -> float:
+        """Calls MuJoCo, marks in `failed` [P] where it raised, and returns the seconds it took."""
         started = time.perf_counter()
         try:
             call()
@@ -184,6 +179,6 @@ class BodySimulation(Simulation):
         return time.perf_counter() - started
 
 
-def _exploded(qvel: Array) -> Array:
-    """Returns [K] bool: True where a velocity is beyond reason or not a number."""
-    return ~(np.abs(qvel).max(axis=1) < _TOP_SPEED)
+def _too_fast(qvel: Array) -> Array:
+    """Returns [K] bool: True where a velocity is above the maximum speed or not a number."""
+    return ~(np.abs(qvel).max(axis=1) < _MAXIMUM_SPEED)

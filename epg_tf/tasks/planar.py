@@ -1,4 +1,4 @@
-"""What bodies that run in a plane share: Hopper, Walker2d and HalfCheetah, as Gymnasium has them."""
+"""Defines what bodies that run in a plane share: Gymnasium's Hopper, Walker2d and HalfCheetah."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTROL_COST = 1e-3  # times the squared action
 
 
 class PlanarBody(BodyFamily):
-    """A body whose first position is the way it has gone forward (m)."""
+    """Describes a body whose first position is its distance forward (m)."""
 
     def velocity(self, before: State, after: State) -> Array:
         """Returns forward velocity (m/s) averaged over the env step, [P]."""
@@ -25,7 +25,7 @@ class PlanarBody(BodyFamily):
 
 
 class PlanarWalker(PlanarBody):
-    """One that may fall: forward velocity (m/s), 1 for being healthy, little for effort."""
+    """Rewards forward velocity (m/s), 1 for being healthy, minus a small control cost."""
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
         """Draws the upright pose with a little noise."""
@@ -40,7 +40,7 @@ class PlanarWalker(PlanarBody):
         )
 
     def reward(self, before: State, after: State, action: Array) -> Array:
-        """Returns velocity + health - effort."""
+        """Returns forward velocity (m/s) + healthy reward - control cost."""
         healthy = np.where(self.terminated(after), 0.0, HEALTHY_REWARD)
         return self.velocity(before, after) + healthy - CONTROL_COST * np.square(action).sum(axis=1)
 

@@ -1,9 +1,8 @@
-"""PointGoal: push a planar body of unknown mass, damping and motor gains to a goal. Our own family,
-made to be quick.
+"""Defines PointGoal, a fast family of this package: push a planar body to a goal.
 
-Walls are the joints' limits, so the body stops there and nothing else is in contact. A goal that
-stood still for a whole life would be invisible: the running normalisation subtracts what does not
-vary. So every episode draws its own.
+Mass, damping and motor gains are random. Walls are the joints' limits, so nothing is in contact.
+Every episode draws a goal, because the running normalisation would subtract a goal that is constant
+during a life.
 """
 
 from __future__ import annotations
@@ -21,11 +20,14 @@ SCALE = (0.5, 2.0)
 LARGER = (2.0, 3.0)  # out of distribution
 SMALLER = (0.3, 0.5)
 ARENA = 1.0  # m, half its side
-NEAR = 0.1  # m, from the goal, counts as reached
+GOAL_RADIUS = 0.1  # m, distance at which the goal is reached
 
 
 class PointGoal(BodyFamily):
-    """Reward -distance to the goal (m) per env step; episodes end at the time limit only."""
+    """Rewards a small distance of a pushed body to a goal (m) in every env step.
+
+    Episodes end only at the time limit.
+    """
 
     name = "point_goal"
     observation_size = 6
@@ -42,7 +44,7 @@ class PointGoal(BodyFamily):
     expanded = ("body_mass", "body_inertia", "dof_damping", "actuator_gear")
 
     def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the body of a task; each motor has a gain of its own."""
+        """Returns the model fields of a task; each motor has its own gain."""
         return {
             "body_mass": self.model.body_mass * task["mass"],
             "body_inertia": self.model.body_inertia * task["mass"],
@@ -51,7 +53,7 @@ class PointGoal(BodyFamily):
         }
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
-        """Draws body and goal uniformly in the arena; the body rests."""
+        """Draws body and goal uniformly in the arena; the body starts at rest."""
         del task
         places = generator.uniform(-ARENA, ARENA, (2, 2))
         return places[0], np.zeros(2), places[1]
@@ -66,8 +68,8 @@ class PointGoal(BodyFamily):
         return -np.sqrt(np.square(after.goal - after.qpos).sum(axis=1))
 
     def succeeded(self, state: State) -> Array:
-        """Returns True within 0.1 m of the goal; it ends nothing, staying there is the task."""
-        return np.square(state.goal - state.qpos).sum(axis=1) < NEAR**2
+        """Returns True within 0.1 m of the goal; the episode continues there."""
+        return np.square(state.goal - state.qpos).sum(axis=1) < GOAL_RADIUS**2
 
     def place(self, state: State) -> Array:
         """Returns the body's position."""

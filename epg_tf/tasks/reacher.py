@@ -1,4 +1,4 @@
-"""Reacher: Gymnasium's, and the paper's RandomReacher with links of unknown length."""
+"""Defines Gymnasium's Reacher, and the paper's RandomReacher with links of unknown length."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
 START_NOISE = 0.1  # rad
 START_SPEED_NOISE = 0.005  # rad/s
-TARGET_RADIUS = 0.2  # m, of the disc of targets in Gymnasium's task
-NEAR = 0.02  # m, between fingertip and target, counts as reached: their spheres all but touch
+TARGET_RADIUS = 0.2  # m, radius of the disc of targets in Gymnasium's task
+REACHED_DISTANCE = 0.02  # m, distance at which the target is reached: the two spheres nearly touch
 LINK = 0.1  # m, each of the two
 TIP = 0.01  # m, from the second link's end to the fingertip's centre
-HALF = (0.5, 1.5)  # times the link's own length
+LENGTH = (0.5, 1.5)  # times the link's own length
 LONGER = (1.6, 2.0)  # out of distribution
-JOINTS = 2  # of the arm; the target's follow
+JOINTS = 2  # of the arm; the joints of the target follow
 
 
 class Reacher(BodyFamily):
-    """Gymnasium's Reacher-v5: minus the distance from fingertip to target (m), less effort; never
-    ends.
+    """Rewards minus the distance of fingertip and target (m) and effort: Gymnasium's Reacher-v5.
+
+    Episodes end only at the time limit.
     """
 
     name = "reacher"
@@ -33,7 +34,7 @@ class Reacher(BodyFamily):
     observation_size = 10
     goal_reaching = True
     model_file = GYMNASIUM_MODELS / "reacher.xml"
-    sensed = ("xpos",)
+    sensed: tuple[str, ...] = ("xpos",)
 
     def reach(self, task: Task) -> float:
         """Returns the radius (m) of the disc in which targets are drawn."""
@@ -42,26 +43,26 @@ class Reacher(BodyFamily):
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         super().__init__(frame_skip, episode_limit, task_range)
-        self.look(center=(0.0, 0.0, 0.0), extent=0.35, azimuth=90.0, elevation=-90.0)
+        self.set_view(center=(0.0, 0.0, 0.0), extent=0.35, azimuth=90.0, elevation=-90.0)
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
-        """Draws the outstretched arm with noise and, uniformly over the disc, the target, which is
-        part of qpos.
+        """Draws the outstretched arm with noise, and the target uniformly over the disc.
+
+        The target is part of qpos.
         """
         model = self.model
         qpos = model.qpos0 + generator.uniform(-START_NOISE, START_NOISE, model.nq)
         qvel = generator.uniform(-START_SPEED_NOISE, START_SPEED_NOISE, model.nv)
-        radius, angle = (
-            self.reach(task) * np.sqrt(generator.uniform()),
-            generator.uniform(-np.pi, np.pi),
-        )
+        radius = self.reach(task) * np.sqrt(generator.uniform())
+        angle = generator.uniform(-np.pi, np.pi)
         qpos[JOINTS:] = radius * np.cos(angle), radius * np.sin(angle)
         qvel[JOINTS:] = 0.0
         return qpos, qvel, np.zeros(0)
 
     def offset(self, state: State) -> Array:
-        """Returns fingertip - target (m), [P, 3], as Gymnasium does: of the state before the last
-        physics step.
+        """Returns fingertip - target (m), [P, 3].
+
+        As in Gymnasium, positions belong to the state before the last physics step.
         """
         fingertip, target = self.model.body("fingertip").id, self.model.body("target").id
         return state.sensed["xpos"][:, fingertip] - state.sensed["xpos"][:, target]
@@ -71,43 +72,37 @@ class Reacher(BodyFamily):
         return np.sqrt(np.square(self.offset(state)).sum(axis=1))
 
     def observe(self, state: State) -> Array:
-        """Returns cosines and sines of the joints, target (m), joint speeds (rad/s), fingertip -
-        target (m).
+        """Returns the observation.
+
+        It has cosines and sines of the joints, the target (m), joint velocities (rad/s), and
+        fingertip - target (m).
         """
-        angles = state.qpos[:, :JOINTS]
-        return np.concatenate(
-            [
-                np.cos(angles),
-                np.sin(angles),
-                state.qpos[:, JOINTS:],
-                state.qvel[:, :JOINTS],
-                self.offset(state)[:, :2],
-            ],
-            axis=1,
-        )
+        angles, target = state.qpos[:, :JOINTS], state.qpos[:, JOINTS:]
+        speeds, offset = state.qvel[:, :JOINTS], self.offset(state)[:, :2]
+        return np.concatenate([np.cos(angles), np.sin(angles), target, speeds, offset], axis=1)
 
     def reward(self, before: State, after: State, action: Array) -> Array:
-        """Returns -distance - effort."""
+        """Returns -distance - control cost."""
         del before
         return -self.distance(after) - np.square(action).sum(axis=1)
 
     def succeeded(self, state: State) -> Array:
-        """Returns True within 0.02 m of the target; it ends nothing, staying there is the task."""
-        return self.distance(state) < NEAR
+        """Returns True within 0.02 m of the target; the episode continues there."""
+        return self.distance(state) < REACHED_DISTANCE
 
 
 class RandomReacher(Reacher):
-    """Reach a target with links of unknown length (EPG, Appendix A, Figure 7).
+    """Rewards reaching a target with links of unknown length (EPG, Appendix A, Figure 7).
 
-    The target, observed, is new every episode and anywhere within the outstretched arm's reach. An
-    arm whose links differ leaves a hole around its root, as wide as they differ, where it cannot
-    get. Links keep thickness and density, so a longer one is also heavier; but the joints' armature
-    of 1 kg m^2 outweighs them all, and it is geometry that differs between tasks.
+    Every episode draws a target, which is observed, within the reach of the outstretched arm. An
+    arm with two different lengths cannot reach a disc around its root; the radius of the disc is
+    the difference of the lengths. Links keep thickness and density, so a longer link is heavier.
+    But the joints' armature of 1 kg m^2 dominates the inertia, so tasks differ mainly in geometry.
     """
 
     name = "random_reacher"
     quantities = (
-        Quantity("length", "times the link's own (0.1 m)", HALF, LONGER, size=2, possible=FACTOR),
+        Quantity("length", "times the link's own (0.1 m)", LENGTH, LONGER, size=2, possible=FACTOR),
     )
     expanded = (
         "body_pos",
@@ -121,12 +116,13 @@ class RandomReacher(Reacher):
     sensed = ()
 
     def reach(self, task: Task) -> float:
-        """Returns the outstretched reach of the fingertip's centre (m)."""
+        """Returns the largest distance (m) of the fingertip's centre from the root of the arm."""
         return LINK * task["length"].sum() + TIP
 
     def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the body of a task, all as MuJoCo derives it from the links' capsules; the target
-        may go anywhere.
+        """Returns the model fields of a task, as MuJoCo derives them from the links' capsules.
+
+        The limits of the target's joints include all targets.
         """
         model, length, reach = self.model, LINK * task["length"], self.reach(task)
         fields = {name: getattr(model, name).copy() for name in self.expanded}
@@ -136,22 +132,19 @@ class RandomReacher(Reacher):
         fields["jnt_range"][JOINTS:] = -widest, widest
         for link in range(JOINTS):
             body, geom = model.body(f"body{link}").id, model.geom(f"link{link}").id
-            old, new = (
-                model.geom_size[geom],
-                np.array([model.geom_size[geom, 0], length[link] / 2, 0.0]),
-            )
-            heavier = (new[1] + new[0] * 2 / 3) / (
-                old[1] + old[0] * 2 / 3
-            )  # volume: 2 pi r^2 (half + 2 r / 3)
-            across, along = heavier * capsule_inertia(new) / capsule_inertia(old)
+            old = model.geom_size[geom]
+            new = np.array([old[0], length[link] / 2, 0.0])
+            # The volume of a capsule is 2 pi radius^2 (half length + 2/3 radius).
+            mass = (new[1] + new[0] * 2 / 3) / (old[1] + old[0] * 2 / 3)
+            across, along = mass * capsule_inertia(new) / capsule_inertia(old)
             fields["body_ipos"][body, 0] = fields["geom_pos"][geom, 0] = new[1]
-            fields["body_mass"][body] *= heavier
+            fields["body_mass"][body] *= mass
             fields["body_inertia"][body] *= across, across, along
             fields["geom_size"][geom] = new
         return fields
 
     def offset(self, state: State) -> Array:
-        """Returns fingertip - target (m) in the plane, [P, 2], of the state reached."""
+        """Returns fingertip - target (m) in the plane, [P, 2], in the given state."""
         length = LINK * state.task["length"]
         first, second = state.qpos[:, 0], state.qpos[:, 0] + state.qpos[:, 1]
         near, far = length[:, 0], length[:, 1] + TIP

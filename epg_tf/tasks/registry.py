@@ -1,4 +1,4 @@
-"""Finds task families by name, takes in those of users, and simulates them."""
+"""Finds task families by name, registers those of users, and makes simulations of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from epg_tf.core.fields import LARGEST
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
-from epg_tf.tasks.checks import made_and_checked
+from epg_tf.tasks.checks import make_checked_family
 from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.gymnasium_family import (
     PREFIX,
@@ -46,18 +46,16 @@ FAMILIES: dict[str, type[BodyFamily]] = {
 
 
 def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
-    """Makes a family of one's own known by its name; usable as a class decorator.
+    """Registers a user's own family by its name; usable as a class decorator.
 
     Raises:
-      ConfigError: It has no name, or another class has that name already.
+      ConfigError: It has no name, or another class already has that name.
     """
     if not isinstance(getattr(family, "name", None), str):
         raise ConfigError(f'task family {family.__name__} has no name; give it one, name = "..."')
     known = FAMILIES.setdefault(family.name, family)
     if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
-        raise ConfigError(
-            f"there is a task family {family.name!r} already; give yours another name"
-        )
+        raise ConfigError(f"a task family {family.name!r} already exists; give yours another name")
     FAMILIES[family.name] = family
     return family
 
@@ -66,63 +64,61 @@ def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 
     Raises:
-      ConfigError: No family has that name, its settings do not fit it, or a family of a user's own
-      has a mistake.
+      ConfigError: No family has that name, its settings do not fit it, or a user's own family has a
+        mistake.
     """
     if config.family.startswith(PREFIX):
-        return GymnasiumFamily(
-            config.family.removeprefix(PREFIX),
-            config.frame_skip,
-            config.episode_limit,
-            config.range,
-        )
+        env_id = config.family.removeprefix(PREFIX)
+        return GymnasiumFamily(env_id, config.frame_skip, config.episode_limit, config.range)
     if config.family not in FAMILIES:
         raise ConfigError(
             f"config.task.family={config.family!r} is not a task family; choose one of "
-            f"{sorted(FAMILIES)} or 'gymnasium:ID', or name the --config that registers yours"
+            f"{sorted(FAMILIES)} or 'gymnasium:ID', or load the file that registers yours"
         )
     kind = FAMILIES[config.family]
     if issubclass(kind, BodyFamily) and not kind.__module__.startswith("epg_tf."):
-        return made_and_checked(kind, config)
+        return make_checked_family(kind, config)
     return kind(config.frame_skip, config.episode_limit, config.range)
 
 
 def named_environment(name: str) -> TaskFamily:
-    """Returns the family that "FAMILY" or "FAMILY@EPISODE_LIMIT" names, with its own frame skip and
-    usual limit.
+    """Returns the family that "FAMILY" or "FAMILY@EPISODE_LIMIT" names.
+
+    Its frame skip is the family's default, and so is its episode limit if the name gives none.
 
     Raises:
-      ConfigError: The limit is no whole number above 0, or there is no such family.
+      ConfigError: The limit is not a whole number above 0, or no family has that name.
     """
     family, _, limit = name.partition("@")
     if limit and not (limit.isdecimal() and 0 < int(limit) <= LARGEST):
         raise ConfigError(
-            f"environment {name!r}: what follows @ is the number of env steps in an episode, and "
-            f"{limit!r} is none; write e.g. gymnasium:Pendulum-v1@200"
+            f"environment {name!r}: the part after @ is the number of env steps in an episode, not "
+            f"{limit!r}; write e.g. gymnasium:Pendulum-v1@200"
         )
     if not family.startswith(PREFIX) and family not in FAMILIES:
         raise ConfigError(
             f"environment {name!r}: {family!r} is not a task family; choose one of "
-            f"{sorted(FAMILIES)} or "
-            f"'gymnasium:ID'"
+            f"{sorted(FAMILIES)} or 'gymnasium:ID'"
         )
     try:
         if family.startswith(PREFIX):
             frame_skip, usual = 1, registered_limit(family.removeprefix(PREFIX))
         else:
-            frame_skip, usual = (
-                FAMILIES[family].default_frame_skip,
-                FAMILIES[family].default_episode_limit,
-            )
-        return make_family(
-            TaskConfig(family=family, frame_skip=frame_skip, episode_limit=int(limit or usual))
-        )
-    except ConfigError as error:  # which speaks of a field that is not what named the environment
+            kind = FAMILIES[family]
+            frame_skip, usual = kind.default_frame_skip, kind.default_episode_limit
+        return make_family(TaskConfig(family, frame_skip, int(limit or usual)))
+    except ConfigError as error:  # its message names a setting that the caller does not have
         raise ConfigError(str(error).replace("config.task.family=", "environment ")) from error
 
 
 def simulate(family: TaskFamily, population: int) -> Simulation:
-    """Returns P simulations of a family, on the calling thread."""
+    """Returns P simulations of a family; they run on the calling thread.
+
+    Raises:
+      TypeError: The family is neither of a MuJoCo body nor of a Gymnasium environment.
+    """
+    if isinstance(family, BodyFamily):
+        return BodySimulation(family, population)
     if isinstance(family, GymnasiumFamily):
         return GymnasiumSimulation(family, population)
-    return BodySimulation(family, population)
+    raise TypeError(f"family {family.name!r} must be a BodyFamily or a GymnasiumFamily")

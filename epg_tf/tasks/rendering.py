@@ -1,7 +1,7 @@
-"""Draws simulations of MuJoCo bodies: `Camera` to arrays, without a display; `Window` on one.
+"""Draws simulations of MuJoCo bodies: `Camera` without a display to arrays, `Window` on a display.
 
-MuJoCo settles at its first import, from MUJOCO_GL, what `mujoco.Renderer` draws with, and without a
-display that is nothing unless the variable was set. So contexts are made here, when they are
+At its first import, MuJoCo chooses the backend of `mujoco.Renderer` from MUJOCO_GL; if the variable
+is not set and there is no display, it has none. So this module makes contexts itself when they are
 needed.
 """
 
@@ -12,6 +12,7 @@ import dataclasses
 import importlib
 import os
 import warnings
+from typing import Protocol
 
 import mujoco
 import numpy as np
@@ -26,15 +27,25 @@ MARKER_RADIUS = 0.05  # times the model's extent
 FONT = mujoco.mjtFontScale.mjFONTSCALE_100.value
 
 
+class GLContext(Protocol):
+    """Is the common interface of MuJoCo's OpenGL contexts, one class for each backend."""
+
+    def make_current(self) -> None:
+        """Makes this the context of the calling thread."""
+
+    def free(self) -> None:
+        """Frees the context."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Pose:
-    """What of one simulation is drawn.
+    """Holds the part of one simulation's state that is drawn.
 
     Attributes:
       qpos: [nq] generalised positions.
-      marker: [3] where the goal is (m), or None to mark nothing.
-      mocap_pos: [nmocap, 3] (m), or None to leave mocap bodies where the model has them.
-      mocap_quat: [nmocap, 4], or None likewise.
+      marker: [3] position of the goal (m), or None to draw no marker.
+      mocap_pos: [nmocap, 3] (m), or None to leave mocap bodies as they are in the model.
+      mocap_quat: [nmocap, 4], or None, likewise.
     """
 
     qpos: Array
@@ -44,19 +55,18 @@ class Pose:
 
     @staticmethod
     def of(simulation: BodySimulation, row: int) -> Pose:
-        """Returns where simulation `row` stands (a copy, to be drawn at any time with
-        `simulation.model(row)`).
-        """
+        """Returns a copy of the pose of simulation `row`; draw it with `simulation.model(row)`."""
         state = simulation.state.rows(np.array([row]))
         markers = simulation.family.marker(state)
-        mocap = (
-            state.sensed[name][0] if name in state.sensed else None
-            for name in ("mocap_pos", "mocap_quat")
+        return Pose(
+            qpos=state.qpos[0],
+            marker=None if markers is None else markers[0],
+            mocap_pos=state.sensed["mocap_pos"][0] if "mocap_pos" in state.sensed else None,
+            mocap_quat=state.sensed["mocap_quat"][0] if "mocap_quat" in state.sensed else None,
         )
-        return Pose(state.qpos[0], None if markers is None else markers[0], *mocap)
 
-    def put(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Brings `data` to this pose."""
+    def apply(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Sets `data` to this pose."""
         data.qpos[:] = self.qpos
         if self.mocap_pos is not None:
             data.mocap_pos[:] = self.mocap_pos
@@ -66,14 +76,14 @@ class Pose:
 
 
 class Camera:
-    """Takes pictures of one body, with the model's camera "track" if it has one, else from where
-    all of it is seen.
+    """Takes pictures of one body.
 
-    Use it on the thread that made it. The backend is MUJOCO_GL if that is set, else egl where the
-    library is installed, else osmesa; none of them needs a GPU.
+    It uses the model's camera "track" if there is one, else a view of the whole model. Use it on
+    the thread that made it. The backend is MUJOCO_GL if that is set, else egl if the library is
+    installed, else osmesa; none of them needs a GPU.
 
     Args:
-      model: The body, of the task that it has.
+      model: The body of the task, e.g. from `BodySimulation.model`.
       height: Of pictures, in pixels, >= 1.
       width: Of pictures, in pixels, >= 1.
 
@@ -83,10 +93,12 @@ class Camera:
 
     def __init__(self, model: mujoco.MjModel, height: int, width: int):
         self._model, self._data = model, mujoco.MjData(model)
-        self._view, self._options = _view(model), mujoco.MjvOption()
+        self._view = _view(model)
+        self._options = mujoco.MjvOption()
         self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + 1000)
         self._rect = mujoco.MjrRect(0, 0, width, height)
-        self._gl, self._context = _contexts(model, height, width)
+        self._context: mujoco.MjrContext | None
+        self._gl, self._context = _make_contexts(model, height, width)
 
     def frame(self, pose: Pose) -> Array:
         """Returns a picture, [height, width, 3] uint8.
@@ -96,7 +108,7 @@ class Camera:
         """
         if self._context is None:
             raise RenderError("the camera is closed; make another one")
-        pose.put(self._model, self._data)
+        pose.apply(self._model, self._data)
         mujoco.mjv_updateScene(
             self._model,
             self._data,
@@ -123,7 +135,7 @@ class Camera:
         return picture[::-1].copy()  # OpenGL counts rows from below
 
     def close(self) -> None:
-        """Gives the context back; more calls do nothing."""
+        """Frees the contexts; further calls do nothing."""
         if self._context is not None:
             self._gl.make_current()
             self._context.free()
@@ -132,10 +144,10 @@ class Camera:
 
 
 class Window:
-    """Shows one body on the display, in Gymnasium's viewer (mouse and keys as it lists them).
+    """Shows one body on the display, in Gymnasium's viewer, which lists its mouse and key actions.
 
     Args:
-      model: The body, of the task that it has.
+      model: The body of the task.
 
     Raises:
       RenderError: There is no display.
@@ -143,9 +155,8 @@ class Window:
 
     def __init__(self, model: mujoco.MjModel):
         check_display()
-        from gymnasium.envs.mujoco.mujoco_rendering import (
-            WindowViewer,
-        )  # loads GLFW, which windows alone need
+        # This import loads GLFW, which only windows need.
+        from gymnasium.envs.mujoco.mujoco_rendering import WindowViewer
 
         self._model, self._data = model, mujoco.MjData(model)
         self._viewer = WindowViewer(model, self._data)
@@ -153,7 +164,7 @@ class Window:
 
     def show(self, pose: Pose) -> None:
         """Draws a pose."""
-        pose.put(self._model, self._data)
+        pose.apply(self._model, self._data)
         if pose.marker is not None:
             self._viewer.add_marker(
                 type=mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -169,17 +180,14 @@ class Window:
 
 
 def check_display() -> None:
-    """Raises RenderError where no window can be opened; Gymnasium's viewer would take the process
-    down.
-    """
+    """Raises RenderError if no window can be opened; Gymnasium's viewer would end the process."""
     import glfw
 
     with warnings.catch_warnings(action="ignore"):
         usable = glfw.init() and glfw.get_primary_monitor()
     if not usable:
         raise RenderError(
-            f"no window can be opened (DISPLAY={os.environ.get('DISPLAY', '')!r}); where there is "
-            "no "
+            f"no window can be opened (DISPLAY={os.environ.get('DISPLAY', '')!r}); without a "
             "display use render_mode='rgb_array'"
         )
 
@@ -193,24 +201,26 @@ def _view(model: mujoco.MjModel) -> mujoco.MjvCamera:
     return view
 
 
-def _contexts(model: mujoco.MjModel, height: int, width: int) -> tuple[object, mujoco.MjrContext]:
-    """Returns OpenGL's context (of a class of MuJoCo's, by backend) and MuJoCo's in it."""
+def _make_contexts(
+    model: mujoco.MjModel, height: int, width: int
+) -> tuple[GLContext, mujoco.MjrContext]:
+    """Returns an OpenGL context and MuJoCo's drawing context in it."""
     backend = os.environ.get("MUJOCO_GL", "").lower() or (
         "egl" if ctypes.util.find_library("EGL") else "osmesa"
     )
     if backend not in BACKENDS:
         raise RenderError(
-            f"MUJOCO_GL={backend!r} is not understood here; set it to one of {', '.join(BACKENDS)}"
+            f"MUJOCO_GL={backend!r} is not supported; set it to one of {', '.join(BACKENDS)}"
         )
     try:
-        gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
+        gl: GLContext = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
         gl.make_current()
         context = mujoco.MjrContext(model, FONT)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, context)
         mujoco.mjr_resizeOffscreen(width, height, context)
-    except Exception as error:  # whatever drivers and bindings that are missing or broken raise
+    except Exception as error:  # missing or broken drivers and bindings raise many types
         raise RenderError(
-            f"nothing to draw with: {backend} fails ({_line(error)}); on Debian and Ubuntu install "
+            f"cannot draw: {backend} fails ({_line(error)}); on Debian and Ubuntu install "
             "libegl1 and libegl-mesa0 for MUJOCO_GL=egl, or libosmesa6 for MUJOCO_GL=osmesa"
         ) from error
     return gl, context

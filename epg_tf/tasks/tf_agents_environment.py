@@ -1,6 +1,4 @@
-"""Lets TF-Agents' drivers and agents live in a population of tasks: one natively batched
-PyEnvironment.
-"""
+"""Makes a population of tasks one batched PyEnvironment for TF-Agents' drivers and agents."""
 
 from __future__ import annotations
 
@@ -16,36 +14,36 @@ from epg_tf.tasks.registry import simulate
 
 
 class TaskEnvironment(py_environment.PyEnvironment):
-    """P members, each in a task of its own that it keeps for good.
+    """Simulates P members of one family; each keeps its own task.
 
-    Member i's task and starts are functions of (seed, i) alone. A member whose episode is over
-    starts its next one at the next step, which ignores its action and answers FIRST (reward 0,
-    discount 1). LAST comes with discount 0 after a termination (a simulation that diverged counts
-    as terminated) and with discount 1 at the time limit.
+    The task and the starts of member i are functions of (seed, i) only. After its last step, a
+    member starts its next episode in the next step, which ignores its action and returns FIRST
+    (reward 0, discount 1). LAST has discount 0 after a termination (a simulation that diverged
+    counts as terminated) and discount 1 at the time limit.
 
     Args:
-      family: What members live in; its time limit is theirs.
-      population: P, >= 1. One member is a batch too.
+      family: The family of the tasks; its time limit applies.
+      population: P, >= 1. The environment is batched for P = 1 too.
       seed: Of tasks and starts, >= 0.
 
     Raises:
-      ValueError: The family leaves an action unbounded; TF-Agents' policies draw from and squash to
-      the bounds.
+      ValueError: An argument is out of range, or the family has unbounded actions, which TF-Agents'
+        policies cannot draw.
     """
 
     def __init__(self, family: TaskFamily, population: int, seed: int):
         super().__init__()
-        low, high = (bound.astype(np.float32) for bound in family.action_bounds)
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise ValueError(
-                f"family {family.name!r} leaves actions unbounded; TF-Agents needs action_bounds"
-            )
-        self._family = family
-        self._population = population
-        self._everyone = np.arange(population)
         for name, number, least in (("population", population, 1), ("seed", seed, 0)):
             if not isinstance(number, int) or isinstance(number, bool) or number < least:
                 raise ValueError(f"{name}={number!r} must be a whole number, at least {least}")
+        low, high = (bound.astype(np.float32) for bound in family.action_bounds)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError(
+                f"family {family.name!r} has unbounded actions; TF-Agents needs finite bounds"
+            )
+        self._family = family
+        self._population = population
+        self._all_rows = np.arange(population)
         self._simulation = simulate(family, population)
         self._ended = np.zeros(population, bool)
         self._observation_spec = array_spec.BoundedArraySpec(
@@ -63,26 +61,24 @@ class TaskEnvironment(py_environment.PyEnvironment):
 
     @property
     def batched(self) -> bool:
-        """True: every array has a leading axis P that the specs leave out."""
+        """Returns True: every array has a leading axis P, which the specs do not contain."""
         return True
 
     @property
     def batch_size(self) -> int:
-        """P."""
+        """Returns P."""
         return self._population
 
     def observation_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [O] float32, bounded by float32 itself: what TF-Agents makes of infinity."""
+        """Returns [O] float32; TF-Agents replaces infinite bounds by the limits of float32."""
         return self._observation_spec
 
     def action_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [A] float32 within the family's bounds, or one int32 of 0 .. A - 1 where actions
-        are discrete.
-        """
+        """Returns [A] float32 within the family's bounds, or for discrete actions [] int32 < A."""
         return self._action_spec
 
     def seed(self, seed: int) -> None:
-        """Draws every member's task anew; the next `step` or `reset` starts all of them afresh."""
+        """Draws new tasks of all members; the next `step` or `reset` starts new episodes."""
         keys = [LifeKey(seed, "environment", 0, member) for member in range(self._population)]
         self._starts = [life_generator(key, "reset") for key in keys]
         self._simulation.set_tasks(
@@ -91,25 +87,25 @@ class TaskEnvironment(py_environment.PyEnvironment):
         self._current_time_step = None
 
     def _reset(self) -> ts.TimeStep:
-        """Starts new episodes of all members, in the tasks they have."""
+        """Starts new episodes of all members in their tasks."""
         self._ended[:] = False
-        return ts.restart(self._simulation.reset(self._everyone, self._starts), self._population)
+        return ts.restart(self._simulation.reset(self._all_rows, self._starts), self._population)
 
     def _step(self, action: Array) -> ts.TimeStep:
-        """Advances members within an episode and restarts the others; `action` is [P, A], or [P]
-        where discrete.
+        """Advances members within an episode and restarts the others.
+
+        Args:
+          action: [P, A], or [P] if actions are discrete.
         """
         rows = self._rows(action)
-        resting, moving = np.flatnonzero(self._ended), np.flatnonzero(~self._ended)
+        ended, moving = np.flatnonzero(self._ended), np.flatnonzero(~self._ended)
         step_type = np.full(self._population, ts.StepType.FIRST, np.int32)
-        reward, discount = (
-            np.zeros(self._population, np.float32),
-            np.ones(self._population, np.float32),
-        )
+        reward = np.zeros(self._population, np.float32)
+        discount = np.ones(self._population, np.float32)
         observation = np.empty((self._population, self._family.observation_size), np.float32)
-        if resting.size:
-            observation[resting] = self._simulation.next_episode(resting, self._starts)
-            self._ended[resting] = False
+        if ended.size:
+            observation[ended] = self._simulation.next_episode(ended, self._starts)
+            self._ended[ended] = False
         if moving.size:
             result = self._simulation.step(rows[moving], moving)
             self._ended[moving] = result.terminated | result.truncated
@@ -119,7 +115,7 @@ class TaskEnvironment(py_environment.PyEnvironment):
         return ts.TimeStep(step_type, reward, discount, observation)
 
     def _rows(self, action: Array) -> Array:
-        """Returns actions as the simulation takes them, [P, A] float32."""
+        """Returns actions in the form that simulations take, [P, A] float32."""
         spec, given = self._action_spec, np.asarray(action)
         if given.shape != (self._population, *spec.shape):
             raise ValueError(

@@ -1,7 +1,7 @@
-"""Walker2d: Gymnasium's, and the paper's RandomWalker of unknown body.
+"""Defines Gymnasium's Walker2d, and the paper's RandomWalker with an unknown body.
 
-The paper names RandomWalker's reward and what is randomised; ranges are those of RandomHopper, ends
-are Gymnasium's.
+The paper gives the reward and the randomised quantities of RandomWalker. Ranges are those of
+RandomHopper, the termination is Gymnasium's.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LINKS = 7
 
 
 class Walker2d(PlanarWalker):
-    """Gymnasium's Walker2d-v5: forward velocity (m/s), 1 for being healthy, little for effort."""
+    """Rewards forward velocity (m/s), health and little effort: Gymnasium's Walker2d-v5."""
 
     name = "walker2d"
     observation_size = 17
     model_file = GYMNASIUM_MODELS / "walker2d_v5.xml"
 
     def terminated(self, state: State) -> Array:
-        """Returns True where the torso is not between 0.8 and 2 m high, or tilted by 1 rad or more."""
+        """Returns True where the torso is below 0.8 m, above 2 m, or tilted by 1 rad or more."""
         height, tilt = state.qpos[:, 1], state.qpos[:, 2]
         return ~(
             (height > MINIMUM_HEIGHT) & (height < MAXIMUM_HEIGHT) & (np.abs(tilt) < MAXIMUM_TILT)
@@ -38,8 +38,9 @@ class Walker2d(PlanarWalker):
 
 
 class RandomWalker(Walker2d):
-    """Walk forward with unknown gravity, friction, masses and limb thickness (EPG, Appendix A,
-    Figure 6).
+    """Rewards walking forward with an unknown body (EPG, Appendix A, Figure 6).
+
+    Gravity, friction, masses and limb thickness are random.
     """
 
     name = "random_walker"
@@ -47,7 +48,7 @@ class RandomWalker(Walker2d):
     expanded = FIELDS
 
     def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the body of a task."""
+        """Returns the model fields of a task."""
         return body_fields(self.model, task)
 
     def reward(self, before: State, after: State, action: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Holds the bodies of a family against the same bodies as MuJoCo's compiler makes them."""
+"""Compares the bodies of a family with the same bodies from MuJoCo's compiler."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def assert_same_numbers(family: BodyFamily, compiled: Compile, seeds: list[int])
 def assert_same_motion(
     family: BodyFamily, compiled: Compile, seeds: list[int], active: str, steps: int = 200
 ) -> None:
-    """The bodies move alike, and MjData's count `active` (contacts, constraints) is not 0 for long."""
+    """The bodies move alike, and MjData's count `active` (contacts, ...) is often positive."""
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]
     datas = [mujoco.MjData(model) for model in models]

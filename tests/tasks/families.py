@@ -1,11 +1,30 @@
-"""Holds small families that do what no registered one does."""
+"""Holds registered families compiled once, and small families that no registered one resembles."""
 
 from __future__ import annotations
 
+import copy
+import functools
+
 import numpy as np
 
-from epg_tf.tasks.bodies import State
+from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.registry import FAMILIES
+
+
+@functools.cache
+def _compiled(name: str, task_range: str) -> BodyFamily:
+    return FAMILIES[name](2, 1000, task_range)
+
+
+def shared_family(name: str, episode_limit: int = 1000, task_range: str = "training") -> BodyFamily:
+    """Returns a family with frame skip 2; all of one name and range share a compiled model.
+
+    Tests may change its attributes, which are its own, but not the model.
+    """
+    family = copy.copy(_compiled(name, task_range))
+    family.episode_limit = episode_limit
+    return family
 
 
 class Compass(PointGoal):
@@ -27,9 +46,7 @@ class Compass(PointGoal):
 
 
 class Wanderer(PointGoal):
-    """Walks on where time was up; ends, for good, at the right wall, where its reward is not a
-    number.
-    """
+    """Continues after a time limit; terminates at the right wall, where its reward is NaN."""
 
     name = "wanderer"
     continues = True
@@ -39,5 +56,5 @@ class Wanderer(PointGoal):
         return state.qpos[:, 0] > 0.9
 
     def reward(self, before: State, after: State, action: np.ndarray) -> np.ndarray:
-        """Returns 1, or nothing sensible beyond x = 0.99."""
+        """Returns 1, or NaN beyond x = 0.99."""
         return np.where(after.qpos[:, 0] > 0.99, np.nan, 1.0)

@@ -1,4 +1,4 @@
-"""Mistakes in families of users' own are told in one line."""
+"""Tests that a mistake in a user's own family gives a message of one line."""
 
 import re
 

@@ -74,10 +74,8 @@ def fetch_reach(monkeypatch):
 
 
 def test_it_is_fetch_reach_state_for_state(family, fetch_reach):
-    """Four targets: 150 random actions, beyond the bounds too, then 50 to the target; not in the
-    first episode.
-    """
-    count = 4
+    """Two targets: 150 random actions, also out of bounds, then 50 to the target."""
+    count = 2
     simulation, actions = simulate(family, count), random_actions(200, count)
     actions[100:130, :, 2] = -1.0  # onto the table
     for action in actions[:7]:
@@ -123,7 +121,7 @@ def test_it_is_fetch_reach_state_for_state(family, fetch_reach):
             assert rounded == np.float32(exact) and success == info["is_success"] and not terminated
             on_table += fetch_reach.data.ncon > 4  # four are the robot's feet
             reached += success
-    assert on_table > 50 and 100 < reached < 400  # else the comparison says nothing about either
+    assert on_table > 25 and 50 < reached < 200  # both cases occur
 
 
 def test_the_start_is_fetch_reachs(family, fetch_reach):
@@ -300,6 +298,7 @@ def test_the_familys_time_leaves_out_the_engine(family, monkeypatch):
     assert clock == [0, 1000, 1001, 1101] and simulation.family_seconds == 1.0
 
 
+@pytest.mark.slow
 def test_an_agent_lives_a_life(make_tiny):
     experiment = make_tiny(task={"family": "fetch", "frame_skip": 2})
     keys = [LifeKey(0, "evolution", 0, index) for index in range(4)]

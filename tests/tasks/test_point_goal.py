@@ -196,7 +196,7 @@ def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
 def mean_return(
     policy: Callable[[np.ndarray, np.random.Generator], np.ndarray], lives: int = 128
 ) -> float:
-    """Returns the mean return of one episode of 50 env steps (the demo's) in each of `lives` tasks."""
+    """Returns the mean return of one episode of 50 env steps in each of `lives` tasks."""
     family, streams = PointGoal(2, 50), generators(lives)
     simulation = BodySimulation(family, lives)
     simulation.set_tasks([family.sample_task(generator) for generator in streams])

@@ -59,10 +59,10 @@ class TestEveryFamily:
     """What TF-Agents asks of an environment."""
 
     @pytest.mark.parametrize("population", [1, 3])
-    def test_answers_fit_the_specs(self, name, population):
+    def test_time_steps_fit_the_specs(self, name, population):
         environment = TaskEnvironment(FAMILIES[name](2, 15), population, seed=1)
         assert environment.batched and environment.batch_size == population
-        validate_py_environment(environment, episodes=7)
+        validate_py_environment(environment, episodes=3)
 
     def test_specs_say_sizes_bounds_and_names(self, name):
         family = FAMILIES[name](2, 15)
@@ -163,7 +163,7 @@ def test_time_limits_keep_the_discount_and_members_restart():
 
 
 def test_only_the_member_whose_episode_is_over_restarts():
-    """One is put where its episode ends, one where its reward is not a number; the third goes on."""
+    """One is moved to the end of its episode, one to a NaN reward; the third continues."""
     environment = TaskEnvironment(Wanderer(1, 100), 3, seed=1)
     environment.reset()
     environment._simulation.state.qpos[:] = [[0.95, 0.0], [0.995, 0.0], [0.0, 0.0]]
@@ -203,7 +203,7 @@ def test_seeds_decide_tasks_and_starts():
     environment.seed(3)
     assert (
         environment.step(actions[0]).is_first().all()
-    )  # nobody goes on in an episode of the seed before
+    )  # no member continues an episode of the previous seed
 
 
 def test_resetting_keeps_the_tasks():
@@ -279,6 +279,6 @@ class TestRefusals:
         family = PointGoal(2, 10)
         family.action_bounds = np.full(2, low), np.array([1.0, high])
         with pytest.raises(
-            ValueError, match="^family 'point_goal' leaves actions unbounded; TF-Agents needs"
+            ValueError, match="^family 'point_goal' has unbounded actions; TF-Agents needs"
         ):
             TaskEnvironment(family, 2, seed=1)
