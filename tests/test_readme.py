@@ -1,4 +1,4 @@
-"""The README tells the truth where a machine can check it."""
+"""Checks what the README and the pages in docs/ state, where a machine can."""
 
 import csv
 import json
@@ -27,8 +27,10 @@ def test_python_example_runs_as_printed(tiny, monkeypatch, capsys):
     assert [line.split()[0] for line in printed.splitlines()] == ["1", "2", "3", *METHODS]
 
 
-PATHS = set(re.findall(r"`((?:epg_tf|configs|launch|tests|docs|\.ci)/[\w./]+)`", README))
-LINKS = set(re.findall(r"\]\((docs/[\w./]+)\)", README))
+PAGES = [README, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))]
+PATHS = set(re.findall(r"`((?:epg_tf|configs|launch|tests|docs|\.ci)/[\w./]+)`", " ".join(PAGES)))
+LINKS = set(re.findall(r"\]\(((?:docs|examples)/[\w./]+)\)", README))
+LINKS |= {f"docs/{link}" for page in PAGES[1:] for link in re.findall(r"\]\(([\w./]+)\)", page)}
 
 
 @pytest.mark.parametrize("path", sorted(PATHS | LINKS))
@@ -42,7 +44,7 @@ def test_named_targets_exist(target):
 
 
 def test_named_commands_exist():
-    for name in set(re.findall(r"python -m launch\.(\w+)", README)):
+    for name in set(re.findall(r"launch\.([a-z_]\w*)", " ".join(PAGES))):
         assert (ROOT / "launch" / f"{name}.py").is_file(), name
 
 
