@@ -110,7 +110,7 @@ def inner_loop_experiment(
             final_episodes=request.episodes,
         ),
         surrogate=SurrogateConfig(
-            kind=name,
+            kind="ppo" if ppo else "reinforce",
             discount=agent.discount,
             value_hidden=agent.hidden,
             baseline_learning_rate=(

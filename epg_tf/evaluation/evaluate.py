@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines.method import LossName, Method, Request
@@ -18,7 +20,9 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.evaluation import loss_methods, objective_methods
 from epg_tf.evaluation.results import Results, tabulate
-from epg_tf.tasks.base import TaskFamily
+from epg_tf.evaluation.summary import Summary, summarize
+from epg_tf.metagenrl.agents import check_continuous
+from epg_tf.tasks.registry import named_environment
 
 OBJECTIVE_COMPARISONS = {
     "none": ("objective", "untrained_objective"),
@@ -121,20 +125,30 @@ class LossEvaluation:
 
 
 def objective_request(
-    experiment: MetaGenRLExperiment, family: TaskFamily, request: Request
+    experiment: MetaGenRLExperiment,
+    environment: str | None,
+    seed: int,
+    agents: int,
+    env_steps: int | None = None,
+    episodes: int = 5,
 ) -> Request:
-    """Returns the request of a test of an objective, checked.
+    """Returns the request of the test of an objective of MetaGenRL.
 
     Args:
       experiment: Settings.
-      family: The environment, which replaces the request's task.
-      request: What is wanted; 0 env steps stand for as many as an agent of meta-training has.
+      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
+      seed: Names agents and their streams; meta-training met none of them.
+      agents: Number of agents per method.
+      env_steps: Of learning of each; None for as many as an agent of meta-training has.
+      episodes: In each evaluation.
 
     Raises:
-      ConfigError: The env steps are no whole rounds, or no whole updates of the baselines.
+      ConfigError: The environment is unknown or has no continuous actions, or the env steps are no
+        whole rounds or no whole updates of the baselines.
     """
-    steps = request.env_steps
-    steps = steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
+    family = named_environment(environment or experiment.environments[0])
+    check_continuous(family)
+    steps = env_steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
     for period, field in (
         (experiment.round_steps, "round_steps"),
         (experiment.baseline.update_period, "baseline.update_period"),
@@ -145,7 +159,7 @@ def objective_request(
                 "choose one"
             )
     task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
-    return dataclasses.replace(request, task=task, env_steps=steps)
+    return Request(task, seed, "objective_test", agents, steps, episodes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,3 +208,20 @@ def loss_name(name: str, facts: dict[str, Any]) -> LossName:
     """Returns the name of a loss, with the seed that its facts state."""
     seed = facts.get("seed")
     return LossName(name, seed if isinstance(seed, int) else None)
+
+
+def evaluate_rival(name: str, experiment: MetaGenRLExperiment, request: Request) -> Summary:
+    """Returns the summary of one method of the test of an objective, without any objective.
+
+    Args:
+      name: Of `objective_methods.METHODS`, but not "objective".
+      experiment: Settings.
+      request: Which agents are trained.
+
+    Raises:
+      ConfigError: The settings do not fit together.
+    """
+    nothing = np.zeros(1, np.float32)
+    evaluated = objective_methods.EvaluatedObjective(experiment, nothing, LossName(""))
+    (table,) = train_all([objective_methods.METHODS[name](evaluated)], request)
+    return summarize(table)[name]

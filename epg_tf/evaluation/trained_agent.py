@@ -1,14 +1,18 @@
-"""Trains one agent of a test once more, to keep it."""
+"""Trains one agent of a test once more, and returns it as a policy to keep."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from epg_tf.artifacts.learned_loss import versions
+from epg_tf.artifacts.saved_policy import TrainedPolicy
+from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import Array, LifeKey
+from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
@@ -36,27 +40,29 @@ class TrainedAgent:
     policy_sha256: str
 
 
-def trained_agent(
-    experiment: Experiment, phi: Array, seed: int, lives: int, updates: int | None = None
-) -> TrainedAgent:
-    """Returns the first agent of a test, trained once more to the same bits; arguments as in
-    `evaluate`.
+def trained_agent(experiment: Experiment, phi: Array, request: Request) -> TrainedAgent:
+    """Returns the first agent of a test, trained once more to the same bits.
 
     Its neighbours in the shard are trained as well: the size of a shard is part of the numbers.
+
+    Args:
+      experiment: Settings; task and lengths are those of the request.
+      phi: [D] float32, the learned loss.
+      request: What the test was given.
     """
-    family = make_family(experiment.task)
-    keys = [
-        LifeKey(seed, "test", 0, min(index, lives - 1))
-        for index in range(experiment.compute.shard_lives)
-    ]
+    inner = dataclasses.replace(experiment.inner, final_episodes=request.episodes)
+    experiment = dataclasses.replace(experiment, task=request.task, inner=inner)
+    family = make_family(request.task)
+    keys = request.keys()[: experiment.compute.shard_lives]
+    keys += [keys[-1]] * (experiment.compute.shard_lives - len(keys))
     loop = InnerLoop(experiment, family, measure_kl=True)
     results = loop.run(
         keys,
         np.repeat(phi[None], len(keys), axis=0),
-        Teaching(0.0, experiment.inner.learning_rate),
-        updates,
+        Teaching(0.0, inner.learning_rate),
+        request.env_steps // inner.update_period,
     )
-    shift, scale = (part[0] for part in loop.observation_scaling)
+    shift, scale = (numbers[0] for numbers in loop.observation_scaling)
     return TrainedAgent(
         [weight[0] for weight in loop.learner.weights()],
         shift,
@@ -65,3 +71,29 @@ def trained_agent(
         float(results.final_return[0]),
         str(results.policy_hash[0]),
     )
+
+
+def trained_policy(agent: TrainedAgent, experiment: Experiment) -> TrainedPolicy:
+    """Returns an agent as a TF-Agents policy; the experiment is that of its test."""
+    return TrainedPolicy(
+        make_family(experiment.task),
+        agent.weights,
+        experiment.policy.activation,
+        agent.shift,
+        agent.scale,
+    )
+
+
+def policy_facts(agent: TrainedAgent, loss: LossName, request: Request) -> dict[str, Any]:
+    """Returns where a policy came from, for JSON."""
+    return {
+        "loss": loss.name,
+        "task": dataclasses.asdict(request.task),
+        "seed": request.seed,
+        "life": 0,
+        "quantities": agent.task,
+        "env_steps": request.env_steps,
+        "final_return": agent.final_return,
+        "policy_sha256": agent.policy_sha256,
+        "versions": versions(),
+    }

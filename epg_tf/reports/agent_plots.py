@@ -16,6 +16,7 @@ from epg_tf.evaluation.results import LEARNING, Results
 from epg_tf.reports.plots import (
     COLOURS,
     FAINT,
+    Style,
     draw_statistics,
     dress,
     head,
@@ -82,7 +83,7 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
     handles = []
     for number, (name, rows) in enumerate(groups.items()):
         colour = COLOURS[number % len(COLOURS)]
-        style = (0, (4, 2)) if name in mixed else "-"
+        style: Style = "--" if name in mixed else "-"
         if measured:
             _draw_single_lives(top, rows, colour)
         draw_statistics(top, *rows.pivot(), colour, style)

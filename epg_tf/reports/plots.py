@@ -26,8 +26,8 @@ from epg_tf.core.types import Array
 # Okabe and Ito's palette, told apart by colour-blind eyes, strongest contrast on white first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#8A8A8A"
-Style = Literal["-", "--"] | tuple[int, tuple[int, int]]
-"""Of a line: solid, dashed, or dashes of given lengths."""
+Style = Literal["-", "--"]
+"""Of a line: solid or dashed."""
 
 _LEGEND_COLUMNS = 4
 
