@@ -65,9 +65,7 @@ def main(argv: list[str]) -> int:
     experiment = dataclasses.replace(loss.experiment, surrogate=surrogate)
     learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
     files.write_atomically(folder / CARD_FILE, lambda stream: stream.write(text.encode()))
-    print(
-        f"{name} is in {folder}; use it with --loss={name} or epg_tf.load_loss({name!r})"
-    )
+    print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.load_loss({name!r})")
     return 0
 
 

@@ -85,7 +85,9 @@ def _shipped_facts(loss: LearnedLoss, run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _facts_table(facts: Mapping[str, str]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in facts.items())])
+    return "\n".join(
+        ["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in facts.items())]
+    )
 
 
 def _test_row(label: str, row: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ _MEANINGS = {
 
 
 def describe(learned: LearnedLoss) -> dict[str, Any]:
-    """Returns all that a user of an exported loss must know, for JSON: sizes, inputs, rules, origin."""
+    """Returns what a user of an exported loss must know, for JSON: sizes, inputs, rules, origin."""
     experiment = learned.experiment
     loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
     known = interface(experiment)

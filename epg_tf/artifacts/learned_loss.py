@@ -64,9 +64,7 @@ def save_loss(
 
 
 def interface(experiment: Experiment) -> dict[str, Any]:
-    """Returns what an experiment implies for its loss, for JSON: family, sizes, inputs and the shapes
-    of its params.
-    """
+    """Returns what an experiment implies for its loss, for JSON: family, sizes, inputs, shapes."""
     family = make_family(experiment.task)
     channels = declared_channels(
         family.observation_size,
@@ -105,7 +103,7 @@ def load_loss(folder: PathLike) -> LearnedLoss:
       folder: Where it is, or one of `shipped_losses` where there is no such folder.
 
     Raises:
-      RecordError: There is no usable loss in `folder`; one line with the reason and what to do.
+      RecordError: There is no usable loss in `folder`; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)

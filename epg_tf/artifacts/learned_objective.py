@@ -74,7 +74,7 @@ def load_objective(folder: PathLike) -> LearnedObjective:
       folder: Where it is, or the name of a shipped one where there is no such folder.
 
     Raises:
-      RecordError: There is no usable objective in `folder`; one line with the reason and what to do.
+      RecordError: There is no usable objective in `folder`; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     parameters, description = loss_files.load_loss(folder)

@@ -1,4 +1,4 @@
-"""Reads and writes a learned loss: a folder with `loss.npz` (phi) and `loss.json` (its description)."""
+"""Reads and writes folders of learned losses: `loss.npz` (phi), `loss.json` (its description)."""
 
 from __future__ import annotations
 

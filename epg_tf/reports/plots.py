@@ -73,9 +73,15 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
     if np.isfinite(validation).any():
         drawn = np.isfinite(validation)
         handles += axes.plot(
-            epochs[drawn], validation[drawn], "o", color=COLOURS[1], markersize=6.5, markeredgecolor="white",
-            label="validation return (mean)", zorder=4,
-        )  # fmt: skip
+            epochs[drawn],
+            validation[drawn],
+            "o",
+            color=COLOURS[1],
+            markersize=6.5,
+            markeredgecolor="white",
+            label="validation return (mean)",
+            zorder=4,
+        )
     dress(axes, "epoch", "return")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     alpha = column(rows, "alpha")
@@ -248,9 +254,18 @@ def head(
     figure.text(left, height, title, fontsize=14, fontweight="bold", color=INK, va="bottom")
     columns = math.ceil(len(handles) / max(1, legend_rows(handles, columns)))
     figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(left - 0.008, height), ncol=max(1, columns), frameon=False,
-        fontsize=10, labelcolor=INK, handlelength=1.6, columnspacing=1.4, borderaxespad=0, borderpad=0.4,
-    )  # fmt: skip
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(left - 0.008, height),
+        ncol=max(1, columns),
+        frameon=False,
+        fontsize=10,
+        labelcolor=INK,
+        handlelength=1.6,
+        columnspacing=1.4,
+        borderaxespad=0,
+        borderpad=0.4,
+    )
 
 
 def legend_rows(entries: Sized, columns: int = _LEGEND_COLUMNS) -> int:

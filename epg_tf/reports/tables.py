@@ -9,7 +9,7 @@ from epg_tf.baselines.method import LABELS
 from epg_tf.evaluation.summary import Summary
 
 _EXPLANATION = """\
-return of the final policy (sum of rewards in an episode), and its mean over the learning curve (auc);
+return of the final policy (sum of rewards in an episode); auc: return, averaged over learning;
 ahead: how far the learned loss ends above a method, agent by agent"""
 
 
@@ -69,6 +69,7 @@ def _comparison(summaries: Mapping[str, Summary]) -> list[str]:
     mine, (best, other) = summaries[learned[0]], next(iter(_best_first(others).items()))
     gap = mine.final_return_mean - other.final_return_mean
     apart = mine.ci95[0] > other.ci95[1] or mine.ci95[1] < other.ci95[0]
+    overlap = "do not overlap" if apart else "overlap"
     beaten = [
         label(name)
         for name, row in others.items()
@@ -76,7 +77,7 @@ def _comparison(summaries: Mapping[str, Summary]) -> list[str]:
     ]
     return [
         f"{label(learned[0])} ends {abs(gap):.2f} {'above' if gap > 0 else 'below'} the best of "
-        f"the others, {label(best)}; their 95 % intervals {'do not overlap' if apart else 'overlap'}",
+        f"the others, {label(best)}; their 95 % intervals {overlap}",
         "agent by agent, and beyond the 95 % interval of the difference, it ends above: "
         f"{', '.join(beaten) or 'none of the others'}",
     ]

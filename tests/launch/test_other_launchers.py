@@ -180,7 +180,7 @@ def test_tune_baseline_names_the_best(tmp_path):
         *commands.settings(),
         "--lives=4",
         "--learning_rates=1e-3,1e-2",
-        "--passes=1,2",
+        "--epochs=1,2",
     )
     assert process.returncode == 0, process.stderr
     assert (
