@@ -77,13 +77,9 @@ class Results:
     @staticmethod
     def join(tables: Sequence[Results]) -> Results:
         """Returns the rows of all tables, in order."""
-        return _table(
-            lambda name: (
-                np.concatenate([getattr(table, name) for table in tables])
-                if tables
-                else np.zeros(0, object)
-            )
-        )
+        if not tables:
+            return _table(lambda name: _parsed(name, ()))
+        return _table(lambda name: np.concatenate([getattr(table, name) for table in tables]))
 
     def rows(self, chosen: Array) -> Results:
         """Returns the rows where `chosen`, [N] bool, is true."""

@@ -39,10 +39,16 @@ def drawn(monkeypatch):
 
 def rows(count=10):
     return [
-        {"epoch": float(epoch), "fitness_mean": epoch + 0.5, "fitness_q25": epoch - 1.0, "fitness_q75": epoch + 2.0,
-         "validation_return_mean": float(epoch) if epoch % 5 == 0 else NAN, "alpha": 1 - epoch / count}
+        {
+            "epoch": float(epoch),
+            "fitness_mean": epoch + 0.5,
+            "fitness_q25": epoch - 1.0,
+            "fitness_q75": epoch + 2.0,
+            "validation_return_mean": float(epoch) if epoch % 5 == 0 else NAN,
+            "alpha": 1 - epoch / count,
+        }
         for epoch in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def assert_png(path, width, height):

@@ -42,7 +42,7 @@ def test_the_best_method_comes_first_and_the_last_lines_compare(results):
 
 def test_without_a_learned_loss_nothing_is_compared(results):
     text = summary_table(summarize(results.select("ppo")))
-    assert "ends" not in text and "PPO" in text
+    assert "best of the others" not in text and "PPO" in text
 
 
 def test_labels_name_the_loss_where_there_are_several():
