@@ -8,7 +8,9 @@ from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EpochResult, EvolutionState
-from epg_tf.evaluation.epg_methods import meta_test, score
+from epg_tf.evaluation.evaluate import evaluate
+from epg_tf.evaluation.results import Results, read_results
+from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.tasks.gymnasium_environment import register_environments
 
 __version__ = "0.1.0"
@@ -18,16 +20,19 @@ __all__ = [
     "EvolutionState",
     "Experiment",
     "LearnedLoss",
+    "Results",
     "Shards",
+    "Summary",
+    "evaluate",
     "evolve",
     "export_loss",
     "from_mapping",
     "load_loss",
-    "meta_test",
     "open_saved_model",
+    "read_results",
     "register_environments",
     "save_loss",
-    "score",
+    "summarize",
 ]
 
 register_environments()

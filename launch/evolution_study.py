@@ -28,9 +28,10 @@ from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import Teaching
-from epg_tf.evaluation.epg_methods import meta_test, score
+from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.study_costs import epoch_env_steps, epochs_to_test
+from epg_tf.evaluation.summary import summarize, summarize_lives
 from epg_tf.core.experiment import Experiment
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.reports.plots import EvaluatedRun
@@ -164,10 +165,8 @@ def _ppo(folder: StudyFolder, experiment: Experiment) -> dict[str, float]:
     """Returns how PPO does on the tasks of the tests, once found out for good."""
     if folder.ppo() is None:
         unused = initial_phi(experiment, 0)
-        lives = meta_test(experiment, unused, _TEST_SEED.value, _LIVES.value, methods=["ppo"])[
-            "ppo"
-        ]
-        folder.save_ppo(score(lives, experiment.life_steps))
+        found = evaluate(experiment, unused, _TEST_SEED.value, _LIVES.value, methods=["ppo"])
+        folder.save_ppo(summarize(found)["ppo"])
     ppo = folder.ppo()
     print(f"PPO, tuned: return {_with_interval(ppo)}", flush=True)
     return ppo
@@ -246,14 +245,14 @@ class _Run:
             yield result.state
 
     def _test(self, state: EvolutionState) -> None:
-        """Writes down how phi itself does, if it is time; as `meta_test`, on the same tasks."""
+        """Writes down how phi itself does, if it is time; as `evaluate`, on the same tasks."""
         if state.epoch not in self._points:
             return
         keys = [LifeKey(_TEST_SEED.value, "test", 0, index) for index in range(_LIVES.value)]
         lives = self._shards.run(
             keys, lambda life: state.phi, Teaching(0.0, self._experiment.inner.learning_rate)
         )
-        result = score(lives, self._experiment.life_steps)
+        result = summarize_lives(lives, self._experiment.life_steps)
         row = {
             "epoch": state.epoch,
             "env_steps": state.env_steps,

@@ -12,11 +12,13 @@ from launch import command_line  # first: it quietens the frameworks
 
 from absl import flags  # isort: skip
 
-from epg_tf.core import formatting
 from epg_tf.artifacts.learned_objective import load_objective
-from epg_tf.core import files
-from epg_tf.reports import objective_plots
-from launch import objective_report
+from epg_tf.core import formatting
+from epg_tf.evaluation.evaluate import ObjectiveEvaluation, loss_name
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.summary import summarize
+from epg_tf.reports.evaluation_report import OWN, write_grid
+from launch.evaluation_flags import prepare_results, request_of, required
 
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Run of launch.meta_train_metagenrl, finished or not."
@@ -52,65 +54,48 @@ _OVERWRITE = flags.DEFINE_bool(
 def main(argv: list[str]) -> int:
     """Tests every kept objective and draws the grid; returns the exit code."""
     del argv
-    for flag, value in (("run_dir", _RUN_DIR.value), ("output_dir", _OUTPUT_DIR.value)):
-        if not value:
-            raise command_line.UsageError(
-                f"--{flag} is missing; name a folder, e.g. --{flag}=runs/objective"
-            )
-    folders = sorted(Path(_RUN_DIR.value).glob("objectives/round_*"))[:: _EVERY.value]
+    run, output = required(_RUN_DIR, "runs/objective"), required(_OUTPUT_DIR, "runs/progress")
+    folders = sorted(Path(run).glob("objectives/round_*"))[:: _EVERY.value]
     if not folders:
         raise command_line.UsageError(
-            f"--run_dir={_RUN_DIR.value}: it holds no objectives/round_*; name a run of "
-            f"launch.meta_train_metagenrl"
+            f"--run_dir={run}: it holds no objectives/round_*; name a run of "
+            "launch.meta_train_metagenrl"
         )
-    learned = [load_objective(folder) for folder in folders]
-    plan = objective_report.plan_test(
-        learned[0].experiment,
+    learned = {folder.name: load_objective(folder) for folder in folders}
+    request = request_of(
+        learned[folders[0].name].experiment,
         _ENVIRONMENT.value,
         _SEED.value,
         _AGENTS.value,
         _ENV_STEPS.value,
         _EPISODES.value,
     )
-    command_line.refuse_runs(_OUTPUT_DIR)
-    files.prepare_folder(
-        _OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, objective_report.OWN
-    )
+    prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN)
     print(
-        f"{len(folders)} objectives, {plan.agents} fresh agents each in {plan.family.name}, "
-        f"{formatting.count(plan.steps)} env steps of learning",
+        f"{len(folders)} objectives, {request.agents} fresh agents each in {request.task.family}, "
+        f"{formatting.count(request.env_steps)} env steps of learning",
         flush=True,
     )
-    curves, summary = {}, {}
-    for folder, objective in zip(folders, learned, strict=True):
-        trained = int(folder.name.removeprefix("round_")) * objective.experiment.round_steps
-        tested = objective_report.test_methods(objective, plan, ["objective"], lambda method: None)
-        curves[trained] = tested["objective"]
-        summary[str(trained)] = row = objective_report.scores(tested)["objective"]
-        print(
-            f"  after {formatting.count(trained)} env steps per agent: mean final return "
-            f"{row['final_return_mean']:.2f}",
-            flush=True,
+    tables, trained = [], {}
+    for name, objective in learned.items():
+        loss = loss_name(name, objective.facts)
+        table = Results.join(
+            list(ObjectiveEvaluation(objective, loss, request, ("objective",)).run())
         )
-    output = Path(_OUTPUT_DIR.value)
-    objective_plots.curves_csv(curves, "trained_env_steps", output / "curves.csv")
-    objective_plots.objective_grid(
-        curves, output / "curves.png", f"Fresh agents in {plan.family.name}"
-    )
-    files.write_json(
-        output / "summary.json",
-        {
-            "objectives": summary,
-            "about": {
-                "run": str(_RUN_DIR.value),
-                "environment": plan.family.name,
-                "seed": plan.seed,
-                "env_steps": plan.steps,
-                "episodes": plan.episodes,
-            },
-        },
-    )
-    print(f"results are in {output}; the grid:\n{output / 'curves.png'}")
+        steps = int(name.removeprefix("round_")) * objective.experiment.round_steps
+        trained[name] = f"{formatting.count(steps)} env steps"
+        tables.append(table)
+        mean = summarize(table)["objective"].final_return_mean
+        print(f"  after {trained[name]} per agent: mean final return {mean:.2f}", flush=True)
+    about = {
+        "run": run,
+        "environment": request.task.family,
+        "seed": request.seed,
+        "env_steps": request.env_steps,
+        "episodes": request.episodes,
+    }
+    picture = write_grid(output, Results.join(tables), trained, about)
+    print(f"results are in {output}; the grid:\n{picture}")
     return 0
 
 

@@ -13,13 +13,14 @@ from launch import command_line  # first: it quietens the frameworks
 from absl import flags  # isort: skip
 from ml_collections import config_flags  # isort: skip
 
-from epg_tf.core import formatting
-from epg_tf.epg.inner_loop import Teaching
-from epg_tf.evaluation.epg_methods import score
-from epg_tf.epg.shards import Shards
-from epg_tf.core.types import LifeKey
-
 import numpy as np  # isort: skip
+
+from epg_tf.baselines.policy_gradient import no_loss
+from epg_tf.core import formatting
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.shards import Shards
+from epg_tf.evaluation.summary import summarize_lives
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Experiment file, e.g. configs/random_hopper.py."
@@ -27,8 +28,8 @@ _CONFIG = config_flags.DEFINE_config_file(
 _RATES = flags.DEFINE_list(
     "learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try."
 )
-_PASSES = flags.DEFINE_list(
-    "passes", ["1", "4"], "Numbers of passes over each update's steps to try."
+_EPOCHS = flags.DEFINE_list(
+    "epochs", ["1", "4"], "Numbers of epochs over each update's steps to try."
 )
 _LIVES = flags.DEFINE_integer("lives", 64, "Lives per setting.", lower_bound=2, upper_bound=10**6)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
@@ -39,9 +40,8 @@ def main(argv: list[str]) -> int:
     del argv
     experiment = command_line.experiment_of(_CONFIG)
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
-    passes = command_line.positive_numbers("passes", _PASSES.value, int)
+    epochs = command_line.positive_numbers("epochs", _EPOCHS.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
-    unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part
     print(
         f"{experiment.surrogate.kind} on {_LIVES.value} {experiment.task.family} tasks, "
         f"{formatting.count(experiment.life_steps)} env steps each; mean final return and 95 % "
@@ -49,13 +49,13 @@ def main(argv: list[str]) -> int:
     )
     results = []
     with Shards(experiment) as shards:
-        for times in passes:
+        for times in epochs:
             for rate in rates:
-                lives = shards.run(keys, lambda life: unused, Teaching(1.0, rate, times))
-                results.append((score(lives, experiment.life_steps), rate, times))
+                lives = shards.run(keys, no_loss, Teaching(1.0, rate, times))
+                results.append((summarize_lives(lives, experiment.life_steps), rate, times))
                 row = results[-1][0]
                 print(
-                    f"  learning rate {rate:<8g} passes {times}  {row.final_return_mean:9.2f}  "
+                    f"  learning rate {rate:<8g} epochs {times}  {row.final_return_mean:9.2f}  "
                     f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]  failed {row.failed_lives}",
                     flush=True,
                 )

@@ -20,7 +20,9 @@ from ml_collections import config_flags  # isort: skip
 
 from epg_tf.core import formatting
 from epg_tf.core.threads import configure_tensorflow, cpus
-from launch import objective_report
+from epg_tf.evaluation.evaluate import evaluate_rival
+from epg_tf.reports.tables import label
+from launch.evaluation_flags import request_of
 
 _FIELDS = {
     "off_policy_reinforce": "off_policy_learning_rate",
@@ -57,8 +59,8 @@ def main(argv: list[str]) -> int:
     del argv
     experiment = command_line.metagenrl_experiment_of(_CONFIG)
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
-    field, method = _FIELDS[_METHOD.value], _METHOD.value
-    plan = objective_report.plan_test(
+    field, name = _FIELDS[_METHOD.value], _METHOD.value
+    request = request_of(
         experiment,
         _ENVIRONMENT.value,
         _SEED.value,
@@ -66,33 +68,29 @@ def main(argv: list[str]) -> int:
         _ENV_STEPS.value,
         _EPISODES.value,
     )
+    request = dataclasses.replace(request, phase="objective_tuning")
     configure_tensorflow(experiment.threads or cpus(1))
     print(
-        f"{objective_report.LABELS[method]}, {plan.agents} agents in {plan.family.name}, "
-        f"{formatting.count(plan.steps)} env steps each; mean final return and 95 % interval"
+        f"{label(name)}, {request.agents} agents in {request.task.family}, "
+        f"{formatting.count(request.env_steps)} env steps each; mean final return and 95 % interval"
     )
-    found = {}
+    means = {}
     for rate in rates:
-        tried = dataclasses.replace(
-            experiment, baseline=dataclasses.replace(experiment.baseline, **{field: rate})
-        )
-        curve = objective_report.learning_curve(
-            tried, np.zeros(1, np.float32), plan, method, tuning=True
-        )
-        row = found[rate] = objective_report.scores({method: curve})[method]
+        baseline = dataclasses.replace(experiment.baseline, **{field: rate})
+        tried = dataclasses.replace(experiment, baseline=baseline)
+        row = evaluate_rival(name, tried, request)
+        means[rate] = np.nan_to_num(row.final_return_mean, nan=-np.inf)
         print(
-            f"  {field}={rate:<8g} {row['final_return_mean']:9.2f}  [{row['ci95_low']:.2f}, "
-            f"{row['ci95_high']:.2f}]  "
-            f"failed {row['failed_agents']}",
+            f"  {field}={rate:<8g} {row.final_return_mean:9.2f}  [{row.ci95[0]:.2f}, "
+            f"{row.ci95[1]:.2f}]  failed {row.failed_lives}",
             flush=True,
         )
-    best = max(rates, key=lambda rate: np.nan_to_num(found[rate]["final_return_mean"], nan=-np.inf))
+    best = max(rates, key=lambda rate: means[rate])
     edge = (
         "; the largest or smallest tried, so try more" if best in (min(rates), max(rates)) else ""
     )
     print(
-        f"best: BaselineConfig({field}={best:g}), mean {found[best]['final_return_mean']:.2f}; "
-        "write it into the "
+        f"best: BaselineConfig({field}={best:g}), mean {means[best]:.2f}; write it into the "
         f"config{edge}"
     )
     return 0

@@ -25,9 +25,9 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "epg": (3, ()),
     "metagenrl": (3, ()),
     "baselines": (3, ("epg",)),  # PPO is Algorithm 2 of EPG with another loss
-    "reports": (4, ()),
+    "reports": (4, ("evaluation",)),  # pictures and tables are made from the table of results
     "artifacts": (4, ()),
-    "evaluation": (4, ()),
+    "evaluation": (4, ("artifacts",)),  # what is evaluated was saved before
     "runs": (4, ("artifacts", "evaluation", "reports")),  # a run leaves losses, tests and pictures
     "front": (5, ()),  # epg_tf/__init__.py, what users import
     "configs": (6, ()),

@@ -6,14 +6,15 @@ import pytest
 
 import epg_tf
 from configs import metagenrl_laptop, point_goal
+from epg_tf.baselines.method import LossName
 from epg_tf.core import metagenrl_experiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.objective_methods import train_fresh_agents
-from epg_tf.evaluation.statistics import confidence_interval
+from epg_tf.evaluation.evaluate import objective_request, train_all
+from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
+from epg_tf.evaluation.summary import summarize_lives
 from epg_tf.metagenrl.population import metagenrl
-from epg_tf.tasks.registry import named_environment
 
 pytestmark = pytest.mark.slow
 LONG = 128  # updates; 4096 env steps
@@ -28,7 +29,7 @@ def test_tuned_ppo_learns(experiment):
     """The baseline is no straw man: in a life four times as long it beats no learning, intervals
     apart.
     """
-    results = epg_tf.meta_test(
+    results = epg_tf.evaluate(
         experiment,
         _unused(experiment),
         seed=1,
@@ -36,9 +37,7 @@ def test_tuned_ppo_learns(experiment):
         updates=LONG,
         methods=("ppo", "untrained"),
     )
-    scores = {
-        method: epg_tf.score(lives, experiment.life_steps) for method, lives in results.items()
-    }
+    scores = epg_tf.summarize(results)
     assert scores["ppo"].ci95[0] > scores["untrained"].ci95[1]
 
 
@@ -53,7 +52,7 @@ def test_reinforce_learns(experiment):
             )
             for rate in (1e-3, 0.0)
         )
-    assert epg_tf.score(learned, 0).ci95[0] > epg_tf.score(still, 0).ci95[1]
+    assert summarize_lives(learned, 0).ci95[0] > summarize_lives(still, 0).ci95[1]
 
 
 def test_evolution_improves_a_reward_free_loss(experiment):
@@ -64,12 +63,10 @@ def test_evolution_improves_a_reward_free_loss(experiment):
     short = dataclasses.replace(experiment, evolution=evolution)
     assert not short.loss.reward
     *_, last = epg_tf.evolve(short, seed=3)
-    results = epg_tf.meta_test(
+    results = epg_tf.evaluate(
         short, last.state.phi, seed=3, lives=64, methods=("epg", "random_loss")
     )
-    scores = {
-        method: epg_tf.score(lives, experiment.life_steps) for method, lives in results.items()
-    }
+    scores = epg_tf.summarize(results)
     assert scores["epg"].ci95[0] > scores["random_loss"].ci95[1]
 
 
@@ -89,12 +86,16 @@ def test_metagenrl_learns_an_objective():
         meta=dataclasses.replace(laptop.meta, learning_rate_rounds=laptop.rounds // 2),
     )
     *_, last = metagenrl(short, seed=3)
-    family, steps = named_environment("point_goal"), 4000
-    finals = {
-        method: train_fresh_agents(
-            short, last.state.parameters, family, 3, 16, steps, 5, method
-        ).returns[:, -1]
+    found = {
+        method: evaluate_objective(short, last.state.parameters, method)
         for method in ("objective", "untrained_objective")
     }
-    intervals = {method: confidence_interval(final) for method, final in finals.items()}
-    assert intervals["objective"][0] > intervals["untrained_objective"][1]
+    assert found["objective"].ci95[0] > found["untrained_objective"].ci95[1]
+
+
+def evaluate_objective(experiment, parameters, method):
+    """Returns the summary of 16 fresh agents in point_goal."""
+    request = objective_request(experiment, "point_goal", 3, 16, 4000, 5)
+    evaluated = EvaluatedObjective(experiment, parameters, LossName("learned"))
+    (table,) = train_all([METHODS[method](evaluated)], request)
+    return epg_tf.summarize(table)[method]

@@ -9,7 +9,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from configs import point_goal
-from epg_tf.evaluation.epg_methods import METHODS
+from epg_tf.evaluation.loss_methods import METHODS
 from epg_tf.reports.plots import EvaluatedRun
 from epg_tf.runs.study import summarise
 

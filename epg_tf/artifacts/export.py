@@ -1,6 +1,4 @@
-"""Turns a learned loss into a SavedModel that needs nothing but TensorFlow, and says how to feed
-it.
-"""
+"""Turns a learned loss into a SavedModel that needs only TensorFlow, and describes its inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ FORMAT_VERSION = 1
 MARKERS = ("loss.json", "card.md")  # of an export; a run's losses have no card
 
 _BUFFER_LIMIT = 2**16  # steps; the papers' have 512 and 1024
-_TOLERANCE = 1e-6  # relative, of losses and gradients after the way through the disk
+_TOLERANCE = 1e-6  # relative, of losses and gradients that were written and read again
 
 _MEANINGS = {
     "observation": "what the agent saw before acting, normalised",
@@ -43,9 +41,7 @@ _MEANINGS = {
 
 
 def describe(learned: LearnedLoss) -> dict[str, Any]:
-    """Returns all that a user of an exported loss has to know, for JSON: sizes, inputs, rules,
-    origin.
-    """
+    """Returns what a user of an exported loss must know, for JSON: sizes, inputs, rules, origin."""
     experiment = learned.experiment
     loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
     known = interface(experiment)
@@ -76,20 +72,17 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
                 if c["name"] in ("observation", "action", "reward")
             ],
             "rule": "(x - mean) / max(standard deviation of the population, floor), over all "
-            "steps of the life so far, "
-            "the newest M included; the policy's input is normalised by the numbers of the newest "
-            "update, and "
-            "not at all before the first. Steps before birth stand at the front and are zero "
-            "where recorded; "
-            "the policy is asked at them like at others",
+            "steps of the life so far, the newest M included; the policy's input is normalised by "
+            "the numbers of the newest update, and not at all before the first. Steps before the "
+            "life began stand at the front and are zero where recorded; the policy is evaluated "
+            "at them as at others",
             "floor": DEVIATION_FLOOR,
         },
         "memory": {
             "inputs": loss.memory_inputs,
             "units": loss.memory_units,
-            "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at birth, "
-            "learned with the "
-            "policy",
+            "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
+            "learned with the policy",
         }
         if loss.memory_units
         else None,
@@ -102,8 +95,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
             "learning_rate": inner.learning_rate,
             "updates": inner.updates,
             "rule": "after every M env steps: one gradient step on each of M / minibatch "
-            "minibatches, which "
-            "together hold each of the newest M steps once",
+            "minibatches, which together hold each of the newest M steps once",
         },
         "parameters": learned.phi.size,
         "phi_sha256": loss_files.checksum(learned.phi),
@@ -112,17 +104,15 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
 
 
 def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> float:
-    """Writes a loss as a SavedModel, with phi, its description and a card beside it, and reads it
-    again.
+    """Writes a loss as a SavedModel, with phi, its description and a card, and reads it again.
 
     Args:
       learned: The loss.
-      folder: Exists; what it holds under the names of an export is replaced, once the new one is
-        whole.
+      folder: Exists; files of an earlier export are replaced once the new one is complete.
       card: Text of card.md.
 
     Returns:
-      The largest difference that the way through the disk makes, see `largest_difference`.
+      The largest difference between the loss and what was read, see `largest_difference`.
 
     Raises:
       RecordError: That is above 1e-6, the buffer is too long, or files cannot be written; nothing
@@ -132,7 +122,7 @@ def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> floa
     if loss.buffer_steps > _BUFFER_LIMIT:
         raise RecordError(
             f"config.loss.buffer_steps={loss.buffer_steps} of the loss is above {_BUFFER_LIMIT}, "
-            f"more than an export is tried with; use a loss with a shorter buffer"
+            f"more than exports are tested with; use a loss with a shorter buffer"
         )
 
     def write(temporary: str) -> None:
@@ -144,8 +134,8 @@ def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> floa
         differences.append(largest_difference(learned, temporary))
         if not differences[0] <= _TOLERANCE:
             raise RecordError(
-                f"{folder}: read again, the SavedModel answers otherwise (by {differences[0]:.1e}) "
-                f"and was not kept; huge parameters overflow, anything else please tell us"
+                f"{folder}: the SavedModel that was read again differs by {differences[0]:.1e} and "
+                "was not kept; check phi for huge parameters, which overflow, or report this"
             )
 
     saved_models.write_saved_model(folder, write)
@@ -153,7 +143,7 @@ def export_loss(learned: LearnedLoss, folder: files.PathLike, card: str) -> floa
 
 
 def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int = 3) -> float:
-    """Opens an exported loss and compares it with what is written for `learned`, on random inputs.
+    """Opens an exported loss and compares it with `learned` on random inputs.
 
     Returns:
       The largest difference of losses, the tape's gradients and the signature's, relative to the
@@ -181,7 +171,7 @@ def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int
     by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
     by_name = exported.signatures["gradients"](**inputs)
     pairs = [(found["per_step"], own.loss(inputs)["per_step"])]
-    pairs += [(answer[name], gradients[name]) for answer in (by_tape, by_name) for name in moved]
+    pairs += [(other[name], gradients[name]) for other in (by_tape, by_name) for name in moved]
     return max(_relative(one, other) for one, other in pairs)
 
 

@@ -1,6 +1,4 @@
-"""Keeps a learned loss with all that is needed to use it again: phi, its experiment, where it came
-from.
-"""
+"""Saves and loads a learned loss with its experiment and its origin."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ class LearnedLoss:
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of the packages that decide results."""
+    """Returns the versions of the packages that results depend on."""
     return {name: importlib.metadata.version(name) for name in _PACKAGES}
 
 
@@ -67,9 +65,7 @@ def save_loss(
 
 
 def interface(experiment: Experiment) -> dict[str, Any]:
-    """Returns what an experiment makes of a loss, for JSON: family, sizes, inputs and the shapes of
-    phi's parts.
-    """
+    """Returns what an experiment implies for its loss, for JSON: family, sizes, inputs, shapes."""
     family = make_family(experiment.task)
     channels = declared_channels(
         family.observation_size,
@@ -95,29 +91,27 @@ def shipped_losses() -> list[str]:
 
 
 def loss_folder(name: PathLike) -> Path:
-    """Returns where a loss is kept: the folder of that name, or that of a shipped loss where there
-    is none.
-    """
+    """Returns the folder of a loss: the one of that name, else that of the shipped loss."""
     return (
         SHIPPED / name if str(name) in shipped_losses() and not Path(name).exists() else Path(name)
     )
 
 
 def load_loss(folder: PathLike) -> LearnedLoss:
-    """Reads a loss that `save_loss` wrote; executes nothing that the files bring.
+    """Reads a loss that `save_loss` wrote; runs no code from the files.
 
     Args:
       folder: Where it is, or one of `shipped_losses` where there is no such folder.
 
     Raises:
-      RecordError: There is no usable loss in `folder`; one line that says why and what to do.
+      RecordError: There is no usable loss in `folder`; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)
     if description.get("kind") == "lstm_objective":
         raise RecordError(
-            f"--loss={folder}: it is an objective of MetaGenRL, which this command does not read; "
-            f"launch.meta_test does"
+            f"{folder}: it is an objective of MetaGenRL, not a loss of EPG; launch.meta_test reads "
+            "both"
         )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
@@ -128,20 +122,18 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             )  # which came later
             if stated != implied:
                 raise ConfigError(
-                    f"it says {name}={_short(stated)}, its config means {_short(implied)}"
+                    f"it states {name}={_short(stated)}, its config means {_short(implied)}"
                 )
         needed = parameter_count(loss_shapes(experiment))
     except (ConfigError, AttributeError) as error:
         raise RecordError(
-            f"--loss={folder}: loss.json does not describe a usable loss ({error}); restore it "
-            "from the "
-            f"run that wrote it"
+            f"{folder}: loss.json does not describe a usable loss ({error}); restore it from the "
+            "run that wrote it"
         ) from error
     if needed != phi.size:
         raise RecordError(
-            f"--loss={folder}: phi has {phi.size} parameters, its config needs {needed}; restore "
-            "both "
-            f"files from the run that wrote them"
+            f"{folder}: phi has {phi.size} parameters, its config needs {needed}; restore both "
+            "files from the run that wrote them"
         )
     facts = description.get("facts", {})
     return LearnedLoss(phi, experiment, facts if isinstance(facts, dict) else {})

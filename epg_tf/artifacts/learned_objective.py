@@ -1,6 +1,4 @@
-"""Keeps an objective of MetaGenRL with all that is needed to use it again: weights, experiment,
-where it came from.
-"""
+"""Saves and loads an objective of MetaGenRL with its experiment and its origin."""
 
 from __future__ import annotations
 
@@ -71,42 +69,38 @@ def is_objective(folder: PathLike) -> bool:
 
 
 def load_objective(folder: PathLike) -> LearnedObjective:
-    """Reads an objective that `save_objective` wrote; executes nothing that the files bring.
+    """Reads an objective that `save_objective` wrote; runs no code from the files.
 
     Args:
       folder: Where it is, or the name of a shipped one where there is no such folder.
 
     Raises:
-      RecordError: There is no usable objective in `folder`; one line that says why and what to do.
+      RecordError: There is no usable objective in `folder`; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     parameters, description = loss_files.load_loss(folder)
     if description.get("kind") != KIND:
         raise RecordError(
-            f"--loss={folder}: it is a {str(description.get('kind'))[:50]}, not an {KIND}; name a "
-            "folder "
-            f"written by launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+            f"{folder}: it is a {str(description.get('kind'))[:50]}, not an {KIND}; name a folder "
+            "written by launch.meta_train_metagenrl, e.g. RUN_DIR/final"
         )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
     except (ConfigError, AttributeError) as error:
         raise RecordError(
-            f"--loss={folder}: loss.json does not describe a usable objective ({error}); restore "
-            "it from "
-            f"the run that wrote it"
+            f"{folder}: loss.json does not describe a usable objective ({error}); restore it from "
+            "the run that wrote it"
         ) from error
     if description.get("parameter_shapes") != _shapes(experiment):
         raise RecordError(
-            f"--loss={folder}: loss.json states other parameter_shapes than its config means; "
-            "restore it "
-            f"from the run that wrote it"
+            f"{folder}: loss.json states other parameter_shapes than its config means; restore it "
+            "from the run that wrote it"
         )
     needed = parameter_count(experiment.objective)
     if needed != parameters.size:
         raise RecordError(
-            f"--loss={folder}: it has {parameters.size} parameters, its config needs {needed}; "
-            "restore "
-            f"both files from the run that wrote them"
+            f"{folder}: it has {parameters.size} parameters, its config needs {needed}; restore "
+            "both files from the run that wrote them"
         )
     facts = description.get("facts", {})
     return LearnedObjective(parameters, experiment, facts if isinstance(facts, dict) else {})

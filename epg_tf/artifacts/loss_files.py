@@ -1,6 +1,4 @@
-"""Keeps a learned loss on disk: a folder with `loss.npz` (the vector phi) and `loss.json` (what it
-belongs to).
-"""
+"""Reads and writes folders of learned losses: `loss.npz` (phi), `loss.json` (its description)."""
 
 from __future__ import annotations
 
@@ -11,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.core import array_files as arrays_io
-from epg_tf.core import files
+from epg_tf.core import array_files, files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.types import Array
 
 _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
 _FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
-_REMEDY = "point it at a folder written by launch.meta_train or launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+_REMEDY = (
+    "name a folder written by launch.meta_train or launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+)
 
 
 def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]) -> None:
@@ -29,7 +28,7 @@ def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]
     Args:
       folder: Created if missing; a loss that is there is replaced.
       phi: [D] float32, finite.
-      description: JSON-able mapping: whatever is needed to build the loss that `phi` belongs to.
+      description: All that is needed to build the loss that `phi` belongs to, for JSON.
 
     Raises:
       ValueError: `phi` is not a finite float32 vector, or above 64 MB.
@@ -50,7 +49,7 @@ def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]
     }
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    arrays_io.write_arrays(folder / _PHI_FILE, {"phi": phi})
+    array_files.write_arrays(folder / _PHI_FILE, {"phi": phi})
     files.write_json(folder / _DESCRIPTION_FILE, {**description, **facts})
 
 
@@ -62,8 +61,8 @@ def load_loss(folder: files.PathLike) -> tuple[Array, dict[str, Any]]:
       "phi_sha256").
 
     Raises:
-      RecordError: There is no loss in `folder`, or it is damaged; one line that starts with
-      --loss=`folder`.
+      RecordError: There is no loss in `folder`, or it is damaged; one line that begins with
+        `folder`.
     """
     folder = Path(folder)
     try:
@@ -79,14 +78,14 @@ def load_loss(folder: files.PathLike) -> tuple[Array, dict[str, Any]]:
             raise RecordError(f"{_DESCRIPTION_FILE} has no format_version")
         phi = _read_phi(folder / _PHI_FILE, description)
     except RecordError as error:
-        raise RecordError(f"--loss={folder}: {error}; {_remedy(folder)}") from error
+        raise RecordError(f"{folder}: {error}; {_remedy(folder)}") from error
     except OSError as error:
-        raise RecordError(f"--loss={folder}: {error.strerror}; {_remedy(folder)}") from error
+        raise RecordError(f"{folder}: {error.strerror}; {_remedy(folder)}") from error
     return phi, description
 
 
 def _read_phi(path: Path, description: Mapping[str, Any]) -> Array:
-    arrays = arrays_io.read_arrays(path, _FILE_LIMIT)
+    arrays = array_files.read_arrays(path, _FILE_LIMIT)
     if list(arrays) != ["phi"]:
         raise RecordError(
             f"{_PHI_FILE} holds {', '.join(map(repr, sorted(arrays))) or 'nothing'}, not 'phi'"
@@ -107,7 +106,7 @@ def _read_phi(path: Path, description: Mapping[str, Any]) -> Array:
 
 
 def _problem(phi: Array) -> str:
-    """Returns what keeps an array from being a phi, or nothing."""
+    """Returns why an array cannot be phi; empty if it can."""
     if phi.dtype != np.float32:
         return f"has type {phi.dtype}, not float32"
     if phi.ndim != 1:
@@ -125,15 +124,14 @@ def checksum(phi: Array) -> str:
 
 
 def _remedy(folder: Path) -> str:
-    """Returns what to do: the loss the user probably meant, or where losses come from."""
+    """Returns what to do: name the loss that was probably meant, or one from a run."""
     if folder.name in (_PHI_FILE, _DESCRIPTION_FILE) and folder.is_file():
-        return f"did you mean --loss={folder.parent}?"
+        return f"did you mean {folder.parent}?"
     if not (folder / _DESCRIPTION_FILE).is_file():
         if (folder / "saved_model.pb").is_file():
             return (
                 f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and "
-                f"{_DESCRIPTION_FILE} "
-                f"alone, which launch.export_loss writes beside it"
+                f"{_DESCRIPTION_FILE} alone, which launch.export_loss writes beside it"
             )
         near = [
             folder / name
@@ -141,5 +139,5 @@ def _remedy(folder: Path) -> str:
             if (folder / name / _DESCRIPTION_FILE).is_file()
         ]
         if near:
-            return f"did you mean {' or '.join(f'--loss={path}' for path in near)}?"
+            return f"did you mean {' or '.join(map(str, near))}?"
     return _REMEDY

@@ -1,8 +1,8 @@
-"""Writes SavedModels whole or not at all, and opens them only after a look at what they would run.
+"""Writes SavedModels completely or not at all, and checks what they would run before opening them.
 
-A TensorFlow graph can read and write files and call Python. So before a SavedModel is opened its
-operations are compared with a list of those that only compute. That keeps it from files and code,
-not from taking memory or time.
+A TensorFlow graph can read and write files and call Python. So before a SavedModel is opened, its
+operations are compared with a list of those that only compute. This protects files and prevents
+other code from running; it does not limit memory or time.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _LIMIT = 256 * 2**20  # bytes of all files; the papers' losses and policies take
 
 _ALLOWED = frozenset(
     """
-Placeholder Const Identity IdentityN NoOp StopGradient PreventGradient EnsureShape
-VarHandleOp ReadVariableOp ResourceGather
-PartitionedCall StatefulPartitionedCall StatelessIf StatelessWhile If While
-Abs Add AddN AddV2 Ceil Cos Cumsum Div DivNoNan Elu EluGrad Erf Exp Expm1 Floor FloorDiv FloorMod Inv IsFinite IsInf
-IsNan LeakyRelu LeakyReluGrad Log Log1p Log1mExp Maximum Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal
-ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Round Rsqrt RsqrtGrad Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Softmax
-LogSoftmax Softplus SoftplusGrad Sqrt SqrtGrad Square SquaredDifference Sub Tan Tanh TanhGrad Xdivy Xlogy
-Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr NotEqual Select SelectV2 ClipByValue
-All Any ArgMax ArgMin Max Mean Min Prod Sum BatchMatMul BatchMatMulV2 Conv2D Conv2DBackpropFilter Conv2DBackpropInput
-Einsum MatMul BiasAdd BiasAddGrad MatrixDiag MatrixDiagV3 MatrixDiagPartV3
-BroadcastArgs BroadcastGradientArgs BroadcastTo Cast Concat ConcatOffset ConcatV2 DynamicStitch ExpandDims Fill Gather
-GatherNd GatherV2 InvertPermutation OneHot OnesLike Pack Pad PadV2 Range Rank Reshape ReverseV2 ScatterNd Shape ShapeN
-Size Slice Split SplitV Squeeze StridedSlice StridedSliceGrad TensorScatterUpdate Tile Transpose UnsortedSegmentSum
-Unpack Where ZerosLike
-Multinomial RandomStandardNormal RandomUniform RandomUniformInt StatelessMultinomial StatelessRandomGetAlg
+Placeholder Const Identity IdentityN NoOp StopGradient PreventGradient EnsureShape VarHandleOp
+ReadVariableOp ResourceGather PartitionedCall StatefulPartitionedCall StatelessIf StatelessWhile If
+While Abs Add AddN AddV2 Ceil Cos Cumsum Div DivNoNan Elu EluGrad Erf Exp Expm1 Floor FloorDiv
+FloorMod Inv IsFinite IsInf IsNan LeakyRelu LeakyReluGrad Log Log1p Log1mExp Maximum Minimum Mod Mul
+MulNoNan Neg Pow RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Round Rsqrt
+RsqrtGrad Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Softmax LogSoftmax Softplus SoftplusGrad Sqrt
+SqrtGrad Square SquaredDifference Sub Tan Tanh TanhGrad Xdivy Xlogy Equal Greater GreaterEqual Less
+LessEqual LogicalAnd LogicalNot LogicalOr NotEqual Select SelectV2 ClipByValue All Any ArgMax ArgMin
+Max Mean Min Prod Sum BatchMatMul BatchMatMulV2 Conv2D Conv2DBackpropFilter Conv2DBackpropInput
+Einsum MatMul BiasAdd BiasAddGrad MatrixDiag MatrixDiagV3 MatrixDiagPartV3 BroadcastArgs
+BroadcastGradientArgs BroadcastTo Cast Concat ConcatOffset ConcatV2 DynamicStitch ExpandDims Fill
+Gather GatherNd GatherV2 InvertPermutation OneHot OnesLike Pack Pad PadV2 Range Rank Reshape
+ReverseV2 ScatterNd Shape ShapeN Size Slice Split SplitV Squeeze StridedSlice StridedSliceGrad
+TensorScatterUpdate Tile Transpose UnsortedSegmentSum Unpack Where ZerosLike Multinomial
+RandomStandardNormal RandomUniform RandomUniformInt StatelessMultinomial StatelessRandomGetAlg
 StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2
 """.split()
 )
@@ -68,37 +68,36 @@ _OBJECTS = frozenset(
 _KINDS = frozenset(("user_object", "variable", "function", "bare_concrete_function", "constant"))
 
 
-def prepare_target(
-    path: files.PathLike, flag: str, overwrite: bool, markers: Sequence[str]
-) -> None:
-    """Makes `path` a folder that a SavedModel may be written into; removes nothing but what killed
-    processes left.
+def check_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) -> None:
+    """Refuses to overwrite a folder that holds something else than a SavedModel of this program.
+
+    Of what is in the folder, it removes the unfinished files of processes that were killed.
 
     Args:
       path: The folder; may be missing or empty.
-      flag: Flag that named it, for the error message.
-      overwrite: Whether a model that is there may be replaced; other files stay.
+      overwrite: Whether a model that is there is to be replaced.
       markers: Names of files that show that such a model is there.
 
     Raises:
-      RecordError: As `files.prepare_folder`, or there is something else to overwrite.
+      RecordError: There is something else to overwrite.
     """
     folder = Path(path)
-    if folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        for rest in folder.glob(_TEMPORARY.format("*")):
-            shutil.rmtree(rest, ignore_errors=True)
-        missing = [name for name in markers if not (folder / name).is_file()]
-        if overwrite and missing and any(folder.iterdir()):
-            raise RecordError(
-                f"{flag}={path}: --overwrite replaces what this command wrote, but {missing[0]} is "
-                f"not there; choose another folder"
-            )
-    files.prepare_folder(path, flag, None, overwrite, ())
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return
+    for rest in folder.glob(_TEMPORARY.format("*")):
+        shutil.rmtree(rest, ignore_errors=True)
+    missing = [name for name in markers if not (folder / name).is_file()]
+    if overwrite and missing and any(folder.iterdir()):
+        raise RecordError(
+            f"{path}: only what this program wrote is overwritten, but {missing[0]} is not there; "
+            "choose another folder"
+        )
 
 
 def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> None:
-    """Fills a folder with a SavedModel; its graph goes first and comes last, so that no half of one
-    passes for a whole.
+    """Fills a folder with a SavedModel.
+
+    The old graph is removed first and the new one moved last: an incomplete model has no graph.
 
     Args:
       folder: Exists; of what it holds, only what has the same name is replaced, and only once all
@@ -132,7 +131,7 @@ def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> No
 
 
 def open_saved_model(folder: files.PathLike) -> Any:
-    """Opens a SavedModel of unknown origin, if all it can do is compute.
+    """Opens a SavedModel of unknown origin if it can only compute.
 
     Returns:
       What `tf.saved_model.load` returns.
@@ -151,7 +150,7 @@ def open_saved_model(folder: files.PathLike) -> Any:
 
 
 def check_saved_model(folder: files.PathLike) -> None:
-    """Looks at a SavedModel without running any of it.
+    """Checks a SavedModel without running any of it.
 
     Raises:
       RecordError: As `open_saved_model`, as far as can be seen without opening it.
@@ -164,7 +163,7 @@ def check_saved_model(folder: files.PathLike) -> None:
         _check_operations(meta_graph)
     except RecordError as error:
         raise RecordError(
-            f"{folder}: {error}; open SavedModels only from whom you trust"
+            f"{folder}: {error}; open only SavedModels from sources that you trust"
         ) from error
     except OSError as error:
         raise RecordError(f"{folder}: {error.strerror}; check the path") from error
@@ -223,11 +222,11 @@ def _check_objects(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
 
 
 def _check_operations(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
-    """Lets all nodes only compute, but for the bodies of the two functions that save and restore,
-    which none may call.
+    """Refuses nodes that do more than compute.
 
-    Called by whom: other nodes, as operation or in an attribute; objects; gradients, which nodes
-    name by a string; signatures and the main operation, by the name of a node.
+    The bodies of the two functions that save and restore may do more, so nothing may call them:
+    neither other nodes (as operation or in an attribute), nor objects, nor gradients (which nodes
+    name by a string), nor signatures and the main operation (which name a node).
     """
     graph, library = meta_graph.graph_def, meta_graph.graph_def.library
     functions = {function.signature.name: function.node_def for function in library.function}
@@ -287,8 +286,8 @@ def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> set[str]:
     }
 
 
-def _functions_of(node) -> Iterable[str]:
-    """Returns the functions that an object of a SavedModel can be asked to run."""
+def _functions_of(node: Any) -> Iterable[str]:
+    """Returns the functions that an object of a SavedModel can run."""
     if node.WhichOneof("kind") == "function":
         return node.function.concrete_functions
     return (

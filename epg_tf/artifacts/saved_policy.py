@@ -1,6 +1,4 @@
-"""Saves a trained agent as a TF-Agents policy: what it has learned of scales, its network, its
-deviation.
-"""
+"""Saves a trained agent as a TF-Agents policy: normalisation, network and standard deviation."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ MARKERS = ("policy.json",)  # of a saved policy
 
 
 class TrainedPolicy(tf_policy.TFPolicy):
-    """An agent that no longer learns. Gaussian actions are clipped to the family's bounds, discrete
-    ones are numbers.
+    """An agent that no longer learns.
+
+    Gaussian actions are clipped to the family's bounds; discrete ones are numbers.
 
     Args:
       family: Where it learned.

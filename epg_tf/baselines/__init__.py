@@ -1,1 +1,1 @@
-"""What learned losses are compared with, from libraries that have the algorithm."""
+"""What learned losses are compared with, and the protocol of whatever trains fresh agents."""

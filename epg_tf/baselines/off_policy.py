@@ -9,6 +9,7 @@ TD3 moves its policy at every second, DDPG at each.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -22,20 +23,27 @@ from tf_agents.trajectories.policy_step import PolicyStep
 from tf_agents.trajectories.trajectory import Transition
 
 from epg_tf.agents.replay import Replay
+from epg_tf.baselines.method import (
+    LABELS,
+    LearningCurves,
+    LossName,
+    Request,
+    curves_of_evaluations,
+)
 from epg_tf.core.metagenrl_experiment import AgentConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import mean_returns
-from epg_tf.tasks.registry import simulate
+from epg_tf.tasks.registry import make_family, simulate
 
-KINDS = ("td3", "ddpg")
+NAMES = ("td3", "ddpg")
 
 
 def make_agent(
-    kind: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int
+    name: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int
 ) -> TFAgent:
-    """Builds one of `KINDS`; its weights follow from `seed`, TF-Agents' own noise from TensorFlow's
+    """Builds one of `NAMES`; its weights follow from `seed`, TF-Agents' own noise from TensorFlow's
     global seed.
     """
     observation = TensorSpec([family.observation_size], tf.float32)
@@ -67,7 +75,7 @@ def make_agent(
     )  # of its own: TF-Agents' is shared by all agents of a process
     optimizers = [tf.keras.optimizers.Adam(learning_rate) for _ in range(2)]
     specs = ts.time_step_spec(observation), action
-    if kind == "ddpg":
+    if name == "ddpg":
         agent = ddpg_agent.DdpgAgent(
             *specs,
             actor,
@@ -102,70 +110,94 @@ def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     return tf.square(target - value)
 
 
-def learning_curve(
-    kind: str,
-    family: TaskFamily,
-    config: AgentConfig,
-    learning_rate: float,
-    key: LifeKey,
-    steps: int,
-    period: int,
-    episodes: int,
-) -> Array:
-    """Trains one agent.
+@dataclasses.dataclass(frozen=True)
+class OffPolicyMethod:
+    """Trains agents by TF-Agents, one after the other.
 
-    Args:
-      kind: Of `KINDS`.
-      family: Its environment.
+    Attributes:
+      name: Of `NAMES`.
       config: Settings of the population's agents, as far as they apply.
       learning_rate: Of policy and critics.
-      key: Names the agent's streams.
-      steps: Env steps, a multiple of `period`.
       period: Env steps between evaluations; episodes start anew after each.
-      episodes: In an evaluation.
-
-    Returns:
-      [steps / period + 1] mean returns without exploration, the first before any learning; NaN once
-      physics diverged or a gradient was not finite.
     """
-    seed = int(life_generator(key, "policy").integers(2**31 - 10))
-    tf.random.set_seed(seed)  # of the smoothing noise that TF-Agents draws itself
-    agent = make_agent(kind, family, config, learning_rate, seed)
-    simulation, taken = simulate(family, 1), 0
-    simulation.set_tasks([family.sample_task(life_generator(key, "task"))])
-    replay = Replay(1, config.replay_steps, family.observation_size, family.action_size)
-    act, train = tf.function(agent.policy.action), tf.function(agent.train)
 
-    def greedy(observation: Array) -> Array:
-        return act(ts.restart(tf.constant(observation), batch_size=1)).action.numpy()
+    name: str
+    config: AgentConfig
+    learning_rate: float
+    period: int
 
-    def evaluated(number: int) -> float:
-        resets = [life_generator(LifeKey(key.seed, key.phase, number, key.index), "final_reset")]
-        return float(
-            mean_returns(
-                simulation, lambda seen: family.within_bounds(greedy(seen)), resets, episodes
-            )[0]
-        )
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
 
-    curve, failed = [evaluated(0)], False
-    for number in range(steps // period):
-        named = LifeKey(key.seed, key.phase, number, key.index)
-        draws = [life_generator(named, "minibatch")]
-        for step in _steps(simulation, greedy, named, config, number * period, period):
-            failed |= bool(step.pop("diverged")[0])
-            replay.write(step)
-            taken += 1
-            if taken >= config.updates_after and not failed:
-                try:
-                    train(
-                        _transitions(
-                            replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)
-                        )
-                    )
-                except tf.errors.InvalidArgumentError:  # TF-Agents checks its losses
-                    failed = True
-        curve.append(np.nan if failed else evaluated(number + 1))
-    return np.array(curve)
+    @property
+    def explores(self) -> bool:
+        """False: the curve is of evaluations."""
+        return False
+
+    @property
+    def loss(self) -> LossName | None:
+        """None: it has no learned loss."""
+        return None
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents.
+
+        Returns:
+          Curves of request.env_steps / period + 1 evaluations without exploration, the first before
+          any learning; NaN once physics diverged or a gradient was not finite.
+
+        Raises:
+          ConfigError: There is no such family.
+        """
+        family = make_family(request.task)
+        returns = [self._curve(family, key, request) for key in request.keys()]
+        steps = np.arange(request.env_steps // self.period + 1) * self.period
+        return curves_of_evaluations(steps, np.stack(returns))
+
+    def _curve(self, family: TaskFamily, key: LifeKey, request: Request) -> Array:
+        """Trains one agent; returns its evaluations, [T]."""
+        config, period = self.config, self.period
+        seed = int(life_generator(key, "policy").integers(2**31 - 10))
+        tf.random.set_seed(seed)  # of the smoothing noise that TF-Agents draws itself
+        agent = make_agent(self.name, family, config, self.learning_rate, seed)
+        simulation, taken = simulate(family, 1), 0
+        simulation.set_tasks([family.sample_task(life_generator(key, "task"))])
+        replay = Replay(1, config.replay_steps, family.observation_size, family.action_size)
+        act, train = tf.function(agent.policy.action), tf.function(agent.train)
+
+        def greedy(observation: Array) -> Array:
+            return act(ts.restart(tf.constant(observation), batch_size=1)).action.numpy()
+
+        def evaluated(number: int) -> float:
+            named = LifeKey(key.seed, key.phase, number, key.index)
+            resets = [life_generator(named, "final_reset")]
+            return float(
+                mean_returns(
+                    simulation,
+                    lambda seen: family.within_bounds(greedy(seen)),
+                    resets,
+                    request.episodes,
+                )[0]
+            )
+
+        curve, failed = [evaluated(0)], False
+        for number in range(request.env_steps // period):
+            named = LifeKey(key.seed, key.phase, number, key.index)
+            draws = [life_generator(named, "minibatch")]
+            for step in _steps(simulation, greedy, named, config, number * period, period):
+                failed |= bool(step.pop("diverged")[0])
+                replay.write(step)
+                taken += 1
+                if taken >= config.updates_after and not failed:
+                    drawn = replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)
+                    try:
+                        train(_transitions(drawn))
+                    except tf.errors.InvalidArgumentError:  # TF-Agents checks its losses
+                        failed = True
+            curve.append(np.nan if failed else evaluated(number + 1))
+        return np.array(curve)
 
 
 def _steps(
@@ -173,10 +205,19 @@ def _steps(
     greedy: Callable[[Array], Array],
     key: LifeKey,
     config: AgentConfig,
-    before: int,
+    taken: int,
     period: int,
 ) -> Iterator[dict[str, Array]]:
-    """Yields a period's env steps, acted with exploration by whatever the policy is then."""
+    """Yields a period's env steps, acted with exploration by whatever the policy is then.
+
+    Args:
+      simulation: Of one agent.
+      greedy: Maps an observation to the policy's action.
+      key: Names the streams of the period.
+      config: Of the agent: its exploration.
+      taken: Env steps before the period.
+      period: Env steps.
+    """
     family, resets, noise = (
         simulation.family,
         [life_generator(key, "reset")],
@@ -184,7 +225,7 @@ def _steps(
     )
     observation = simulation.reset(np.arange(1), resets)
     for step in range(period):
-        if before < config.random_steps:
+        if taken < config.random_steps:
             action = noise.uniform(-1.0, 1.0, (1, family.action_size)).astype(np.float32)
         else:
             disturbed = greedy(observation) + config.exploration * noise.standard_normal(

@@ -7,8 +7,12 @@ GAE baseline.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
+from epg_tf.baselines.inner_loop_method import InnerLoops
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.core.experiment import (
     ComputeConfig,
     Experiment,
@@ -16,37 +20,81 @@ from epg_tf.core.experiment import (
     LossConfig,
     PolicyConfig,
     SurrogateConfig,
-    TaskConfig,
     validate,
 )
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.core.types import Array, LifeKey
+from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.shards import Shards
-from epg_tf.tasks.base import TaskFamily
 
-KINDS = ("ppo", "reinforce")
+NAMES = ("ppo", "reinforce")
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyGradientMethod:
+    """Trains fresh Gaussian policies, normalised as in EPG's inner loop.
+
+    Its curve is of the newest episode at each update, with exploration; its final episodes are
+    played without.
+
+    Attributes:
+      name: Of `NAMES`.
+      experiment: Settings, of which sizes, discount and `baseline` apply.
+    """
+
+    name: str
+    experiment: MetaGenRLExperiment
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of episodes while learning."""
+        return True
+
+    @property
+    def loss(self) -> LossName | None:
+        """None: it has no learned loss."""
+        return None
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents; errors as of `inner_loop_experiment`."""
+        settings = inner_loop_experiment(self.experiment, request, self.name)
+        teaching = Teaching(
+            1.0,
+            settings.surrogate.baseline_learning_rate,
+            settings.surrogate.baseline_epochs,
+            final_noise=0.0,
+        )
+        with InnerLoops(settings) as loops:
+            return loops.run(request, no_loss, teaching)
+
+
+def no_loss(agent: int) -> Array:
+    """Returns parameters for an agent that alpha = 1 keeps from any learned loss."""
+    del agent
+    return np.zeros(1, np.float32)
 
 
 def inner_loop_experiment(
-    experiment: MetaGenRLExperiment,
-    family: TaskFamily,
-    kind: str,
-    steps: int,
-    episodes: int,
-    agents: int,
+    experiment: MetaGenRLExperiment, request: Request, name: str
 ) -> Experiment:
-    """Returns the settings of the inner loop that correspond to those of a test; arguments as in
-    `learning_curves`.
+    """Returns the settings of the inner loop that correspond to those of an objective's test.
+
+    Args:
+      experiment: Settings, of which sizes, discount and `baseline` apply.
+      request: Which agents.
+      name: Of `NAMES`.
 
     Raises:
       ConfigError: They do not fit together.
     """
     baseline, agent = experiment.baseline, experiment.agent
-    rate = baseline.ppo_learning_rate if kind == "ppo" else baseline.reinforce_learning_rate
-    passes = baseline.ppo_epochs if kind == "ppo" else 1
+    ppo = name == "ppo"
     found = Experiment(
-        task=TaskConfig(family.name, family.frame_skip, family.episode_limit),
+        task=request.task,
         policy=PolicyConfig(hidden=agent.hidden),
         loss=LossConfig(
             buffer_steps=baseline.update_period,
@@ -56,64 +104,23 @@ def inner_loop_experiment(
             memory_units=0,
         ),  # takes no part
         inner=InnerConfig(
-            updates=steps // baseline.update_period,
+            updates=request.env_steps // baseline.update_period,
             update_period=baseline.update_period,
             minibatch=baseline.minibatch,
-            final_episodes=episodes,
+            final_episodes=request.episodes,
         ),
         surrogate=SurrogateConfig(
-            kind="ppo" if kind == "ppo" else "reinforce",
+            kind="ppo" if ppo else "reinforce",
             discount=agent.discount,
             value_hidden=agent.hidden,
-            baseline_learning_rate=rate,
-            baseline_epochs=passes,
+            baseline_learning_rate=(
+                baseline.ppo_learning_rate if ppo else baseline.reinforce_learning_rate
+            ),
+            baseline_epochs=baseline.ppo_epochs if ppo else 1,
         ),
         compute=ComputeConfig(
-            shard_lives=min(agents, experiment.shard_agents), threads=experiment.threads
+            shard_lives=min(request.agents, experiment.shard_agents), threads=experiment.threads
         ),
     )
     validate(found)
     return found
-
-
-def learning_curves(
-    experiment: MetaGenRLExperiment,
-    family: TaskFamily,
-    seed: int,
-    agents: int,
-    steps: int,
-    episodes: int,
-    kind: str,
-    phase: str,
-) -> tuple[Array, Array]:
-    """Trains fresh Gaussian policies, normalised as in EPG's inner loop.
-
-    Args:
-      experiment: Settings, of which sizes, discount and `baseline` apply.
-      family: Where they live.
-      seed: Names tasks and streams.
-      agents: L.
-      steps: Env steps of learning of each.
-      episodes: After it, with the final policy and no exploration.
-      kind: Of `KINDS`.
-      phase: Of the streams.
-
-    Returns:
-      (env steps [T], returns [L, T]): of the newest episode at each update, with exploration; at
-      the last update the mean of those final episodes. NaN before the first, and where an agent
-      failed.
-    """
-    settings = inner_loop_experiment(experiment, family, kind, steps, episodes, agents)
-    keys = [LifeKey(seed, phase, 0, index) for index in range(agents)]
-    unused = np.zeros(1, np.float32)  # alpha = 1: no learned loss takes part
-    teaching = Teaching(
-        1.0,
-        settings.surrogate.baseline_learning_rate,
-        settings.surrogate.baseline_epochs,
-        final_noise=0.0,
-    )
-    with Shards(settings) as shards:
-        lives = shards.run(keys, lambda life: unused, teaching)
-    returns = np.where(lives.failed[:, None], np.nan, lives.episode_return)
-    returns[:, -1] = lives.final_return
-    return (np.arange(settings.inner.updates) + 1) * settings.inner.update_period, returns

@@ -1,1 +1,1 @@
-"""Trains fresh agents by any method on unseen tasks, and summarizes how they did."""
+"""Trains fresh agents by any method on unseen tasks; tabulates and summarizes what they did."""

@@ -1,122 +1,179 @@
-"""Tests objectives (MetaGenRL, section 5.1): fresh agents learn from a frozen one, or from what it
-is compared with.
-"""
+"""Methods of the test of a learned objective (MetaGenRL, section 5.1): it, and its rivals."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment
+from epg_tf.baselines.method import (
+    LABELS,
+    LearningCurves,
+    LossName,
+    Method,
+    Request,
+    curves_of_evaluations,
+)
+from epg_tf.baselines.off_policy import OffPolicyMethod
+from epg_tf.baselines.policy_gradient import PolicyGradientMethod
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
 from epg_tf.losses.objectives import Objective, OffPolicyReinforce
 from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
-from epg_tf.tasks.base import TaskFamily
-
-METHODS = ("objective", "untrained_objective", "off_policy_reinforce")
+from epg_tf.tasks.registry import make_family
 
 
 @dataclasses.dataclass(frozen=True)
-class TestedAgents:
-    """How L fresh agents learned under one method.
+class EvaluatedObjective:
+    """What the methods of a test are made from.
 
     Attributes:
-      env_steps: [T] env steps of learning before each evaluation.
-      returns: [L, T] mean return of the evaluation's episodes, without exploration; NaN once an
-        agent has failed.
-    """
-
-    env_steps: Array
-    returns: Array
-
-
-def train_fresh_agents(
-    experiment: MetaGenRLExperiment,
-    parameters: Array,
-    family: TaskFamily,
-    seed: int,
-    agents: int,
-    steps: int,
-    episodes: int,
-    method: str = "objective",
-    phase: str = "objective_test",
-) -> TestedAgents:
-    """Trains fresh agents and evaluates them after every round.
-
-    Args:
       experiment: Settings of agents and objective.
-      parameters: [D] float32, the objective.
-      family: Where they live.
-      seed: Names agents and their streams; meta-training met none of them.
-      agents: L.
-      steps: Env steps of learning of each, in whole rounds of the experiment's `round_steps`.
-      episodes: In each evaluation.
-      method: Of `METHODS`: the objective, frozen; one that was never trained, another for each
-        agent; or off-policy REINFORCE with generalised advantages.
-      phase: Of the streams: "objective_test", or "objective_tuning" for choosing settings.
+      parameters: [D] float32, the learned objective.
+      loss: Its name.
     """
-    size = min(agents, experiment.shard_agents)
-    parts = []
-    for first in range(0, agents, size):
+
+    experiment: MetaGenRLExperiment
+    parameters: Array
+    loss: LossName
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveMethod:
+    """Trains agents like those of MetaGenRL's population, with an objective that stays as it is.
+
+    Attributes:
+      name: Key of the method in files.
+      experiment: Settings of the agents.
+      teacher: Maps the keys of a shard's agents to their objective.
+      loss: The learned objective, where there is one.
+    """
+
+    name: str
+    experiment: MetaGenRLExperiment
+    teacher: Callable[[Sequence[LifeKey]], Objective]
+    loss: LossName | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """False: the curve is of evaluations."""
+        return False
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents and evaluates them, without exploration, before learning and after every
+        round; NaN once an agent has failed.
+        """
+        experiment, family = self.experiment, make_family(request.task)
+        size = min(request.agents, experiment.shard_agents)
         # A last shard that is not full is filled up, for its size is part of the numbers.
-        keys = [LifeKey(seed, phase, 0, index) for index in range(first, first + size)]
-        shard = AgentShard(
-            family,
-            keys,
-            _teacher(experiment, parameters, keys, method),
-            ShardSettings(
-                _agent(experiment, method),
-                None,
-                experiment.round_steps,
-                Lifetimes(0, np.zeros(size, np.int64)),
-            ),
-        )
-        parts.append(_learning_curve(shard, experiment, steps, episodes))
-    returns = np.concatenate(parts)[:agents]
-    return TestedAgents(np.arange(returns.shape[1]) * experiment.round_steps, returns)
+        keys = request.keys(-(-request.agents // size) * size)
+        curves = []
+        for first in range(0, request.agents, size):
+            mine = keys[first : first + size]
+            lifetimes = Lifetimes(0, np.zeros(size, np.int64))
+            settings = ShardSettings(experiment.agent, None, experiment.round_steps, lifetimes)
+            shard = AgentShard(family, mine, self.teacher(mine), settings)
+            curves.append(self._curves(shard, request))
+        returns = np.concatenate(curves)[: request.agents]
+        return curves_of_evaluations(np.arange(returns.shape[1]) * experiment.round_steps, returns)
+
+    def _curves(self, shard: AgentShard, request: Request) -> Array:
+        """Lets a shard learn; returns its evaluations, [P, T]."""
+        experiment = self.experiment
+        curve = [shard.evaluate(request.episodes)]
+        for _ in range(request.env_steps // experiment.round_steps):
+            shard.begin_round()
+            for _ in range(experiment.round_steps // experiment.agent.policy_delay):
+                shard.advance()
+            shard.end_round()
+            curve.append(np.where(shard.failed, np.nan, shard.evaluate(request.episodes)))
+        return np.stack(curve, axis=1)
 
 
-def _agent(experiment: MetaGenRLExperiment, method: str) -> AgentConfig:
-    if method != "off_policy_reinforce":
-        return experiment.agent
-    return dataclasses.replace(
-        experiment.agent, policy_learning_rate=experiment.baseline.off_policy_learning_rate
-    )
-
-
-def _teacher(
-    experiment: MetaGenRLExperiment, parameters: Array, keys: Sequence[LifeKey], method: str
-) -> Objective:
-    """Returns what teaches the agents of a shard."""
-    if method == "off_policy_reinforce":
-        return OffPolicyReinforce(experiment.agent.discount, experiment.baseline.gae_lambda)
-    objective = LSTMObjective(len(keys), experiment.objective, experiment.agent.discount)
-    objective.load(
-        np.stack(
-            [
-                initial_parameters(life_generator(key, "objective"), experiment.objective)
-                if method == "untrained_objective"
-                else parameters
-                for key in keys
-            ]
-        )
-    )
+def _lstm_objective(experiment: MetaGenRLExperiment, parameters: Sequence[Array]) -> LSTMObjective:
+    """Returns an objective with parameters of its own for each agent."""
+    discount = experiment.agent.discount
+    objective = LSTMObjective(len(parameters), experiment.objective, discount)
+    objective.load(np.stack(parameters))
     return objective
 
 
-def _learning_curve(
-    shard: AgentShard, experiment: MetaGenRLExperiment, steps: int, episodes: int
-) -> Array:
-    """Lets a shard learn; returns its evaluations before the first round and after each, [P, T]."""
-    curve = [shard.evaluate(episodes)]
-    for _ in range(steps // experiment.round_steps):
-        shard.begin_round()
-        for _ in range(experiment.round_steps // experiment.agent.policy_delay):
-            shard.advance()
-        shard.end_round()
-        curve.append(np.where(shard.failed, np.nan, shard.evaluate(episodes)))
-    return np.stack(curve, axis=1)
+def learned_objective(evaluated: EvaluatedObjective) -> Method:
+    """Returns the method that teaches with the learned objective, frozen."""
+    experiment = evaluated.experiment
+
+    def teacher(keys: Sequence[LifeKey]) -> Objective:
+        return _lstm_objective(experiment, [evaluated.parameters for _ in keys])
+
+    return ObjectiveMethod("objective", experiment, teacher, evaluated.loss)
+
+
+def untrained_objective(evaluated: EvaluatedObjective) -> Method:
+    """Returns the method that teaches each agent with another objective that was never trained."""
+    experiment = evaluated.experiment
+
+    def fresh(key: LifeKey) -> Array:
+        return initial_parameters(life_generator(key, "objective"), experiment.objective)
+
+    def teacher(keys: Sequence[LifeKey]) -> Objective:
+        return _lstm_objective(experiment, [fresh(key) for key in keys])
+
+    return ObjectiveMethod("untrained_objective", experiment, teacher)
+
+
+def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
+    """Returns off-policy REINFORCE with generalised advantages, with a learning rate of its own."""
+    experiment = evaluated.experiment
+    agent = dataclasses.replace(
+        experiment.agent, policy_learning_rate=experiment.baseline.off_policy_learning_rate
+    )
+
+    def teacher(keys: Sequence[LifeKey]) -> Objective:
+        del keys
+        return OffPolicyReinforce(agent.discount, experiment.baseline.gae_lambda)
+
+    settings = dataclasses.replace(experiment, agent=agent)
+    return ObjectiveMethod("off_policy_reinforce", settings, teacher)
+
+
+def ppo(evaluated: EvaluatedObjective) -> Method:
+    """Returns PPO with Gaussian policies of the agents' sizes."""
+    return PolicyGradientMethod("ppo", evaluated.experiment)
+
+
+def reinforce(evaluated: EvaluatedObjective) -> Method:
+    """Returns on-policy REINFORCE with Gaussian policies of the agents' sizes."""
+    return PolicyGradientMethod("reinforce", evaluated.experiment)
+
+
+def td3(evaluated: EvaluatedObjective) -> Method:
+    """Returns TF-Agents' TD3."""
+    experiment = evaluated.experiment
+    rate = experiment.baseline.td3_learning_rate
+    return OffPolicyMethod("td3", experiment.agent, rate, experiment.round_steps)
+
+
+def ddpg(evaluated: EvaluatedObjective) -> Method:
+    """Returns TF-Agents' DDPG."""
+    experiment = evaluated.experiment
+    rate = experiment.baseline.ddpg_learning_rate
+    return OffPolicyMethod("ddpg", experiment.agent, rate, experiment.round_steps)
+
+
+METHODS: dict[str, Callable[[EvaluatedObjective], Method]] = {
+    "objective": learned_objective,
+    "untrained_objective": untrained_objective,
+    "off_policy_reinforce": off_policy_reinforce,
+    "ppo": ppo,
+    "reinforce": reinforce,
+    "td3": td3,
+    "ddpg": ddpg,
+}

@@ -1,4 +1,4 @@
-"""Sums up returns of lives: mean, interquartile mean, 95 % confidence interval."""
+"""Statistics of the returns of agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from epg_tf.core.types import Array
 
 
 def interquartile_mean(values: Array) -> float:
-    """Returns the mean of the middle half of [L] values, robust against a few extreme lives
+    """Returns the mean of the middle half of [L] values, robust against a few extreme agents
     (Agarwal et al. 2021).
     """
     return float(stats.trim_mean(values, 0.25))
@@ -24,3 +24,11 @@ def confidence_interval(values: Array) -> tuple[float, float]:
         return -np.inf, np.inf
     half = float(stats.t.ppf(0.975, count - 1) * np.std(values, ddof=1) / np.sqrt(count))
     return mean - half, mean + half
+
+
+def worst_for_failed(values: Array) -> Array:
+    """Returns [L] values with the worst of the others for those that are not finite, so that none
+    gains by failing; as they are where none is finite.
+    """
+    known = np.isfinite(values)
+    return np.where(known, values, values[known].min()) if known.any() else values

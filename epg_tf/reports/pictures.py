@@ -1,6 +1,4 @@
-"""Shows agents at work: film strips, animations, and paths over the ground, light to dark as
-learning goes on.
-"""
+"""Draws what agents do: film strips, animations, and paths that are darker as agents learn."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ def ground_paths(paths: Sequence[Array], targets: Array, title: str, path: files
 
     Args:
       paths: [T_i, 2] positions (m) of each episode.
-      targets: [K, 2] where it was to go (m); K may be 0.
+      targets: [K, 2] positions of its goals (m); K may be 0.
       title: Above the picture.
       path: PNG to write.
     """

@@ -1,5 +1,4 @@
-"""Draws what a run leaves: the progress of meta-training, lives of fresh agents under several
-losses, a study's tests.
+"""Draws the progress of meta-training and the tests of a study; holds what all pictures share.
 
 Figures are drawn off screen and without pyplot, so they can be drawn anywhere, from any thread.
 """
@@ -12,6 +11,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,35 +26,10 @@ from epg_tf.core.types import Array
 # Okabe and Ito's palette, told apart by colour-blind eyes, strongest contrast on white first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#8A8A8A"
-_SINGLE_LIVES = 5
+Style = Literal["-", "--"]
+"""Of a line: solid or dashed."""
+
 _LEGEND_COLUMNS = 4
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Curve:
-    """The lives of L agents under one method, T updates each.
-
-    Attributes:
-      label: Name of the method.
-      env_steps: [T] env steps taken by each update.
-      returns: [L, T] return of the newest episode finished by each update, NaN before the first.
-      kl: [L, T] KL divergence (nats) between the policies before and after each update, NaN where
-        not measured.
-    """
-
-    label: str
-    env_steps: Array
-    returns: Array
-    kl: Array
-
-    def __post_init__(self):
-        """Raises ValueError where the shapes do not fit each other."""
-        shapes = [np.shape(self.env_steps), np.shape(self.returns), np.shape(self.kl)]
-        if len(shapes[1]) != 2 or shapes[1] != shapes[2] or shapes[0] != shapes[1][1:]:
-            raise ValueError(
-                f"curve {self.label!r}: env_steps, returns, kl must be [T], [L, T], [L, T]; got "
-                f"{shapes}"
-            )
 
 
 def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) -> None:
@@ -98,9 +73,15 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
     if np.isfinite(validation).any():
         drawn = np.isfinite(validation)
         handles += axes.plot(
-            epochs[drawn], validation[drawn], "o", color=COLOURS[1], markersize=6.5, markeredgecolor="white",
-            label="validation return (mean)", zorder=4,
-        )  # fmt: skip
+            epochs[drawn],
+            validation[drawn],
+            "o",
+            color=COLOURS[1],
+            markersize=6.5,
+            markeredgecolor="white",
+            label="validation return (mean)",
+            zorder=4,
+        )
     dress(axes, "epoch", "return")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     alpha = column(rows, "alpha")
@@ -121,86 +102,6 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
     write_png(figure, path)
 
 
-def test_curves(curves: Mapping[str, Curve], path: files.PathLike, title: str) -> None:
-    """Draws lives of fresh agents in the layout of EPG's Fig. 5: returns on top, KL of every update
-    below.
-
-    Each method gets its mean, the band of the middle half of its lives, and on top its first five
-    lives dotted.
-
-    Args:
-      curves: By method; drawn in this order.
-      path: PNG to write, 900 x 700 pixels.
-      title: Line above the panels.
-
-    Raises:
-      OSError: The file cannot be written.
-    """
-    figure = Figure(figsize=(9, 7), dpi=100, facecolor="white")
-    rows = legend_rows(curves)
-    top = figure.add_axes((0.095, 0.425, 0.875, 0.475 - 0.03 * rows))
-    bottom = figure.add_axes((0.095, 0.085, 0.875, 0.235))
-    handles = []
-    for number, curve in enumerate(curves.values()):
-        colour = COLOURS[number % len(COLOURS)]
-        for life in np.asarray(curve.returns)[:_SINGLE_LIVES]:
-            top.plot(
-                curve.env_steps,
-                life,
-                color=colour,
-                linewidth=0.9,
-                linestyle=":",
-                alpha=0.75,
-                zorder=2,
-            )
-        draw_statistics(top, curve.env_steps, curve.returns, colour)
-        draw_statistics(bottom, np.arange(1, len(curve.env_steps) + 1), curve.kl, colour)
-        handles.append(Line2D([], [], color=colour, linewidth=3, label=curve.label))
-    dress(top, "environment steps", "episode return")
-    top.xaxis.set_major_formatter(EngFormatter(sep=""))
-    dress(bottom, "number of updates", "KL per update (nats)")
-    bottom.set_ylim(bottom=0)
-    if not any(np.isfinite(curve.kl).any() for curve in curves.values()):
-        bottom.text(
-            0.5,
-            0.5,
-            "not measured",
-            transform=bottom.transAxes,
-            color=FAINT,
-            ha="center",
-            va="center",
-        )
-    figure.align_ylabels([top, bottom])
-    head(figure, title, handles, 0.953)
-    legend = f"line: mean     band: middle half of lives     dotted: first {_SINGLE_LIVES} lives"
-    figure.text(0.097, 0.921 - 0.03 * rows, legend, fontsize=9, color=FAINT, va="center")
-    write_png(figure, path)
-
-
-# pytest would take a function of this name for a test wherever it is imported.
-test_curves.__test__ = False
-
-
-def curves_csv(curves: Mapping[str, Curve], path: files.PathLike) -> None:
-    """Writes the numbers behind `test_curves`: one row per method, life and update (both from 0 and
-    1), NaN as `nan`.
-
-    Raises:
-      OSError: The file cannot be written.
-    """
-    lines = [["method", "life", "update", "env_steps", "episode_return", "kl"]]
-    for method, curve in curves.items():
-        steps = np.asarray(curve.env_steps).tolist()
-        for life, (returns, kls) in enumerate(zip(curve.returns, curve.kl, strict=True)):
-            triples = zip(
-                steps, np.asarray(returns).tolist(), np.asarray(kls).tolist(), strict=True
-            )
-            lines.extend(
-                [method, life, update, *triple] for update, triple in enumerate(triples, start=1)
-            )
-    write_csv(lines, path)
-
-
 @dataclasses.dataclass(frozen=True)
 class EvaluatedRun:
     """One run of a study, tested T times.
@@ -211,8 +112,6 @@ class EvaluatedRun:
       rows: [T] tests in their order, each with `epoch`, `env_steps` (meta-training so far), and of
         the return `mean`, `low` and `high`, the ends of its 95 % interval.
     """
-
-    __test__ = False  # for pytest
 
     estimator: str
     seed: int
@@ -278,18 +177,13 @@ def study_csv(runs: Sequence[EvaluatedRun], path: files.PathLike) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    lines = [["estimator", "seed", "epoch", "env_steps", "mean", "low", "high"]]
+    numbers = ("mean", "low", "high")
+    lines: list[list[float | str]] = [["estimator", "seed", "epoch", "env_steps", *numbers]]
     for run in runs:
-        lines.extend(
-            [
-                run.estimator,
-                run.seed,
-                int(row["epoch"]),
-                int(row["env_steps"]),
-                *(float(row[name]) for name in lines[0][4:]),
-            ]
-            for row in run.rows
-        )
+        for row in run.rows:
+            places = [int(row["epoch"]), int(row["env_steps"])]
+            values = [float(row[name]) for name in numbers]
+            lines.append([run.estimator, run.seed, *places, *values])
     write_csv(lines, path)
 
 
@@ -312,7 +206,7 @@ def statistics(values: Array) -> tuple[Array, Array, Array]:
     return result[0], result[1], result[2]
 
 
-def draw_statistics(axes: Axes, x: Array, values: Array, colour: str, style: str = "-") -> None:
+def draw_statistics(axes: Axes, x: Array, values: Array, colour: str, style: Style = "-") -> None:
     """Draws mean and middle half of [L, T] values over x, [T]; a mean without neighbours becomes a
     dot.
     """
@@ -360,9 +254,18 @@ def head(
     figure.text(left, height, title, fontsize=14, fontweight="bold", color=INK, va="bottom")
     columns = math.ceil(len(handles) / max(1, legend_rows(handles, columns)))
     figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(left - 0.008, height), ncol=max(1, columns), frameon=False,
-        fontsize=10, labelcolor=INK, handlelength=1.6, columnspacing=1.4, borderaxespad=0, borderpad=0.4,
-    )  # fmt: skip
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(left - 0.008, height),
+        ncol=max(1, columns),
+        frameon=False,
+        fontsize=10,
+        labelcolor=INK,
+        handlelength=1.6,
+        columnspacing=1.4,
+        borderaxespad=0,
+        borderpad=0.4,
+    )
 
 
 def legend_rows(entries: Sized, columns: int = _LEGEND_COLUMNS) -> int:

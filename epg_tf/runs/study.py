@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.evaluation.epg_methods import Score
 from epg_tf.evaluation.study_costs import cost_ratio, first_above, median_cost
+from epg_tf.evaluation.summary import Summary
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core import files
 from epg_tf.core.old_settings import renamed
@@ -95,7 +95,7 @@ class StudyFolder:
                               "made anew")
         return numbers
 
-    def save_ppo(self, score: Score) -> None:
+    def save_ppo(self, score: Summary) -> None:
         """Writes how PPO did."""
         files.write_json(self.path / "ppo.json", {**interval(score), "failed_lives": score.failed_lives})
 
@@ -108,7 +108,7 @@ class StudyFolder:
         return summary
 
 
-def interval(score: Score) -> dict[str, float]:
+def interval(score: Summary) -> dict[str, float]:
     """Returns mean return and the ends of its 95 % interval, as the files of a study name them."""
     return {"mean": score.final_return_mean, "low": score.ci95[0], "high": score.ci95[1]}
 

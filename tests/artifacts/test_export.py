@@ -232,7 +232,7 @@ def test_a_wrong_phi_is_noticed(make_learned, tmp_path):
 
 
 def test_an_endless_buffer_is_refused(make_learned, tmp_path):
-    """It may come with somebody's loss.json, and phi does not depend on it where pooling averages."""
+    """A foreign loss.json may hold it, and phi does not depend on it where pooling averages."""
     learned = make_learned(loss={"buffer_steps": 10**6, "pooling": "mean"})
     with pytest.raises(RecordError, match="config.loss.buffer_steps=1000000"):
         export.export_loss(learned, tmp_path, "card")

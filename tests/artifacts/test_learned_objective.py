@@ -47,9 +47,7 @@ def test_what_is_saved_is_loaded(saved):
 
 
 def test_losses_and_objectives_are_not_mistaken_for_each_other(saved):
-    with pytest.raises(
-        RecordError, match="it is an objective of MetaGenRL, which this command does not read"
-    ):
+    with pytest.raises(RecordError, match="it is an objective of MetaGenRL, not a loss of EPG"):
         load_loss(saved[0])
     with pytest.raises(RecordError, match="it is a temporal_conv_loss, not an lstm_objective"):
         load_objective("point_goal")

@@ -15,7 +15,8 @@ import epg_tf
 from epg_tf.agents.policies import ActingCategorical, ActingGaussian
 from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.saved_policy import TrainedPolicy, save_policy
-from epg_tf.evaluation.epg_methods import meta_test, trained_agent
+from epg_tf.evaluation.evaluate import evaluate, loss_request
+from epg_tf.evaluation.trained_agent import trained_agent
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
@@ -110,12 +111,10 @@ def test_the_saved_agent_is_the_one_that_was_tested():
     says.
     """
     loss = epg_tf.load_loss("point_goal")
-    results = meta_test(loss.experiment, loss.phi, 3, 5, methods=["epg"])["epg"]
-    agent = trained_agent(loss.experiment, loss.phi, 3, 5)
-    assert (
-        agent.policy_hash == results.policy_hash[0]
-        and agent.final_return == results.final_return[0]
-    )
+    results = evaluate(loss.experiment, loss.phi, 3, 5, methods=["epg"])
+    agent = trained_agent(loss.experiment, loss.phi, loss_request(loss.experiment, 3, 5))
+    assert agent.policy_sha256 == results.final("policy_sha256")[0]
+    assert agent.final_return == results.final()[0]
     assert set(agent.task) == {"mass", "damping", "gain"}
     environment = tf_py_environment.TFPyEnvironment(TaskEnvironment(PointGoal(4, 25), 64, 0))
     policy = TrainedPolicy(PointGoal(4, 25), agent.weights, "tanh", agent.shift, agent.scale)

@@ -1,4 +1,4 @@
-"""Tests epg_tf.baselines.off_policy: TF-Agents' TD3 and DDPG, fed and judged as the population's
+"""Tests epg_tf.baselines.off_policy: TF-Agents' TD3 and DDPG, fed and evaluated as the population's
 agents are.
 """
 
@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from epg_tf.baselines import off_policy
+from epg_tf.baselines.method import Request
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.metagenrl_experiment import AgentConfig
-from epg_tf.core.types import LifeKey
-from epg_tf.tasks.registry import named_environment
+from epg_tf.tasks.point_goal import PointGoal
 
 AGENT = AgentConfig(
     hidden=(8,), batch=2, chunk=4, random_steps=20, updates_after=5, replay_steps=100
@@ -34,20 +35,21 @@ def test_transitions_keep_terminations_and_time_limits_apart():
     assert found.next_time_step.observation.numpy().tolist() == [[6, 7], [8, 9], [10, 11]]
 
 
-@pytest.mark.parametrize("kind", off_policy.KINDS)
-def test_learns_from_what_it_lives_and_repeats_itself(kind):
+@pytest.mark.parametrize("name", off_policy.NAMES)
+def test_learns_from_its_env_steps_and_repeats_itself(name):
     """Same key, same curve; the first evaluation comes before any learning, later ones differ from
     no learning.
     """
-    family = named_environment("point_goal@5")
-    curves = [
-        off_policy.learning_curve(
-            kind, family, AGENT, rate, LifeKey(0, "objective_test", 0, index), 40, 20, 2
-        )
-        for rate, index in ((1e-2, 0), (1e-2, 0), (1e-9, 0), (1e-2, 1))
-    ]
-    first, again, still, other = curves
+    task = TaskConfig("point_goal", PointGoal.default_frame_skip, 5)
+
+    def curves(rate, agents):
+        request = Request(task, 0, "objective_test", agents, 40, 2)
+        return off_policy.OffPolicyMethod(name, AGENT, rate, 20).train(request)
+
+    both, again, still = curves(1e-2, 2), curves(1e-2, 1).returns[0], curves(1e-9, 1).returns[0]
+    assert both.env_steps.tolist() == [0, 20, 40]
+    first, other = both.returns
     assert first.shape == (3,) and np.isfinite(first).all() and (first < 0).all()
     np.testing.assert_array_equal(first, again)
     assert first[0] == still[0] and first[2] != still[2]
-    assert other[0] != first[0]
+    assert other[0] != first[0] and both.final_return[1] == other[2]

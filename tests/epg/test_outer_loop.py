@@ -17,7 +17,7 @@ from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.epg.workers import life_keys, life_updates
-from epg_tf.evaluation.epg_methods import score
+from epg_tf.evaluation.summary import summarize_lives
 from epg_tf.tasks.point_goal import PointGoal
 from tests import reference
 
@@ -445,8 +445,11 @@ def test_success_rates_are_means_over_lives(tiny):
     scripted.run = lambda keys, *_, **__: results_of([0.0] * len(keys), np.arange(len(keys)) % 2)
     (first, *_) = evolve(tiny, 5, shards=scripted)
     assert first.metrics["success_rate"] == 0.5
-    assert score(results_of([1.0, 2.0, NAN, 4.0], [1.0, 0.0, 0.0, 0.0]), 0).success_rate == 0.25
-    assert np.isnan(score(results_of([1.0, 2.0]), 0).success_rate)
+    assert (
+        summarize_lives(results_of([1.0, 2.0, NAN, 4.0], [1.0, 0.0, 0.0, 0.0]), 0).success_rate
+        == 0.25
+    )
+    assert np.isnan(summarize_lives(results_of([1.0, 2.0]), 0).success_rate)
 
 
 def test_mean_return_counts_failed_lives_as_the_worst():

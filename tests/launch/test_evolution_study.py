@@ -10,7 +10,8 @@ import pytest
 
 from epg_tf.core.experiment import from_mapping
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.epg_methods import meta_test, score
+from epg_tf.evaluation.evaluate import evaluate
+from epg_tf.evaluation.summary import summarize
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
@@ -81,7 +82,7 @@ def test_leaves_what_it_promises(finished):
 
 
 def test_the_tests_are_meta_tests(finished):
-    """The evolved loss, the unevolved one and PPO do as meta_test finds on the same tasks."""
+    """The evolved loss, the unevolved one and PPO do as evaluate finds on the same tasks."""
     folder, _ = finished
     experiment = from_mapping(
         json.loads((folder / "config-1" / "config.json").read_text())["config"]
@@ -90,8 +91,8 @@ def test_the_tests_are_meta_tests(finished):
         final = archive["phi"]
     tests = rows(folder / "config-1" / "tests.csv")
     for row, phi in ((tests[0], initial_phi(experiment, 1)), (tests[-1], final)):
-        found = meta_test(experiment, phi, 0, 4, methods=["epg", "ppo"])
-        evolved, ppo = (score(found[method], 24) for method in ("epg", "ppo"))
+        found = summarize(evaluate(experiment, phi, 0, 4, methods=["epg", "ppo"]))
+        evolved, ppo = found["epg"], found["ppo"]
         assert (float(row["mean"]), float(row["low"]), float(row["high"])) == pytest.approx(
             (evolved.final_return_mean, *evolved.ci95)
         )

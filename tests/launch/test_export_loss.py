@@ -1,4 +1,4 @@
-"""launch.export_loss and launch.meta_test --save_policy, and what damaged and hostile losses meet."""
+"""launch.export_loss and launch.meta_test --save_policy, and damaged and hostile losses."""
 
 import json
 import os
@@ -262,7 +262,7 @@ def test_an_unreadable_card_is_told(tmp_path):
 
 
 def test_overwrite_spares_what_is_no_export(tmp_path):
-    """A run's loss, somebody's folder, an export where a policy is to go, and the shipped losses."""
+    """A run's loss, a foreign folder, an export where a policy is to go, and the shipped losses."""
     shutil.copytree(GOLDEN.parent / "run", tmp_path / "run")
     shutil.copytree(GOLDEN, tmp_path / "export")
     (tmp_path / "site" / "assets").mkdir(parents=True)

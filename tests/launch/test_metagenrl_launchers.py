@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from epg_tf.evaluation.results import read_results
 from tests.launch import commands
 
 CONFIG = "--config=configs/metagenrl_laptop.py"
@@ -235,11 +236,10 @@ def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     }
     for method, row in summary.items():
         if method not in ("about", "format_version"):
-            assert row["agents"] == 2 and row["env_steps"] == 40 and row["failed_agents"] == 0
-            assert (
-                row["ci95_low"] <= row["final_return_mean"] <= row["ci95_high"]
-                and row["final_return_mean"] < 0
-            )
+            assert row["lives"] == 2 and row["env_steps"] == 40 and row["failed_lives"] == 0
+            low, high = row["ci95"]
+            assert low <= row["final_return_mean"] <= high and row["final_return_mean"] < 0
+            assert ("ahead_ci95" in row) == (method != "objective")
             assert (row["auc_mean"] is None) == (method in ("ppo", "reinforce"))
     assert (tmp_path / "test" / "curves.png").is_file()
 
@@ -279,10 +279,9 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     )
     assert refused.returncode == 2 and "it holds checkpoints" in refused.stderr
     assert (tmp_path / "grid" / "curves.png").is_file()
-    with open(tmp_path / "grid" / "curves.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert {row["trained_env_steps"] for row in rows} == {"0", "60"}
-    assert len(rows) == 2 * 2 * 2  # objectives, agents, evaluations
+    results = read_results(tmp_path / "grid" / "curves.csv")
+    assert set(results.loss) == {"round_00000000", "round_00000003"}
+    assert len(results) == 2 * 2 * (2 + 1)  # objectives, agents, evaluations and the final policy
 
 
 def test_tuning_tries_every_rate_and_names_the_best():

@@ -1,13 +1,13 @@
 """launch.meta_test, launch.benchmark and launch.tune_baseline, each with tiny settings."""
 
-import csv
 import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 
+from epg_tf.evaluation.results import read_results
+from epg_tf.evaluation.summary import summarize
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
@@ -42,11 +42,13 @@ def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
         result = summary[method]
         assert result["lives"] == 5 and result["env_steps"] == 4 * 8
         assert result["ci95"][0] < result["final_return_mean"] < result["ci95"][1]
-    with open(tmp_path / "out" / "curves.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == 4 * 5 * 4  # methods, lives, updates
-    untrained = [float(row["kl"]) for row in rows if row["method"] == "untrained"]
-    assert max(np.abs(untrained)) == 0.0
+    results = read_results(tmp_path / "out" / "curves.csv")
+    assert len(results) == 4 * 5 * (4 + 1)  # methods, lives, updates and the final policy
+    assert (results.select("untrained").pivot("kl")[1] == 0.0).all()
+    assert set(results.select("epg").loss) == {str(loss)} and set(results.loss_seed) == {0, -1}
+    found = summarize(results)
+    assert list(found["epg"].ci95) == pytest.approx(summary["epg"]["ci95"])
+    assert found["ppo"].ahead_mean == pytest.approx(summary["ppo"]["ahead_mean"])
 
 
 def test_meta_test_can_leave_ppo_out(loss, tmp_path):
@@ -180,7 +182,7 @@ def test_tune_baseline_names_the_best(tmp_path):
         *commands.settings(),
         "--lives=4",
         "--learning_rates=1e-3,1e-2",
-        "--passes=1,2",
+        "--epochs=1,2",
     )
     assert process.returncode == 0, process.stderr
     assert (

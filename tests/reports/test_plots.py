@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import subprocess
 import sys
@@ -39,23 +37,18 @@ def drawn(monkeypatch):
     return figures
 
 
-def curve(label="EPG", lives=8, updates=20, seed=0) -> plots.Curve:
-    generator = np.random.default_rng(seed)
-    returns = generator.normal(size=(lives, updates)).cumsum(axis=1)
-    returns[:, :2] = NAN
-    if lives > 1:
-        returns[0, :5] = NAN
-    return plots.Curve(
-        label, np.arange(1, updates + 1) * 64, returns, generator.lognormal(size=(lives, updates))
-    )
-
-
 def rows(count=10):
     return [
-        {"epoch": float(epoch), "fitness_mean": epoch + 0.5, "fitness_q25": epoch - 1.0, "fitness_q75": epoch + 2.0,
-         "validation_return_mean": float(epoch) if epoch % 5 == 0 else NAN, "alpha": 1 - epoch / count}
+        {
+            "epoch": float(epoch),
+            "fitness_mean": epoch + 0.5,
+            "fitness_q25": epoch - 1.0,
+            "fitness_q75": epoch + 2.0,
+            "validation_return_mean": float(epoch) if epoch % 5 == 0 else NAN,
+            "alpha": 1 - epoch / count,
+        }
         for epoch in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def assert_png(path, width, height):
@@ -72,55 +65,6 @@ def test_statistics_by_hand():
     np.testing.assert_allclose(mean, [4, 8, NAN])
     np.testing.assert_allclose(low, [2.5, 7.5, NAN])
     np.testing.assert_allclose(high, [5.5, 8.5, NAN])
-
-
-def test_test_curves_draw_means_bands_and_five_lives(tmp_path, drawn):
-    curves = {"epg": curve(), "ppo": curve("PPO", lives=3, seed=1)}
-    plots.test_curves(curves, tmp_path / "a.png", "RandomHopper")
-    assert_png(tmp_path / "a.png", 900, 700)
-    (figure,) = drawn
-    top, bottom = figure.axes
-    dotted = [line for line in top.lines if line.get_linestyle() == ":"]
-    solid = [line for line in top.lines if line.get_linestyle() == "-"]
-    assert (len(dotted), len(solid), len(top.collections)) == (5 + 3, 2, 2)
-    np.testing.assert_array_equal(solid[0].get_xdata(), curves["epg"].env_steps)
-    np.testing.assert_allclose(
-        solid[0].get_ydata()[2:], np.nanmean(curves["epg"].returns[:, 2:], axis=0)
-    )
-    assert [line.get_xdata()[0] for line in bottom.lines] == [1, 1] and len(bottom.collections) == 2
-    assert (top.get_xlabel(), bottom.get_xlabel()) == ("environment steps", "number of updates")
-    assert [text.get_text() for text in figure.legends[0].texts] == ["EPG", "PPO"]
-    assert len({line.get_color() for line in solid}) == 2
-
-
-@pytest.mark.parametrize("methods", [1, 6, 9])
-def test_head_stays_clear_of_the_data_and_inside_the_picture(tmp_path, drawn, methods):
-    curves = {str(number): curve(f"method number {number}") for number in range(methods)}
-    plots.test_curves(curves, tmp_path / "a.png", "A title")
-    figure = drawn[0]
-    legend, top = figure.legends[0].get_window_extent(), figure.axes[0].get_window_extent()
-    assert legend.y0 > top.y1 and legend.x1 <= 900
-    assert all(text.get_window_extent().y0 > top.y1 for text in figure.texts)
-
-
-@pytest.mark.parametrize("lives, updates", [(1, 1), (1, 3), (6, 1)])
-def test_small_and_empty_curves_are_drawn(tmp_path, lives, updates):
-    nothing = np.full((lives, updates), NAN)
-    plots.test_curves({"a": curve(lives=lives, updates=updates)}, tmp_path / "a.png", "T")
-    plots.test_curves(
-        {"a": plots.Curve("a", np.arange(updates), nothing, nothing)}, tmp_path / "b.png", "T"
-    )
-    plots.test_curves({}, tmp_path / "c.png", "T")
-    for name in "abc":
-        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    "steps, returns, kl", [(3, (2, 4), (2, 4)), (4, (2, 4), (2, 3)), (4, (4,), (4,))]
-)
-def test_shapes_that_do_not_fit_are_refused(steps, returns, kl):
-    with pytest.raises(ValueError, match="curve 'EPG'"):
-        plots.Curve("EPG", np.zeros(steps), np.zeros(returns), np.zeros(kl))
 
 
 def test_learning_curve_draws_every_column(tmp_path, drawn):
@@ -164,24 +108,6 @@ def test_a_kill_before_the_rename_leaves_the_old_picture(tmp_path, monkeypatch):
 def test_pyplot_is_not_involved():
     check = "import sys, epg_tf.reports.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
-
-
-def test_csv_holds_every_number(tmp_path):
-    curves = {"epg, blind": curve(lives=2, updates=3), "ppo": curve(lives=1, updates=2)}
-    plots.curves_csv(curves, tmp_path / "a.csv")
-    table = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
-    assert list(table[0]) == ["method", "life", "update", "env_steps", "episode_return", "kl"]
-    assert len(table) == 2 * 3 + 1 * 2
-    row = table[5]
-    assert (row["method"], row["life"], row["update"], row["env_steps"]) == (
-        "epg, blind",
-        "1",
-        "3",
-        "192",
-    )
-    assert float(row["episode_return"]) == curves["epg, blind"].returns[1, 2]
-    assert float(row["kl"]) == curves["epg, blind"].kl[1, 2]
-    assert table[0]["episode_return"] == "nan"
 
 
 def a_run(estimator, seed, returns):

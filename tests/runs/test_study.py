@@ -7,7 +7,7 @@ import os
 import pytest
 
 from epg_tf.core.errors import RecordError
-from epg_tf.evaluation.epg_methods import Score
+from epg_tf.evaluation.summary import Summary
 from epg_tf.reports import plots
 from epg_tf.reports.plots import EvaluatedRun
 from epg_tf.runs.study import StudyFolder, summarise
@@ -84,10 +84,10 @@ def test_foreign_folders_and_those_in_use_are_refused(study, tiny, tmp_path):
 def test_ppos_test_is_kept_to_the_bit(study, tmp_path):
     folder = study()
     assert folder.ppo() is None
-    folder.save_ppo(Score(-1 / 3, 0.0, (-0.1 - 0.2, 1e-17), 0.5, (0.25, 0.75), math.nan, 4, 1, 24))
+    folder.save_ppo(Summary(-1 / 3, 0.0, (-0.1 - 0.2, 1e-17), 0.5, (0.25, 0.75), math.nan, 4, 1, 24))
     assert folder.ppo() == {"mean": -1 / 3, "low": -0.1 - 0.2, "high": 1e-17}
     assert json.loads((tmp_path / "study" / "ppo.json").read_text())["failed_lives"] == 1
-    folder.save_ppo(Score(math.nan, math.nan, (math.nan, math.nan), math.nan, (math.nan, math.nan), math.nan, 4, 4, 24))
+    folder.save_ppo(Summary(math.nan, math.nan, (math.nan, math.nan), math.nan, (math.nan, math.nan), math.nan, 4, 4, 24))
     assert all(math.isnan(number) for number in folder.ppo().values())
     (tmp_path / "study" / "ppo.json").write_text('{"mean": "fast", "low": 1, "high": 2}')
     with pytest.raises(RecordError, match="remove the file"):

@@ -1,0 +1,120 @@
+"""Methods that train agents by EPG's inner loop (Algorithm 2): any loss, learned or not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.types import Array, LifeResults
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.shards import Shards
+
+
+class InnerLoops:
+    """Runs lives of EPG's inner loop; several methods share its threads and compiled functions.
+
+    Args:
+      experiment: Settings; task, number of updates and final episodes are those of each request.
+      measure_kl: Whether lives report the KL divergence of their updates.
+    """
+
+    def __init__(self, experiment: Experiment, measure_kl: bool = False):
+        self.experiment = experiment
+        self._measure_kl = measure_kl
+        self._shards: Shards | None = None
+
+    def run(
+        self, request: Request, phi: Callable[[int], Array], teaching: Teaching
+    ) -> LearningCurves:
+        """Lives one life per agent.
+
+        Args:
+          request: Which agents.
+          phi: Maps the number of an agent, 0 to L - 1, to the parameters [D] of its loss.
+          teaching: How agents are taught.
+
+        Raises:
+          ConfigError: The env steps are no whole number of updates.
+        """
+        period = self.experiment.inner.update_period
+        if request.env_steps % period:
+            raise ConfigError(
+                f"env_steps={request.env_steps} is no multiple of config.inner.update_period="
+                f"{period}; choose one"
+            )
+        updates = request.env_steps // period
+        lives = self._shards_for(request).run(request.keys(), phi, teaching, updates)
+        return curves_of_lives(lives, period)
+
+    def _shards_for(self, request: Request) -> Shards:
+        """Returns shards with the settings of a request: those of the last one if they fit."""
+        inner = dataclasses.replace(self.experiment.inner, final_episodes=request.episodes)
+        settings = dataclasses.replace(self.experiment, task=request.task, inner=inner)
+        if self._shards is None or self._shards.experiment != settings:
+            self.close()
+            self._shards = Shards(settings, self._measure_kl)
+        return self._shards
+
+    def close(self) -> None:
+        """Stops the threads."""
+        if self._shards is not None:
+            self._shards.close()
+            self._shards = None
+
+    def __enter__(self) -> InnerLoops:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def curves_of_lives(lives: LifeResults, update_period: int) -> LearningCurves:
+    """Returns the learning curves of lives of M = `update_period`; lives that failed are NaN."""
+    updates = lives.episode_return.shape[1]
+    failed = lives.failed[:, None]
+    return LearningCurves(
+        (np.arange(updates) + 1) * update_period,
+        np.where(failed, np.nan, lives.episode_return),
+        np.where(failed, np.nan, lives.kl),
+        lives.final_return,
+        lives.success,
+        lives.policy_hash,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class InnerLoopMethod:
+    """Trains agents by EPG's inner loop with one kind of loss.
+
+    Attributes:
+      name: Key of the method in files.
+      loops: What runs the lives.
+      phi: Maps the number of an agent to the parameters [D] of its loss.
+      teaching: How agents are taught.
+      loss: The learned loss, where there is one.
+    """
+
+    name: str
+    loops: InnerLoops
+    phi: Callable[[int], Array]
+    teaching: Teaching
+    loss: LossName | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of the newest episode of learning."""
+        return True
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents; errors as of `InnerLoops.run`."""
+        return self.loops.run(request, self.phi, self.teaching)

@@ -1,0 +1,131 @@
+"""Defines what trains fresh agents: the `Method` protocol, what it is given and what it returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+import numpy as np
+
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.types import Array, LifeKey
+
+LABELS = {
+    "epg": "evolved loss (EPG)",
+    "objective": "learned objective",
+    "untrained_objective": "untrained objective",
+    "off_policy_reinforce": "off-policy REINFORCE",
+    "ppo": "PPO",
+    "reinforce": "on-policy REINFORCE",
+    "td3": "TD3 (TF-Agents)",
+    "ddpg": "DDPG (TF-Agents)",
+    "untrained": "untrained agent",
+    "random_loss": "unevolved loss",
+}
+"""Names of methods in pictures and tables, by their keys in files."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Says which fresh agents to train; methods that are compared get the same request.
+
+    Attributes:
+      task: What they live in.
+      seed: Names their tasks and streams, >= 0.
+      phase: Of the streams, one of `random_streams.PHASES`; tasks of two phases never coincide.
+      agents: L, >= 1.
+      env_steps: Of learning, of each agent.
+      episodes: In each evaluation, and of the final policy.
+    """
+
+    task: TaskConfig
+    seed: int
+    phase: str
+    agents: int
+    env_steps: int
+    episodes: int
+
+    def keys(self, count: int | None = None) -> list[LifeKey]:
+        """Returns the keys of the first `count` agents, of all L by default."""
+        numbers = range(self.agents if count is None else count)
+        return [LifeKey(self.seed, self.phase, 0, number) for number in numbers]
+
+
+@dataclasses.dataclass(frozen=True)
+class LossName:
+    """Tells learned losses apart in a table.
+
+    Attributes:
+      name: Folder, or name of a shipped loss.
+      seed: Of its meta-training; None where unknown.
+    """
+
+    name: str
+    seed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LearningCurves:
+    """Holds how L agents learned; row i belongs to agent i.
+
+    Attributes:
+      env_steps: [T] env steps of learning before each point of the curve.
+      returns: [L, T] return at each point; NaN where unknown or where the agent failed.
+      kl: [L, T] KL divergence (nats) between the policies before and after the update that ends at
+        each point; NaN where not measured.
+      final_return: [L] mean return of the final policy's episodes; NaN where the agent failed.
+      success: [L] share of those episodes that ended at the goal; NaN in families without a goal.
+      policy_sha256: [L] str, of the final policy's and memory's parameters; empty where unknown.
+    """
+
+    env_steps: Array
+    returns: Array
+    kl: Array
+    final_return: Array
+    success: Array
+    policy_sha256: Array
+
+
+def curves_of_evaluations(env_steps: Array, returns: Array) -> LearningCurves:
+    """Returns the curves of agents whose last evaluation is that of their final policy.
+
+    Args:
+      env_steps: [T].
+      returns: [L, T] of the evaluations.
+    """
+    agents = len(returns)
+    return LearningCurves(
+        env_steps,
+        returns,
+        np.full(returns.shape, np.nan),
+        returns[:, -1],
+        np.full(agents, np.nan),
+        np.full(agents, "", object),
+    )
+
+
+class Method(Protocol):
+    """Trains fresh agents: a learned loss, a learned objective, or an algorithm without either."""
+
+    @property
+    def name(self) -> str:
+        """Key of the method in files, e.g. "ppo"."""
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+
+    @property
+    def explores(self) -> bool:
+        """Whether its curve is of episodes while learning, not of evaluations apart from it."""
+
+    @property
+    def loss(self) -> LossName | None:
+        """The learned loss it teaches with; None where it has none."""
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents.
+
+        Raises:
+          ConfigError: The request does not fit the method's settings.
+        """

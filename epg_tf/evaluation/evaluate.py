@@ -1,0 +1,227 @@
+"""Trains fresh agents by several methods on the same unseen tasks (EPG, Algorithm 2; MetaGenRL,
+section 5.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.baselines.method import LossName, Method, Request
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.types import Array
+from epg_tf.evaluation import loss_methods, objective_methods
+from epg_tf.evaluation.results import Results, tabulate
+from epg_tf.evaluation.summary import Summary, summarize
+from epg_tf.metagenrl.agents import check_continuous
+from epg_tf.tasks.registry import named_environment
+
+OBJECTIVE_COMPARISONS = {
+    "none": ("objective", "untrained_objective"),
+    "ppo": ("objective", "untrained_objective", "off_policy_reinforce", "ppo"),
+    "all": tuple(objective_methods.METHODS),
+}
+"""Methods of the test of an objective, by how much it is compared with."""
+
+
+def train_all(methods: Iterable[Method], request: Request) -> Iterator[Results]:
+    """Yields the results of each method, in their order, as they are found."""
+    for method in methods:
+        yield tabulate(method, request, method.train(request))
+
+
+def evaluate(
+    experiment: Experiment,
+    phi: Array,
+    seed: int,
+    lives: int = 64,
+    updates: int | None = None,
+    methods: Sequence[str] = tuple(loss_methods.METHODS),
+) -> Results:
+    """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks.
+
+    Args:
+      experiment: Settings.
+      phi: [D] float32, the evolved loss.
+      seed: Names the tasks; evolution, validation and tuning met none of them, whatever it is.
+      lives: Number of agents per method.
+      updates: Updates per life, or None for the experiment's number.
+      methods: Of `loss_methods.METHODS`: "epg"; "ppo" with its own tuned learning rate and epochs;
+        "untrained", an agent that never learns; "random_loss", a loss drawn afresh for each agent
+        and never evolved.
+
+    Returns:
+      One table; agents with the same number met the same task, start and action noise.
+    """
+    evaluation = LossEvaluation(
+        LearnedLoss(phi, experiment, {}),
+        LossName("phi"),
+        loss_request(experiment, seed, lives, updates),
+        tuple(methods),
+    )
+    return Results.join(list(evaluation.run()))
+
+
+def loss_request(
+    experiment: Experiment, seed: int, lives: int, updates: int | None = None
+) -> Request:
+    """Returns the request of the test of a loss of EPG; arguments as in `evaluate`."""
+    inner = experiment.inner
+    return Request(
+        experiment.task,
+        seed,
+        "test",
+        lives,
+        (inner.updates if updates is None else updates) * inner.update_period,
+        inner.final_episodes,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LossEvaluation:
+    """The test of a loss of EPG.
+
+    Attributes:
+      learned: The loss; its experiment holds the settings of the test.
+      loss: Its name.
+      request: Which agents are trained.
+      methods: Of `loss_methods.METHODS`.
+    """
+
+    learned: LearnedLoss
+    loss: LossName
+    request: Request
+    methods: tuple[str, ...]
+
+    def run(self) -> Iterator[Results]:
+        """Yields the results of each method as they are found."""
+        phi = self.learned.phi.copy()
+        phi.flags.writeable = False
+        with loss_methods.inner_loops(self.learned.experiment) as loops:
+            evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss)
+            chosen = [loss_methods.METHODS[name](evaluated) for name in self.methods]
+            yield from train_all(chosen, self.request)
+
+    def about(self) -> dict[str, Any]:
+        """Returns what was tested and how, for JSON."""
+        experiment, request = self.learned.experiment, self.request
+        return {
+            "loss": self.loss.name,
+            "task": dataclasses.asdict(experiment.task),
+            "seed": request.seed,
+            "updates": request.env_steps // experiment.inner.update_period,
+            "reward_declared": experiment.loss.reward,
+            "loss_facts": self.learned.facts,
+            "baseline": dataclasses.asdict(experiment.surrogate),
+        }
+
+
+def objective_request(
+    experiment: MetaGenRLExperiment,
+    environment: str | None,
+    seed: int,
+    agents: int,
+    env_steps: int | None = None,
+    episodes: int = 5,
+) -> Request:
+    """Returns the request of the test of an objective of MetaGenRL.
+
+    Args:
+      experiment: Settings.
+      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
+      seed: Names agents and their streams; meta-training met none of them.
+      agents: Number of agents per method.
+      env_steps: Of learning of each; None for as many as an agent of meta-training has.
+      episodes: In each evaluation.
+
+    Raises:
+      ConfigError: The environment is unknown or has no continuous actions, or the env steps are no
+        whole rounds or no whole updates of the baselines.
+    """
+    family = named_environment(environment or experiment.environments[0])
+    check_continuous(family)
+    steps = env_steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
+    for period, field in (
+        (experiment.round_steps, "round_steps"),
+        (experiment.baseline.update_period, "baseline.update_period"),
+    ):
+        if steps % period:
+            raise ConfigError(
+                f"env_steps={steps} is no multiple of the objective's config.{field}={period}; "
+                "choose one"
+            )
+    task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
+    return Request(task, seed, "objective_test", agents, steps, episodes)
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveEvaluation:
+    """The test of an objective of MetaGenRL.
+
+    Attributes:
+      learned: The objective; its experiment holds the settings of the test.
+      loss: Its name.
+      request: Which agents are trained.
+      methods: Of `objective_methods.METHODS`.
+    """
+
+    learned: LearnedObjective
+    loss: LossName
+    request: Request
+    methods: tuple[str, ...]
+
+    def run(self) -> Iterator[Results]:
+        """Yields the results of each method as they are found."""
+        experiment = self.learned.experiment
+        configure_tensorflow(experiment.threads or cpus(1))
+        evaluated = objective_methods.EvaluatedObjective(
+            experiment, self.learned.parameters, self.loss
+        )
+        chosen = [objective_methods.METHODS[name](evaluated) for name in self.methods]
+        yield from train_all(chosen, self.request)
+
+    def about(self) -> dict[str, Any]:
+        """Returns what was tested and how, for JSON."""
+        experiment, request = self.learned.experiment, self.request
+        return {
+            "loss": self.loss.name,
+            "environment": request.task.family,
+            "episode_limit": request.task.episode_limit,
+            "seed": request.seed,
+            "env_steps": request.env_steps,
+            "episodes": request.episodes,
+            "loss_facts": self.learned.facts,
+            "trained_in": experiment.environments,
+            "config": experiment.to_mapping(),
+        }
+
+
+def loss_name(name: str, facts: dict[str, Any]) -> LossName:
+    """Returns the name of a loss, with the seed that its facts state."""
+    seed = facts.get("seed")
+    return LossName(name, seed if isinstance(seed, int) else None)
+
+
+def evaluate_rival(name: str, experiment: MetaGenRLExperiment, request: Request) -> Summary:
+    """Returns the summary of one method of the test of an objective, without any objective.
+
+    Args:
+      name: Of `objective_methods.METHODS`, but not "objective".
+      experiment: Settings.
+      request: Which agents are trained.
+
+    Raises:
+      ConfigError: The settings do not fit together.
+    """
+    nothing = np.zeros(1, np.float32)
+    evaluated = objective_methods.EvaluatedObjective(experiment, nothing, LossName(""))
+    (table,) = train_all([objective_methods.METHODS[name](evaluated)], request)
+    return summarize(table)[name]

@@ -1,0 +1,167 @@
+"""Draws how fresh agents learned, from the table of results."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter
+
+from epg_tf.core import files
+from epg_tf.evaluation.results import LEARNING, Results
+from epg_tf.reports.plots import (
+    COLOURS,
+    FAINT,
+    Style,
+    draw_statistics,
+    dress,
+    head,
+    legend_rows,
+    write_png,
+)
+from epg_tf.reports.tables import label
+
+_SINGLE_LIVES = 5
+_GRID_COLUMNS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+    """Places the parts of a picture; lengths are shares of the figure.
+
+    Attributes:
+      height: Of the figure (inches); the width is 9.
+      columns: Of the legend.
+      bottom: Lower edge of the upper panel.
+      top: Its upper edge without a legend.
+      row: Height of a row of the legend.
+      title: Height of the title.
+      note: Height of the note without a legend.
+    """
+
+    height: float
+    columns: int
+    bottom: float
+    top: float
+    row: float
+    title: float
+    note: float
+
+
+_WITH_KL = _Layout(7.0, 4, 0.425, 0.900, 0.03, 0.953, 0.921)
+_RETURNS_ALONE = _Layout(5.4, 3, 0.115, 0.865, 0.04, 0.937, 0.895)
+
+
+def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
+    """Draws fresh agents under several methods: mean and middle half of their returns.
+
+    Where KL was measured, in the layout of EPG's Figure 5: single agents dotted, and below them
+    the KL of every update. Where some curves are of episodes with exploration and others are not,
+    the former are dashed, and a diamond shows their final policies.
+
+    Args:
+      results: The table; methods are drawn in its order.
+      path: PNG to write, 900 pixels wide.
+      title: Line above the panels.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    groups = results.groups()
+    measured = bool(np.isfinite(results.kl).any())
+    exploring = {name for name, rows in groups.items() if (rows.episodes == LEARNING).any()}
+    mixed = exploring if len(exploring) < len(groups) else set()
+    layout = _WITH_KL if measured else _RETURNS_ALONE
+    figure = Figure(figsize=(9, layout.height), dpi=100, facecolor="white")
+    rows_of_legend = legend_rows(groups, layout.columns)
+    height = layout.top - layout.bottom - layout.row * rows_of_legend
+    top = figure.add_axes((0.095, layout.bottom, 0.875, height))
+    handles = []
+    for number, (name, rows) in enumerate(groups.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        style: Style = "--" if name in mixed else "-"
+        if measured:
+            _draw_single_lives(top, rows, colour)
+        draw_statistics(top, *rows.pivot(), colour, style)
+        if name in mixed and np.isfinite(rows.final()).any():
+            mean = np.nanmean(rows.final())
+            top.plot(rows.env_steps.max(), mean, color=colour, marker="D", linestyle="", zorder=4)
+        handles.append(
+            Line2D([], [], color=colour, linestyle=style, linewidth=2.6, label=label(name))
+        )
+    dress(top, "environment steps", "return")
+    top.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if measured:
+        _draw_kl(figure, top, groups)
+    head(figure, title, handles, layout.title, layout.columns)
+    note = _note(measured, bool(mixed))
+    place = layout.note - layout.row * rows_of_legend
+    figure.text(0.097, place, note, fontsize=9, color=FAINT, va="center")
+    write_png(figure, path)
+
+
+def _note(single_lives: bool, dashed: bool) -> str:
+    """Returns what explains the lines."""
+    parts = ["line: mean", "band: middle half of agents"]
+    if single_lives:
+        parts.append(f"dotted: first {_SINGLE_LIVES} agents")
+    if dashed:
+        parts += ["dashed: with exploration", "diamond: final policy"]
+    return "     ".join(parts)
+
+
+def _draw_single_lives(axes: Axes, rows: Results, colour: str) -> None:
+    steps, returns = rows.pivot()
+    for life in returns[:_SINGLE_LIVES]:
+        axes.plot(steps, life, color=colour, linewidth=0.9, linestyle=":", alpha=0.75, zorder=2)
+
+
+def _draw_kl(figure: Figure, top: Axes, groups: Mapping[str, Results]) -> None:
+    """Draws the KL of every update below the panel of returns."""
+    bottom = figure.add_axes((0.095, 0.085, 0.875, 0.235))
+    for number, rows in enumerate(groups.values()):
+        steps, kl = rows.pivot("kl")
+        draw_statistics(bottom, np.arange(1, len(steps) + 1), kl, COLOURS[number % len(COLOURS)])
+    dress(bottom, "number of updates", "KL per update (nats)")
+    bottom.set_ylim(bottom=0)
+    figure.align_ylabels([top, bottom])
+
+
+def objective_grid(
+    results: Results, titles: Mapping[str, str], path: files.PathLike, title: str
+) -> None:
+    """Draws fresh agents under objectives at stages of meta-training, one panel each (MetaGenRL,
+    Figures 4 and 10).
+
+    Args:
+      results: The table; all its methods are learned objectives.
+      titles: Name of an objective -> title of its panel, in the order of the panels.
+      path: PNG to write.
+      title: Line above the panels.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    columns = min(_GRID_COLUMNS, len(titles))
+    lines = -(-len(titles) // columns)
+    figure = Figure(figsize=(2.9 * columns + 0.6, 2.5 * lines + 0.9), dpi=100, facecolor="white")
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    for axes in grid.flat[len(titles) :]:
+        axes.set_axis_off()
+    for axes, (loss, above) in zip(grid.flat, titles.items(), strict=False):
+        steps, returns = results.select(loss=loss).pivot()
+        for agent in returns:
+            axes.plot(steps, agent, color=COLOURS[0], linewidth=0.8, alpha=0.6)
+        draw_statistics(axes, steps, returns, COLOURS[0])
+        dress(axes, "", "")
+        axes.set_title(above, fontsize=9)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.supxlabel("environment steps of a fresh agent", fontsize=10)
+    figure.supylabel("return without exploration", fontsize=10)
+    figure.suptitle(title, fontsize=12)
+    figure.tight_layout()
+    write_png(figure, path)

@@ -1,0 +1,121 @@
+"""Records the life of one agent and draws it: as a film strip, an animation, or paths."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from epg_tf.core.types import Array
+from epg_tf.reports import pictures
+from epg_tf.tasks.base import Simulation, StepResult
+from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.rendering import Camera, Pose
+
+_FRAMES = {".png": 8, ".gif": 50}  # of an episode
+_FRAMES_PER_SECOND = 25
+
+
+@dataclasses.dataclass
+class Episode:
+    """What was seen of one episode.
+
+    Attributes:
+      start: Env steps of the life before it.
+      poses: The body after each env step.
+      places: Its position on the ground (m) after each env step; empty where the family has none.
+    """
+
+    start: int
+    poses: list[Pose] = dataclasses.field(default_factory=list)
+    places: list[Array] = dataclasses.field(default_factory=list)
+
+
+class LifeRecorder:
+    """Records where the one body of a simulation was; given to `InnerLoop.run` as `watch`.
+
+    Args:
+      family: Of the body.
+      learning_steps: Env steps of the life without its final episodes, which start afresh.
+    """
+
+    def __init__(self, family: BodyFamily, learning_steps: int):
+        self._family = family
+        self.learning_steps = learning_steps
+        self._episodes = [Episode(0)]
+        self._steps = 0
+
+    def __call__(self, simulation: Simulation, result: StepResult) -> None:
+        """Records one env step.
+
+        Raises:
+          TypeError: The simulation has no bodies of MuJoCo.
+        """
+        if not isinstance(simulation, BodySimulation):
+            raise TypeError(f"simulation={type(simulation).__name__} has no bodies to record")
+        episode, place = self._episodes[-1], self._family.place(simulation.state)
+        episode.poses.append(Pose.of(simulation, 0))
+        if place is not None:
+            episode.places.append(place[0])
+        self._steps += 1
+        learned = self._steps == self.learning_steps
+        if result.terminated[0] or result.truncated[0] or learned:
+            self._episodes.append(Episode(self._steps))
+
+    def episodes(self) -> list[Episode]:
+        """Returns the episodes with at least one env step."""
+        return [episode for episode in self._episodes if episode.poses]
+
+    def chosen(self, count: int) -> list[Episode]:
+        """Returns the first and the last episode and others evenly between."""
+        episodes = self.episodes()
+        numbers = np.linspace(0, len(episodes) - 1, min(count, len(episodes)))
+        return [episodes[round(number)] for number in numbers]
+
+
+def draw_paths(recorder: LifeRecorder, title: str, output: Path) -> None:
+    """Draws the paths of all episodes over the ground into a PNG file."""
+    episodes = recorder.episodes()
+    marker = episodes[-1].poses[-1].marker
+    targets = np.zeros((0, 2)) if marker is None else marker[None, :2]
+    paths = [np.stack(episode.places) for episode in episodes]
+    pictures.ground_paths(paths, targets, title, output)
+
+
+def draw_film(
+    recorder: LifeRecorder,
+    camera: Camera,
+    counts: tuple[int, int | None],
+    title: str,
+    output: Path,
+) -> None:
+    """Draws episodes of a life as a film strip (.png) or an animation (.gif).
+
+    Args:
+      recorder: What was recorded.
+      camera: Draws the body.
+      counts: Number of episodes, and frames of each; None for 8 in a PNG, 50 in a GIF.
+      title: Above a film strip.
+      output: The file.
+    """
+    episodes, frames = counts
+    rows: list[Sequence[Array]] = []
+    labels = []
+    for episode in recorder.chosen(episodes):
+        count = min(frames or _FRAMES[output.suffix], len(episode.poses))
+        shown = np.linspace(0, len(episode.poses) - 1, count).round().astype(int)
+        rows.append([camera.frame(episode.poses[step]) for step in shown])
+        labels.append(
+            "final policy"
+            if episode.start >= recorder.learning_steps
+            else f"after {episode.start} of {recorder.learning_steps} env steps"
+        )
+    if output.suffix == ".png":
+        pictures.film_strip(rows, labels, title, output)
+        return
+    captions = [label for row, label in zip(rows, labels, strict=True) for _ in row]
+    film = [frame for row in rows for frame in row]
+    pictures.animation(film, captions, _FRAMES_PER_SECOND, output)

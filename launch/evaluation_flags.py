@@ -1,0 +1,113 @@
+"""Reads the flags of commands that train fresh agents, and prepares their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from launch import command_line  # first: it quietens the frameworks
+
+from absl import flags  # isort: skip
+
+from epg_tf.artifacts import saved_models
+from epg_tf.baselines.method import Request
+from epg_tf.core import files
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.evaluation.evaluate import objective_request
+
+
+def required(flag: flags.FlagHolder[str | None], example: str) -> str:
+    """Returns the value of a flag that must be given.
+
+    Args:
+      flag: The flag.
+      example: A value to propose.
+
+    Raises:
+      UsageError: It is missing or empty.
+    """
+    if not flag.value:
+        raise command_line.UsageError(
+            f"--{flag.name} is missing; for example --{flag.name}={example}"
+        )
+    return flag.value
+
+
+def prepare_results(
+    flag: flags.FlagHolder[str | None], overwrite: bool, own: tuple[str, ...]
+) -> None:
+    """Prepares the folder of a test's results, which must not be that of a run or a loss.
+
+    Args:
+      flag: Names the folder.
+      overwrite: Whether results that are there are replaced.
+      own: Names of their files.
+
+    Raises:
+      UsageError: The folder belongs to a run or a loss.
+      RecordError: It cannot be used, or is in use.
+    """
+    command_line.refuse_runs(flag)
+    files.prepare_folder(str(flag.value), f"--{flag.name}", None, overwrite, own)
+
+
+def prepare_saved_model(
+    flag: flags.FlagHolder[str | None], overwrite: bool, markers: tuple[str, ...]
+) -> None:
+    """Prepares the folder of a SavedModel.
+
+    Args:
+      flag: Names the folder.
+      overwrite: Whether a SavedModel that is there may be replaced.
+      markers: Names of files that show that such a model is there.
+
+    Raises:
+      RecordError: The folder cannot be used, or holds something else.
+    """
+    folder = str(flag.value)
+    saved_models.check_target(folder, overwrite, markers)
+    files.prepare_folder(folder, f"--{flag.name}", None, overwrite, ())
+
+
+def prepare_nested(
+    folders: tuple[str, str], prepare: tuple[Callable[[], None], Callable[[], None]]
+) -> None:
+    """Prepares two folders, the outer one first where one lies within the other.
+
+    So neither is found in use because the other has just been made in it.
+
+    Args:
+      folders: The two.
+      prepare: What prepares each.
+    """
+    first, second = (Path(folder).resolve() for folder in folders)
+    outer_first = prepare if first in second.parents else prepare[::-1]
+    for step in outer_first:
+        step()
+
+
+def request_of(
+    experiment: MetaGenRLExperiment,
+    environment: str | None,
+    seed: int,
+    agents: int,
+    env_steps: int | None,
+    episodes: int,
+) -> Request:
+    """Returns `objective_request` of the values of flags.
+
+    Raises:
+      UsageError: As there; the message names the flag.
+    """
+    try:
+        return objective_request(experiment, environment, seed, agents, env_steps, episodes)
+    except ConfigError as error:
+        if str(error).startswith("env_steps="):
+            raise command_line.UsageError(f"--{error}") from error
+        field = (
+            "--environment"
+            if environment
+            else "config.environments of the objective, which --environment replaces"
+        )
+        raise command_line.UsageError(f"{field}: {error}") from error

@@ -1,0 +1,86 @@
+"""Tests epg_tf.evaluation.evaluate and the methods of the test of a loss of EPG."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epg_tf.baselines.method import LossName, Request
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.shards import Shards
+from epg_tf.evaluation.evaluate import evaluate, loss_name, objective_request
+from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
+from epg_tf.evaluation.trained_agent import trained_agent
+
+
+@pytest.fixture(scope="module")
+def found(tiny):
+    return evaluate(tiny, initial_phi(tiny, 0), seed=3, lives=5)
+
+
+def test_every_method_trains_the_same_agents(found):
+    assert list(found.groups()) == list(METHODS) == ["epg", "ppo", "untrained", "random_loss"]
+    for rows in found.groups().values():
+        assert rows.pivot()[0].tolist() == [8, 16, 24] and rows.final().shape == (5,)
+    assert found.select("epg").loss[0] == "phi" and set(found.select("ppo").loss) == {""}
+    assert (found.select("untrained").pivot("kl")[1] == 0.0).all()
+    assert (found.select("epg").pivot("kl")[1] > 0.0).all()
+
+
+def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
+    """Keys of phase "test", alpha 0, the loss's learning rate, shards of the experiment's size."""
+    keys = [LifeKey(3, "test", 0, index) for index in range(5)]
+    phi = initial_phi(tiny, 0)
+    with Shards(tiny, measure_kl=True) as shards:
+        lives = shards.run(keys, lambda life: phi, Teaching(0.0, tiny.inner.learning_rate))
+    rows = found.select("epg")
+    np.testing.assert_array_equal(rows.final(), lives.final_return)
+    np.testing.assert_array_equal(rows.pivot()[1], lives.episode_return)
+    np.testing.assert_array_equal(rows.pivot("kl")[1], lives.kl)
+    assert rows.final("policy_sha256").tolist() == lives.policy_hash.tolist()
+
+
+def test_requests_decide_task_length_and_final_episodes(tiny):
+    task = TaskConfig("point_goal", 2, 4)
+    with inner_loops(tiny) as loops:
+        method = METHODS["epg"](EvaluatedLoss(loops, initial_phi(tiny, 0), LossName("a", 1)))
+        short = method.train(Request(task, 0, "test", 2, 16, 1))
+        assert short.env_steps.tolist() == [8, 16] and method.loss == LossName("a", 1)
+        with pytest.raises(ConfigError, match="env_steps=17 is no multiple"):
+            method.train(Request(task, 0, "test", 2, 17, 1))
+        other = method.train(Request(tiny.task, 0, "test", 2, 16, 1))
+        assert (other.returns[:, -1] != short.returns[:, -1]).all()
+
+
+def test_the_first_agent_can_be_trained_again(tiny, found):
+    request = Request(tiny.task, 3, "test", 5, 24, tiny.inner.final_episodes)
+    agent = trained_agent(tiny, initial_phi(tiny, 0), request)
+    rows = found.select("epg")
+    assert agent.policy_sha256 == rows.final("policy_sha256")[0]
+    assert agent.final_return == rows.final()[0]
+
+
+def test_requests_of_objectives_are_checked():
+    experiment = MetaGenRLExperiment(environments=("point_goal",))
+    request = objective_request(experiment, None, 0, 8)
+    assert request.task.family == "point_goal" and request.phase == "objective_test"
+    assert request.env_steps == experiment.life_rounds * experiment.round_steps or (
+        request.env_steps == experiment.rounds * experiment.round_steps
+    )
+    for environment, steps, message in (
+        ("nowhere", None, "'nowhere' is not a task family"),
+        ("gymnasium:CartPole-v1", None, "its actions are discrete"),
+        (None, experiment.round_steps + 1, "^env_steps=.* is no multiple of the objective's"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            objective_request(experiment, environment, 0, 8, steps)
+
+
+@pytest.mark.parametrize(("facts", "seed"), [({"seed": 4}, 4), ({}, None), ({"seed": "x"}, None)])
+def test_losses_are_named_with_their_seed(facts, seed):
+    assert loss_name("a", facts) == LossName("a", seed)

@@ -1,0 +1,78 @@
+"""Tests epg_tf.evaluation.summary: what is computed from the table of results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epg_tf.baselines.method import LossName
+from epg_tf.core.types import LifeResults
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.summary import as_json, summarize, summarize_lives
+from tests.evaluation.tables import NAN, table
+
+LOSS = LossName("best", 0)
+
+
+def summary(final, curve):
+    return summarize(table("epg", final, curve))["epg"]
+
+
+def test_auc_is_the_mean_of_the_curve_from_the_first_finished_episode_on():
+    row = summary([1.0, 2.0], [[NAN, 1.0, 3.0], [4.0, 4.0, 1.0]])
+    assert row.auc_mean == pytest.approx((2.0 + 3.0) / 2)
+    # Student's t with one degree of freedom is 12.706.
+    half = 12.706 * np.std([2.0, 3.0], ddof=1) / np.sqrt(2)
+    assert row.auc_ci95 == pytest.approx((2.5 - half, 2.5 + half), rel=1e-4)
+
+
+def test_agents_that_failed_count_as_the_worst_of_the_others_in_both_numbers():
+    row = summary([1.0, NAN, 4.0], [[2.0, 2.0], [9.0, 9.0], [6.0, 6.0]])
+    assert (row.final_return_mean, row.auc_mean) == (2.0, pytest.approx(10 / 3))
+    assert (row.failed_lives, row.lives, row.env_steps) == (1, 3, 20)
+    assert row.ci95[0] < row.final_return_mean < row.ci95[1]
+
+
+def test_without_a_finished_episode_there_is_no_auc():
+    assert np.isnan(summary([1.0, 2.0], [[NAN], [NAN]]).auc_mean)
+    assert np.isnan(summary([NAN, NAN], [[1.0], [1.0]]).auc_mean)
+
+
+def test_methods_are_compared_with_the_learned_loss_agent_by_agent():
+    found = summarize(
+        Results.join(
+            [
+                table("objective", [-1.0, -5.0, -9.0], [[-9.0]] * 3, explores=False, loss=LOSS),
+                table("td3", [-1.5, -5.6, -9.7], [[-9.0]] * 3, explores=False),
+                table("ddpg", [-1.5, -5.6], [[-9.0]] * 2, explores=False),
+            ]
+        )
+    )
+    row = found["td3"]  # differences 0.5, 0.6, 0.7; Student's t of 2 is 4.3027
+    half = 4.3027 * 0.1 / np.sqrt(3)
+    assert row.ahead_mean == pytest.approx(0.6)
+    assert row.ahead_ci95 == pytest.approx((0.6 - half, 0.6 + half), abs=1e-4)
+    assert found["objective"].ahead_mean is None and found["ddpg"].ahead_mean is None
+    assert "ahead_mean" not in as_json(found)["objective"] and "ahead_ci95" in as_json(found)["td3"]
+
+
+def test_a_curve_that_explores_has_no_auc_beside_curves_that_do_not():
+    ppo = table("ppo", [1.0, 2.0], [[1.0], [2.0]])
+    mixed = summarize(Results.join([ppo, table("td3", [1.0, 2.0], [[1.0], [2.0]], explores=False)]))
+    assert np.isnan(mixed["ppo"].auc_mean) and mixed["td3"].auc_mean == 1.5
+    assert np.isnan(mixed["ppo"].auc_ci95).all() and mixed["ppo"].final_return_mean == 1.5
+    assert summarize(ppo)["ppo"].auc_mean == 1.5
+
+
+def test_lives_are_summarized_like_the_table_that_is_made_of_them():
+    final, curve = np.array([1.0, NAN, 4.0]), np.array([[NAN, 2.0], [9.0, 9.0], [6.0, 5.0]])
+    lives = LifeResults(
+        final,
+        np.full(3, NAN),
+        np.isnan(final),
+        np.full(3, 9),
+        curve,
+        curve,
+        np.array(["", "", ""]),
+    )
+    assert str(summarize_lives(lives, 20)) == str(summary(final, curve))
