@@ -212,7 +212,7 @@ def _prepare_folders() -> None:
     command_line.refuse_runs(_OUTPUT_DIR)
 
     def prepare_output() -> None:
-        files.prepare_folder(_OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, _OWN)
+        files.prepare_folder(_OUTPUT_DIR.value, _OWN, overwrite=_OVERWRITE.value)
 
     def prepare_policy() -> None:
         saved_models.prepare_target(

@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
     )
     command_line.refuse_runs(_OUTPUT_DIR)
     files.prepare_folder(
-        _OUTPUT_DIR.value, "--output_dir", None, _OVERWRITE.value, objective_report.OWN
+        _OUTPUT_DIR.value, objective_report.OWN, overwrite=_OVERWRITE.value
     )
     print(
         f"{len(folders)} objectives, {plan.agents} fresh agents each in {plan.family.name}, "

@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
             f"launch.meta_test --loss={run}/best"
         )
     folder = Path(_OUTPUT_DIR.value) / _NAME.value
-    files.prepare_folder(folder, "--name", None, _OVERWRITE.value, _OWN)
+    files.prepare_folder(folder, _OWN, overwrite=_OVERWRITE.value)
     surrogate = dataclasses.replace(loss.experiment.surrogate, **baseline)
     experiment = dataclasses.replace(
         loss.experiment, surrogate=surrogate

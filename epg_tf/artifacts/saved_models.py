@@ -93,7 +93,7 @@ def prepare_target(
                 f"{flag}={path}: --overwrite replaces what this command wrote, but {missing[0]} is "
                 f"not there; choose another folder"
             )
-    files.prepare_folder(path, flag, None, overwrite, ())
+    files.prepare_folder(path, (), overwrite=overwrite)
 
 
 def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> None:

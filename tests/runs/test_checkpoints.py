@@ -11,7 +11,11 @@ import pytest
 from epg_tf.core import array_files as arrays_io
 from epg_tf.runs import checkpoints
 
-ARRAYS = {"phi": np.array([1.5, np.nan, -0.0], np.float32), "adam/m": np.zeros((2, 3)), "step": np.array(7)}
+ARRAYS = {
+    "phi": np.array([1.5, np.nan, -0.0], np.float32),
+    "adam/m": np.zeros((2, 3)),
+    "step": np.array(7),
+}
 FACTS = {"best": -math.inf, "last": 0.1 + 0.2, "config": {"name": "hopper", "seeds": [1, 2]}}
 
 
@@ -27,7 +31,11 @@ def test_round_trip_is_exact(tmp_path):
     assert list(state.arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
         copy = state.arrays[name]
-        assert (copy.dtype, copy.shape, copy.tobytes()) == (array.dtype, array.shape, array.tobytes())
+        assert (copy.dtype, copy.shape, copy.tobytes()) == (
+            array.dtype,
+            array.shape,
+            array.tobytes(),
+        )
 
 
 def test_nan_in_facts_survives(tmp_path):
@@ -146,7 +154,10 @@ def test_strangers_under_our_name_are_passed_over(tmp_path):
     checkpoints.save(tmp_path, 0, ARRAYS, FACTS)
     state, messages = checkpoints.load_newest(tmp_path)
     assert state.epoch == 0
-    assert [f"epoch_0000000{epoch}.npz" in message for epoch, message in zip((6, 5, 4, 3, 2), messages, strict=True)]
+    assert [
+        f"epoch_0000000{epoch}.npz" in message
+        for epoch, message in zip((6, 5, 4, 3, 2), messages, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from epg_tf.core.errors import RecordError
 from epg_tf.runs import metrics
 
-ROW = {"epoch": 0, "fitness_mean": 0.1, "note": "start, quoted \"so\""}
+ROW = {"epoch": 0, "fitness_mean": 0.1, "note": 'start, quoted "so"'}
 
 
 @pytest.fixture
@@ -30,7 +30,11 @@ def epochs(path):
 
 def test_rows_read_back_exactly(path):
     file = metrics.MetricsFile(path)
-    rows = [ROW, {**ROW, "epoch": 1, "fitness_mean": np.float32(0.1)}, {**ROW, "epoch": 2, "fitness_mean": -math.inf}]
+    rows = [
+        ROW,
+        {**ROW, "epoch": 1, "fitness_mean": np.float32(0.1)},
+        {**ROW, "epoch": 2, "fitness_mean": -math.inf},
+    ]
     for row in rows:
         file.append(row)
     assert file.read() == [{**row, "fitness_mean": float(row["fitness_mean"])} for row in rows]
@@ -38,7 +42,9 @@ def test_rows_read_back_exactly(path):
 
 
 def test_nan_and_empty_cells_are_nan(path):
-    metrics.MetricsFile(path).append({"epoch": 0, "a": math.nan, "b": "", "c": np.float64(np.nan), "d": True})
+    metrics.MetricsFile(path).append(
+        {"epoch": 0, "a": math.nan, "b": "", "c": np.float64(np.nan), "d": True}
+    )
     (row,) = metrics.MetricsFile(path).read()
     assert all(math.isnan(row[name]) for name in "abc") and row["d"] == 1.0
 
@@ -51,7 +57,9 @@ def test_every_row_is_on_disk_at_once(path):
 
 
 @pytest.mark.parametrize("same_process", [True, False])
-@pytest.mark.parametrize("row", [{"epoch": 1}, {"epoch": 1, "fitness": 0.0, "more": 1}, {"epoch": 1, "fitnes": 0.0}])
+@pytest.mark.parametrize(
+    "row", [{"epoch": 1}, {"epoch": 1, "fitness": 0.0, "more": 1}, {"epoch": 1, "fitnes": 0.0}]
+)
 def test_other_columns_are_refused(path, same_process, row):
     file = metrics.MetricsFile(path)
     file.append({"epoch": 0, "fitness": 0.0})

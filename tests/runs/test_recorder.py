@@ -46,19 +46,24 @@ def test_a_bystander_starts_afresh_or_keeps_what_it_has(tiny):
     assert bystander.begin(state, 2) is state
 
 
-def test_the_first_process_starts_afresh_and_says_on_how_many_ranks(recorder, tiny, tmp_path, capsys):
+def test_the_first_process_starts_afresh_and_says_on_how_many_ranks(
+    recorder, tiny, tmp_path, capsys
+):
     """Two shards an epoch, so that one of three ranks is idle."""
     assert recorder().begin(None, 3).epoch == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"evolving a loss for point_goal in {tmp_path / 'run'}, on 3 ranks"
-    assert said[2].startswith("1 of 3 ranks have nothing to do: an epoch has only 2 shards of "
-                              "config.compute.shard")
+    assert said[2].startswith(
+        "1 of 3 ranks have nothing to do: an epoch has only 2 shards of config.compute.shard"
+    )
     assert saved(tmp_path / "run") == ["epoch_00000000.npz"]
 
 
 @pytest.mark.parametrize("flags", [{}, {"resume": True}, {"overwrite": True}])
 @pytest.mark.parametrize("epoch", [1, 2, 3])
-def test_who_takes_over_goes_on_from_the_folder_whatever_the_flags(recorder, tiny, tmp_path, flags, epoch):
+def test_who_takes_over_goes_on_from_the_folder_whatever_the_flags(
+    recorder, tiny, tmp_path, flags, epoch
+):
     """Rank 0 may have died after a checkpoint that others did not hear of, or before it wrote an
     epoch: then that is lived again, and no row is missing."""
     first = recorder()

@@ -1,0 +1,1 @@
+"""Floor 4. Keeps a run on disk: folder, checkpoints, metrics, progress, resume; and studies."""
