@@ -41,7 +41,7 @@ def write_arrays(path: files.PathLike, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: files.PathLike, limit: int) -> dict[str, Array]:
-    """Reads an .npz that may be damaged or hostile: no pickle, at most `limit` bytes, packed or not.
+    """Reads an .npz that may be damaged or hostile: no pickle, at most `limit` bytes unpacked.
 
     Raises:
       RecordError: The file is missing, torn, too large, not an .npz, or holds Python objects.

@@ -107,8 +107,9 @@ def read_text(path: PathLike, what: str) -> str:
         if not path.is_file():  # also keeps a named pipe from blocking forever
             raise RecordError(f"{path}: {what} is missing; check the path")
         if path.stat().st_size > _TEXT_LIMIT:
+            size = path.stat().st_size
             raise RecordError(
-                f"{path}: {what} has {path.stat().st_size} bytes, above {_TEXT_LIMIT}; check the path"
+                f"{path}: {what} has {size} bytes, above {_TEXT_LIMIT}; check the path"
             )
         return path.read_bytes().decode("utf-8")
     except RecordError:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from epg_tf.core import array_files as arrays_io
+from epg_tf.core import array_files
 from epg_tf.runs import checkpoints
 
 ARRAYS = {
@@ -86,7 +86,7 @@ def test_a_failing_save_leaves_the_older_state(tmp_path, monkeypatch):
     assert checkpoints.load_newest(tmp_path)[0].epoch == 1
 
 
-def test_a_file_torn_anywhere_is_passed_over_and_kept(tmp_path):
+def test_a_file_torn_anywhere_is_skipped_and_kept(tmp_path):
     checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
     path = checkpoints.save(tmp_path, 2, ARRAYS, FACTS)
     whole = path.read_bytes()
@@ -119,9 +119,9 @@ def test_a_flipped_byte_never_changes_the_state(tmp_path):
 
 
 def rewrite(path, **changes):
-    """Changes members of a state behind the checksum's back, with valid CRCs."""
-    content = arrays_io.read_arrays(path, 2**20)
-    arrays_io.write_arrays(path, {**content, **changes})
+    """Changes arrays of a state, with valid CRCs but the old checksum."""
+    content = array_files.read_arrays(path, 2**20)
+    array_files.write_arrays(path, {**content, **changes})
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_changes_are_noticed(tmp_path, changes, reason):
     assert state.epoch == 1 and len(messages) == 1 and reason in messages[0]
 
 
-def test_strangers_under_our_name_are_passed_over(tmp_path):
+def test_other_files_of_the_same_name_are_skipped(tmp_path):
     checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
     np.savez(tmp_path / "epoch_00000002.npz", x=np.zeros(2))
     np.savez(tmp_path / "epoch_00000003.npz", x=np.array([print], object))

@@ -1,8 +1,7 @@
-"""epg_tf.runs.study: what it refuses, and how it sums up."""
+"""epg_tf.runs.study: what it refuses, and what it concludes."""
 
 import json
 import math
-import os
 
 import pytest
 
@@ -10,7 +9,7 @@ from epg_tf.core.errors import RecordError
 from epg_tf.evaluation.epg_methods import Score
 from epg_tf.reports import plots
 from epg_tf.reports.plots import EvaluatedRun
-from epg_tf.runs.study import StudyFolder, summarise
+from epg_tf.runs.study import StudyFolder, summarize
 
 FLAGS = {"estimators": ["paper", "config"], "seeds": [0, 1], "env_steps": 2000.0, "test_points": 3}
 
@@ -21,8 +20,8 @@ def study(tiny, tmp_path):
     made = []
 
     def make(experiment=tiny, **flags) -> StudyFolder:
-        for other in made:  # the lock goes with its process
-            os.close(other._lock)
+        for other in made:
+            other.close()
         made.clear()
         made.append(StudyFolder(str(tmp_path / "study"), experiment, {**FLAGS, **flags}))
         return made[-1]
@@ -79,10 +78,10 @@ def test_a_damaged_study_is_refused(study, tmp_path, text, said):
 
 def test_foreign_folders_and_those_in_use_are_refused(study, tiny, tmp_path):
     study()
-    with pytest.raises(RecordError, match="--output_dir=.*another process"):
+    with pytest.raises(RecordError, match="study: another process"):
         StudyFolder(str(tmp_path / "study"), tiny, FLAGS)
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(RecordError, match="holds no study.json"):
+    with pytest.raises(RecordError, match="has no study.json"):
         StudyFolder(str(tmp_path), tiny, FLAGS)
     with pytest.raises(RecordError, match="a file .* is in the way"):
         StudyFolder(str(tmp_path / "thesis.txt"), tiny, FLAGS)
@@ -154,7 +153,7 @@ def test_the_summary_by_hand():
             for seed, lows in enumerate(([-9, -6, -4, -2], [-9, -4, -6, -2], [-9, -1]))
         ),
     ]
-    summary = summarise(runs, {"mean": -6.0, "low": -7.0, "high": -5.0})
+    summary = summarize(runs, {"mean": -6.0, "low": -7.0, "high": -5.0})
     assert {name: row["env_steps_above_ppo"] for name, row in summary["runs"].items()} == {
         "paper-0": 300,
         "paper-1": None,
@@ -180,13 +179,13 @@ def test_the_summary_by_hand():
     assert summary["env_steps_relative_to_cheapest"] == {
         "paper": {"value": 3.0, "meaning": "at least"}
     }
-    without = summarise(runs[:3], summary["ppo"])
+    without = summarize(runs[:3], summary["ppo"])
     assert (without["cheapest"], without["env_steps_relative_to_cheapest"]) == (None, {})
 
 
 def test_the_cheapest_is_cheap_not_first():
     """Both get above PPO for certain, at 200 and 100."""
     runs = [run("rank", 0, [-9, -8, -4]), run("few_lives", 0, [-9, -4])]
-    summary = summarise(runs, {"mean": -6.0, "low": -7.0, "high": -5.0})
+    summary = summarize(runs, {"mean": -6.0, "low": -7.0, "high": -5.0})
     assert summary["cheapest"] == "few_lives"
     assert summary["env_steps_relative_to_cheapest"] == {"rank": {"value": 2.0, "meaning": "about"}}
