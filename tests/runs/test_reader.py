@@ -34,7 +34,7 @@ def test_a_run_that_has_only_started(folder, tiny):
     [
         ({"kind": "alchemy"}, "config.json is damaged, or of a later version"),
         ({"seed": "0"}, "config.json is damaged, or of a later version"),
-        ({"config": {"task": {"family": "chess"}}}, "config.json is damaged, or of another"),
+        ({"config": {"task": {"episode_limit": "long"}}}, "config.json is damaged, or of another"),
     ],
 )
 def test_damage_is_named(folder, changes, message):

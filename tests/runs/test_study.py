@@ -43,18 +43,18 @@ def test_the_same_study_goes_on(study, make_tiny, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, value, said",
+    "name, value, message",
     [
-        ("estimators", ["paper"], "--estimators=paper: .* has paper,config"),
-        ("seeds", [0], "--seeds=0: .* has 0,1"),
-        ("env_steps", 3e3, "--env_steps=3000.0: .* has 2000.0"),
-        ("test_points", 4, "--test_points=4: .* has 3"),
-        ("test_seed", 1, "--test_seed=1: .* has None"),
+        ("estimators", ["paper"], "^estimators=paper: .* has paper,config"),
+        ("seeds", [0], "^seeds=0: .* has 0,1"),
+        ("env_steps", 3e3, "^env_steps=3000.0: .* has 2000.0"),
+        ("test_points", 4, "^test_points=4: .* has 3"),
+        ("test_seed", 1, "^test_seed=1: .* has None"),
     ],
 )
-def test_another_study_is_refused(study, name, value, said):
+def test_another_study_is_refused(study, name, value, message):
     study()
-    with pytest.raises(RecordError, match=said) as caught:
+    with pytest.raises(RecordError, match=message) as caught:
         study(**{name: value})
     assert "\n" not in str(caught.value)
 
