@@ -105,7 +105,7 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     cost, before = epoch_env_steps(from_mapping(mapping)), evolution["epochs"]
     if env_steps < cost:
         raise ConfigError(
-            f"--env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator "
+            f"env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator "
             f"{name!r} takes; allow more"
         )
     evolution["epochs"] = epochs = round(env_steps / cost)

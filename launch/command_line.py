@@ -1,5 +1,4 @@
-"""Gives every command the same manners: quiet frameworks, one-line errors, exit code 2 for bad
-input.
+"""What all commands share: quiet frameworks, one-line errors, exit codes, settings from flags.
 
 Import this before anything that imports TensorFlow.
 """
@@ -16,20 +15,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-_LAST_WORD_SECONDS = (
-    10.0  # the launcher ends all ranks when the first has failed; it takes a moment
-)
+_REPORT_SECONDS = 10.0  # how long other ranks wait for the one that reports and ends the job
+# Flags that name a file or folder; messages of the package begin with its path.
+_PATH_FLAGS = ("run_dir", "output_dir", "test_dir", "save_policy", "loss")
+# What messages of the package name -> what users of a command can do.
+_ARGUMENTS = {
+    "resume=True": "--resume",
+    "overwrite=True": "--overwrite",
+    "a larger timeout": "a larger --rank_timeout",
+}
 
 _VERBOSE = any(re.fullmatch(r"--?(v|verbosity)(=[1-9]\d*)?", word) for word in sys.argv[1:])
 
 
-def _quieten() -> None:
-    """Silences notices that mean nothing to a user of this package; `-v=1` keeps them."""
+def _silence_frameworks() -> None:
+    """Silences notices that do not concern users of this package; `-v=1` keeps them."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a shard is one thread
     if _VERBOSE:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import gym_notices.notices  # TF-Agents brings the old gym, which announces its end at every import
+    import gym_notices.notices  # TF-Agents imports the old gym, which prints a notice
 
     gym_notices.notices.notices.clear()
     import logging
@@ -40,8 +45,8 @@ def _quieten() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def _leave(number: int, frame) -> None:
-    """Ends the process at once and in one line; whatever it writes is written atomically."""
+def _end_at_once(number: int, frame: object) -> None:
+    """Ends the process with one line; all files are written atomically."""
     del frame
     if os.environ.get("HOROVOD_RANK", "0") == "0":  # the frameworks may not have been imported yet
         print(f"interrupted by {signal.Signals(number).name}", file=sys.stderr, flush=True)
@@ -49,30 +54,27 @@ def _leave(number: int, frame) -> None:
 
 
 for _number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(_number, _leave)
-_quieten()
+    signal.signal(_number, _end_at_once)
+_silence_frameworks()
 
 try:
-    import mujoco  # noqa: E402, F401
+    import mujoco  # noqa: F401
 except RuntimeError as error:  # of MUJOCO_GL
     print(f"error: {error}; unset it, or set it to egl or osmesa", file=sys.stderr)
     sys.exit(2)
 
-from absl import app, flags, logging  # noqa: E402
+from absl import app, flags, logging
 
-from epg_tf.core.errors import CommunicationError
-from epg_tf.core import communication  # noqa: E402
-from epg_tf.core import metagenrl_experiment  # noqa: E402
-from epg_tf.core import old_settings  # noqa: E402
-from epg_tf.metagenrl.agents import check_continuous  # noqa: E402
-from epg_tf.core.experiment import ConfigError, Experiment, from_mapping  # noqa: E402
-from epg_tf.core.files import RecordError  # noqa: E402
-from epg_tf.tasks.base import TaskFamily  # noqa: E402
-from epg_tf.tasks.registry import make_family, named_environment  # noqa: E402
+from epg_tf.core import communication, metagenrl_experiment
+from epg_tf.core.errors import CommunicationError, ConfigError, RecordError
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.metagenrl.agents import check_continuous
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.registry import make_family, named_environment
 
 
 class UsageError(ValueError):
-    """A flag is unusable; the message is one line with flag, value and remedy."""
+    """A flag is unusable; the message is one line with flag, value and what to do."""
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
@@ -87,10 +89,12 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             fail(f"{argv[1]!r} is not a flag; flags look like --name=value, see --help")
         try:
             _exit(main(argv))
-        except (ConfigError, RecordError, UsageError, communication.HorovodUnusable) as error:
+        except UsageError as error:
             fail(str(error))
+        except (ConfigError, RecordError, communication.HorovodUnusable) as error:
+            fail(with_flags(str(error)))
         except CommunicationError as error:
-            fail(str(error), 1, error.reporting_rank)
+            fail(with_flags(str(error)), 1, error.reporting_rank)
         except MemoryError as error:
             fail(
                 f"these settings need more memory than there is ({error}); make the sizes in "
@@ -99,7 +103,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
     try:
         app.run(guarded, flags_parser=_parse)
-    except BrokenPipeError:  # whoever read the output has gone
+    except BrokenPipeError:  # the reader of the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
 
@@ -111,16 +115,14 @@ def _parse(argv: list[str]) -> list[str]:
         sys.exit(0)
     except BrokenPipeError:
         raise
-    except Exception as error:  # a config file is somebody's Python: it may raise anything
+    except Exception as error:  # a config file is Python of the user: it may raise anything
         if _VERBOSE:
             raise
         fail(_in_one_line(error))
 
 
 def _in_one_line(error: Exception) -> str:
-    """Says what is wrong with the flags, without the tracebacks that ml_collections puts into its
-    messages.
-    """
+    """Returns what is wrong with the flags, without the tracebacks that ml_collections adds."""
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     message = message.replace("epg_tf.core.experiment.ConfigError: ", "")
     if "Unknown command line flag 'config." in message:
@@ -137,44 +139,57 @@ def _in_one_line(error: Exception) -> str:
             r"[\\']", "", message.replace("\\n", ". ")
         )  # a KeyError quotes its text twice
         message = message.rstrip(" ?.")
-        given = re.findall(r"--(?:no)?config\.([\w.]+)", " ".join(sys.argv))
-        remark = next(filter(None, map(old_settings.remark, given)), "")
         message = (
-            f"a --config.GROUP.FIELD flag names no setting: {message}"
-            f"{remark and ', ' + remark}. All are in "
-            "epg_tf/core/experiment.py, "
-            f"MetaGenRL's in epg_tf/core/metagenrl_experiment.py"
+            f"a --config.GROUP.FIELD flag names no setting: {message}. All are in "
+            "epg_tf/core/experiment.py, MetaGenRL's in epg_tf/core/metagenrl_experiment.py"
         )
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
         message = f"--config names a file that is no experiment ({message}); see configs/"
     return " ".join(message.split())
 
 
+def with_flags(message: str) -> str:
+    """Returns a message of the package, which names paths and arguments, in terms of flags.
+
+    A path at its start gets the name of the flag with that value, as does an argument `NAME=...`;
+    `resume=True` and the like become flags wherever they are.
+    """
+    for argument, flag in _ARGUMENTS.items():
+        message = message.replace(argument, flag)
+    named = re.match(r"(\w+)=", message)
+    if named and named[1] in flags.FLAGS:
+        return f"--{message}"
+    for name in _PATH_FLAGS:
+        value = flags.FLAGS[name].value if name in flags.FLAGS else None
+        for path in value if isinstance(value, list) else [value]:
+            if path and message.startswith(f"{Path(path)}: "):
+                return f"--{name}={message}"
+    return message
+
+
 def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:
     """Prints one line to standard error and exits.
 
-    Of many ranks only one speaks, lest the same be said by each; the others wait for the launcher
-    to end them, and speak if it does not.
+    Of several ranks only one prints it, as all fail in the same way; the others wait until the
+    launcher ends them, and print theirs if it does not.
 
     Args:
       message: What is wrong, in one line.
       code: The exit code.
-      reporting_rank: The rank that speaks.
+      reporting_rank: The rank that prints at once.
     """
     rank, where = communication.launched_rank(), ""
     if rank is not None and rank != reporting_rank:
         for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, _leave)
-        time.sleep(_LAST_WORD_SECONDS)
+            signal.signal(name, _end_at_once)
+        time.sleep(_REPORT_SECONDS)
         where = f" on rank {rank}"
     print(f"error{where}: {message}", file=sys.stderr)
     _exit(code)
 
 
 def _exit(code: int | None) -> NoReturn:
-    """Exits; among many ranks at once if something went wrong, for Horovod's own end would wait for
-    lost ranks.
-    """
+    """Exits; one of several ranks at once after an error, as Horovod would wait for lost ranks."""
     if code and communication.launched_rank() is not None:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -195,7 +210,11 @@ def experiment_of(flag: flags.FlagHolder) -> Experiment:
 
 
 def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_experiment.MetaGenRLExperiment:
-    """Turns a --config flag into a validated experiment of MetaGenRL; errors as of `experiment_of`."""
+    """Turns a --config flag into a validated experiment of MetaGenRL.
+
+    Raises:
+      UsageError, ConfigError: As `experiment_of`, or an environment does not fit.
+    """
     experiment = metagenrl_experiment.from_mapping(
         _settings_of(flag, "configs/metagenrl_laptop.py")
     )
@@ -208,8 +227,7 @@ def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_experiment.Meta
 
 
 def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
-    """Returns the environment that a flag or field names, one that deterministic policies can act
-    in.
+    """Returns the environment that a flag or field names; deterministic policies must fit it.
 
     Args:
       field: The flag or field.
@@ -228,7 +246,7 @@ def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamil
 
 
 def _settings_of(flag: flags.FlagHolder, example: str) -> Any:
-    """Returns what the file of a --config flag says, unchecked."""
+    """Returns the settings in the file of a --config flag, unchecked."""
     try:
         if flag.value is None:
             raise UsageError(f"--config is missing; name a file, e.g. --config={example}")
@@ -246,22 +264,21 @@ def stop_on_signals(
     """Turns the first Ctrl-C or SIGTERM into a clean stop; a second one ends the process at once.
 
     Args:
-      notice: What rank 0 then tells the user.
-      communicator: Ranks of the run, whose waiting is ended.
-      stop: Makes this rank's own work end.
+      notice: What rank 0 then prints.
+      communicator: Ranks of the run.
+      stop: Ends the work of this rank.
 
     Returns:
-      A list that will hold the signal's number.
+      A list that will contain the signal's number.
     """
     received: list[int] = []
 
-    def handle(number, frame):
+    def handle(number: int, frame: object) -> None:
         del frame
         received.append(number)
         if communicator.rank == 0:
             print(notice, file=sys.stderr, flush=True)
         stop()
-        communicator.stop()
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, signal.SIG_DFL)
 
@@ -296,7 +313,7 @@ def positive_numbers(flag: str, words: list[str], kind: type) -> list:
     """Reads the words of a list flag as numbers of one kind.
 
     Raises:
-      UsageError: One of them is none, or is not above 0 and at most 1000.
+      UsageError: One of them is no number, or is not above 0 and at most 1000.
     """
     try:
         numbers = [kind(word) for word in words]
@@ -305,14 +322,13 @@ def positive_numbers(flag: str, words: list[str], kind: type) -> list:
     if not numbers or not all(0 < number <= 1000 for number in numbers):
         raise UsageError(
             f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most 1000, "
-            f"separated by commas"
+            "separated by commas"
         )
     return numbers
 
 
 def refuse_runs(flag: flags.FlagHolder) -> None:
-    """Refuses the folder of a run, or of a loss, for results of a test: they have files of the same
-    names.
+    """Refuses the folder of a run or of a loss for results of a test: names of files are the same.
 
     Raises:
       UsageError: The flag names such a folder.
@@ -321,13 +337,12 @@ def refuse_runs(flag: flags.FlagHolder) -> None:
         if (Path(flag.value) / name).exists():
             raise UsageError(
                 f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a loss; "
-                f"choose another folder"
+                "choose another folder"
             )
 
 
 def check_json(flag: flags.FlagHolder) -> None:
-    """Refuses, before anything is measured, a file that cannot be written or is not ours to
-    replace.
+    """Refuses, before anything is measured, a file that cannot be written or must not be replaced.
 
     Raises:
       UsageError: The flag names such a file.

@@ -49,7 +49,7 @@ def prepare_results(
       RecordError: It cannot be used, or is in use.
     """
     command_line.refuse_runs(flag)
-    files.prepare_folder(str(flag.value), f"--{flag.name}", None, overwrite, own)
+    files.prepare_folder(str(flag.value), own, overwrite=overwrite)
 
 
 def prepare_saved_model(
@@ -67,7 +67,7 @@ def prepare_saved_model(
     """
     folder = str(flag.value)
     saved_models.check_target(folder, overwrite, markers)
-    files.prepare_folder(folder, f"--{flag.name}", None, overwrite, ())
+    files.prepare_folder(folder, (), overwrite=overwrite)
 
 
 def prepare_nested(

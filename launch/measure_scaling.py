@@ -1,10 +1,9 @@
-"""Evolves the same loss on several numbers of ranks, and compares their times and their bits.
+"""Evolves the same loss on several numbers of ranks, and compares times and results.
 
     python -m launch.measure_scaling --config=configs/random_hopper.py:laptop
     --layouts=0x2,1x1,2x1,4x1
 
-A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows what was
-found.
+A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows results.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from absl import flags
+from ml_collections import config_flags
 
-from epg_tf.core import formatting
-from epg_tf.core import files
+from epg_tf.core import files, formatting
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Experiment file, e.g. configs/random_hopper.py:laptop."
@@ -73,18 +73,16 @@ def main(argv: list[str]) -> int:
     command_line.check_json(_JSON)
     layouts = [_layout(word) for word in _LAYOUTS.value or [""]]
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            number, lambda received, frame: sys.exit(128 + received)
-        )  # by way of `measure`, which tidies up
+        # SystemExit passes through `measure`, which ends its process.
+        signal.signal(number, lambda received, frame: sys.exit(128 + received))
     evolution = dataclasses.replace(experiment.evolution, epochs=_EPOCHS.value)
     print(
         f"{experiment.task.family}: {_EPOCHS.value} epochs of {evolution.lives} lives in shards of "
         f"{experiment.compute.shard_lives}\n\n| ranks x threads | seconds an epoch | env steps/s "
-        "| efficiency | "
-        "in collectives, waiting included | bytes an epoch | SHA-256 of phi "
+        "| efficiency | in collectives, waiting included | bytes an epoch | SHA-256 of phi "
         "|\n|---|---|---|---|---|---|---|"
     )
-    rows: list[dict] = []
+    rows: list[dict[str, Any]] = []
     for layout in layouts:
         compute = dataclasses.replace(experiment.compute, threads=layout.threads)
         row = measure(
@@ -116,9 +114,8 @@ def _layout(word: str) -> Layout:
     return layout
 
 
-def measure(layout: Layout, settings: dict[str, dict]) -> dict:
-    """Runs launch.meta_train in a process of its own; returns what its metrics say of the epochs
-    after the first.
+def measure(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs launch.meta_train in a process of its own; returns means over epochs after the first.
 
     Raises:
       UsageError: It failed; the message is its error, or else its last line.
@@ -143,7 +140,7 @@ def measure(layout: Layout, settings: dict[str, dict]) -> dict:
         ) as process:
             try:
                 output, _ = process.communicate()
-            except BaseException:  # a signal; horovodrun passes it on to the ranks
+            except BaseException:  # a signal, which horovodrun sends to the ranks
                 process.terminate()
                 raise
         if process.returncode:
@@ -171,12 +168,12 @@ def measure(layout: Layout, settings: dict[str, dict]) -> dict:
 
 
 def _reason(output: str) -> str:
-    """Finds the error among what a launcher and its ranks have said."""
-    said = re.search(r"^(?:\[\d+\]<stderr>:)?(error.*)$", output, re.MULTILINE)
-    return said[1] if said else (output.strip().splitlines() or ["it failed without a word"])[-1]
+    """Finds the error in the output of a launcher and its ranks."""
+    error = re.search(r"^(?:\[\d+\]<stderr>:)?(error.*)$", output, re.MULTILINE)
+    return error[1] if error else (output.strip().splitlines() or ["it failed without output"])[-1]
 
 
-def _print(row: dict) -> None:
+def _print(row: Mapping[str, Any]) -> None:
     print(
         f"| {row['ranks'] or 'no Horovod'} x {row['threads']} | {row['seconds']:.2f} | "
         f"{formatting.count(row['env_steps_per_second'])} | {row['efficiency']:.0%} | "

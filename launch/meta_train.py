@@ -1,4 +1,4 @@
-"""Evolves a loss (Algorithm 1), in one process or in many.
+"""Evolves a loss (Algorithm 1), in one process or in several.
 
 python -m launch.meta_train --config=configs/point_goal.py --run_dir=runs/first
 horovodrun -np 2 -H localhost:2 python -m launch.meta_train --config=configs/point_goal.py
@@ -7,20 +7,18 @@ horovodrun -np 2 -H localhost:2 python -m launch.meta_train --config=configs/poi
 
 from __future__ import annotations
 
-from launch import command_line  # first: it quietens the frameworks
+import contextlib
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from launch import command_line, run_flags  # first: it silences the frameworks
 
-from epg_tf.core.errors import Interrupted, Stopped
-from epg_tf.epg.state import EvolutionState, broadcast_state
-from epg_tf.epg.outer_loop import evolve
-from epg_tf.epg.shards import Shards
+from absl import flags
+from ml_collections import config_flags
+
 from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
-from launch import run_flags
-from epg_tf.runs.recorder import NullRecorder, Recorder
-from launch.run_flags import RunFlags
+from epg_tf.epg.shards import Shards
+from epg_tf.runs.evolution_session import EvolutionSession, Workers
+from epg_tf.runs.folder import RunTarget
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Experiment file, e.g. configs/random_hopper.py:paper."
@@ -32,70 +30,35 @@ def main(argv: list[str]) -> int:
     """Runs evolution to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
     experiment = command_line.experiment_of(_CONFIG)
-    asked = run_flags.read("runs/first")
+    target = run_flags.target("runs/first")
     communicator = run_flags.join()
-
-    def run() -> int:
-        with Shards(experiment, processes=communicator.local_size) as shards:
-            return communicator.run(_Run(experiment, asked, shards, communicator).evolve)
-
-    return asked.guard(run)
+    return run_flags.guard(lambda: _evolve(experiment, target, communicator))
 
 
-class _Run:
-    """One rank's part in a run."""
-
-    def __init__(
-        self, experiment: Experiment, asked: RunFlags, shards: Shards, communicator: Communicator
-    ):
-        self._experiment, self._asked, self._shards, self._communicator = (
+def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicator) -> int:
+    with Shards(experiment, processes=communicator.local_size) as shards:
+        session = EvolutionSession(
             experiment,
-            asked,
-            shards,
-            communicator,
+            run_flags.seed(),
+            target,
+            Workers(shards, communicator),
+            run_flags.write,
         )
-        self._stopped_by = command_line.stop_on_signals(
+        received = command_line.stop_on_signals(
             "stopping as soon as the lives have finished the update they are in",
             communicator,
-            shards.stop,
+            session.stop,
         )
-        self._recorder: NullRecorder = NullRecorder(experiment, asked.seed)
-        self._state: EvolutionState | None = None
 
-    def evolve(self) -> int:
-        """Evolves and records until the end or a signal, from where rank 0 is; returns the exit
-        code.
-        """
-        experiment, asked, communicator = self._experiment, self._asked, self._communicator
-        settings = experiment.to_mapping()
-        settings["compute"].pop("threads")
-        communicator.check_same(
-            "what the run does (settings, seed, versions)", asked.identity(settings)
-        )
-        if communicator.rank == 0 and not isinstance(self._recorder, Recorder):
-            self._recorder = Recorder(
-                experiment, asked.seed, asked.run_dir, asked.resume, asked.overwrite
-            )
-        recorder = self._recorder
-        try:
-            self._state = broadcast_state(
-                recorder.begin(self._state, communicator.size), communicator
-            )
-            for result in evolve(
-                experiment, asked.seed, self._state, self._shards, recorder.advance, communicator
-            ):
-                recorder.record(result)
-                self._state = result.state
-                if self._stopped_by:
-                    raise Interrupted
-                communicator.admit()
-        except (Interrupted, Stopped):
-            recorder.stopped(self._state)
-            return 128 + self._stopped_by[0]
-        finally:
-            recorder.close()
-        recorder.finished(self._state)
-        return 0
+        def work() -> None:
+            for _ in session.epochs():
+                pass
+
+        with contextlib.closing(session):
+            code = run_flags.to_the_end(lambda: communicator.run(work), received, communicator)
+    if not code and communicator.rank == 0:
+        run_flags.print_next("best")
+    return code
 
 
 if __name__ == "__main__":

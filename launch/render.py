@@ -75,9 +75,8 @@ def main(argv: list[str]) -> int:
     configure_tensorflow(1)
     steps = (_UPDATES.value or experiment.inner.updates) * experiment.inner.update_period
     recorder = LifeRecorder(family, steps)
-    results = InnerLoop(experiment, family).run(
-        [key], phi[None], teaching, _UPDATES.value, recorder
-    )
+    teaching = dataclasses.replace(teaching, updates=_UPDATES.value)
+    results = InnerLoop(experiment, family).run([key], phi[None], teaching, recorder)
     title = f"{family.name}: one agent over its life"
     if camera is None:
         draw_paths(recorder, title, output)

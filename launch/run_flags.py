@@ -1,27 +1,27 @@
-"""Flags of the commands that make a run, and what these commands do alike around it."""
+"""Flags of the commands that make a run, and what these commands share."""
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
+import functools
+import shlex
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
+from absl import flags
 
 from epg_tf.core import communication
-from epg_tf.artifacts.learned_loss import versions
+from epg_tf.core.errors import Interrupted, Stopped
+from epg_tf.runs.folder import RunTarget
 
 _RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Folder for all that the run leaves; for MetaGenRL one that all hosts share."
+    "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 _RESUME = flags.DEFINE_bool(
-    "resume", False, "Go on with the run in --run_dir, or start it if there is none."
+    "resume", False, "Continue the run in --run_dir, or start it if there is none."
 )
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace the run in --run_dir; other files beside it stay."
@@ -29,83 +29,91 @@ _OVERWRITE = flags.DEFINE_bool(
 _RANK_TIMEOUT = flags.DEFINE_float(
     "rank_timeout",
     3600.0,
-    "Under horovodrun: seconds that a rank may keep the others waiting; longer than a shard takes.",
+    "Under horovodrun: seconds that ranks wait for others at most; longer than a shard takes.",
     lower_bound=1.0,
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class RunFlags:
-    """What the flags say.
-
-    Attributes:
-      run_dir: The run's folder.
-      seed: Of all randomness.
-      resume: Whether to go on with what is there.
-      overwrite: Whether to replace it.
-    """
-
-    run_dir: str
-    seed: int
-    resume: bool
-    overwrite: bool
-
-    def identity(self, settings: Mapping[str, Any]) -> bytes:
-        """Returns the SHA-256 of what must be the same on every rank, given the settings that
-        decide the numbers.
-        """
-        return hashlib.sha256(
-            json.dumps([settings, self.seed, versions()], sort_keys=True).encode()
-        ).digest()
-
-    def guard(self, run: Callable[[], int]) -> int:
-        """Runs; where the folder cannot be written to, says what to do.
-
-        Args:
-          run: Does the work and returns the exit code.
-
-        Returns:
-          The exit code: that of `run`, or 1.
-        """
-        try:
-            return run()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            print(
-                f"error: cannot write to --run_dir={self.run_dir} ({error}); checkpoints written "
-                "before are intact: "
-                f"mend the cause and run the same command with --resume",
-                file=sys.stderr,
-            )
-            return 1
+write = functools.partial(print, flush=True)
 
 
-def read(example: str) -> RunFlags:
-    """Reads the flags.
+def target(example: str) -> RunTarget:
+    """Returns the folder of the run, and what happens to an earlier run there.
 
     Args:
       example: A folder to propose where none is named.
 
-    Returns:
-      What they say.
-
     Raises:
-      UsageError: No folder is named, or flags contradict each other.
+      UsageError: No folder is named.
+      RecordError: Flags contradict each other.
     """
-    if _RUN_DIR.value is None:
+    if not _RUN_DIR.value:
         raise command_line.UsageError(
             f"--run_dir is missing; name a folder, e.g. --run_dir={example}"
         )
-    if _RESUME.value and _OVERWRITE.value:
-        raise command_line.UsageError(
-            "--resume and --overwrite contradict each other; pass one of them"
-        )
-    return RunFlags(_RUN_DIR.value, _SEED.value, _RESUME.value, _OVERWRITE.value)
+    return RunTarget(_RUN_DIR.value, _RESUME.value, _OVERWRITE.value)
+
+
+def seed() -> int:
+    """Returns the seed of all randomness."""
+    return _SEED.value
 
 
 def join() -> communication.Communicator:
-    """Joins the other ranks, if there are any; none waits longer than --rank_timeout. Errors as of
-    that module.
+    """Joins the other ranks, if there are any; none waits longer than --rank_timeout.
+
+    Raises:
+      CommunicationError: As `communication.join`.
     """
     return communication.join(_RANK_TIMEOUT.value)
+
+
+def to_the_end(
+    work: Callable[[], object], received: list[int], communicator: communication.Communicator
+) -> int:
+    """Runs to the end or to a signal, and prints what to do next after a signal.
+
+    Args:
+      work: Runs; raises Interrupted or Stopped after a signal.
+      received: Will contain the number of the signal.
+      communicator: Of this process.
+
+    Returns:
+      The exit code.
+    """
+    try:
+        work()
+    except (Interrupted, Stopped):
+        if communicator.rank == 0:
+            write("to go on, run the same command with --resume")
+        return 128 + received[0]
+    return 0
+
+
+def guard(run: Callable[[], int]) -> int:
+    """Returns the exit code of `run`; prints what to do after an error of the disk, which is 1."""
+    try:
+        return run()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(
+            f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written "
+            "before are intact: remove the cause and run the same command with --resume",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def print_next(loss: str) -> None:
+    """Prints where the results are, and the command that tests a loss.
+
+    Args:
+      loss: Name of its folder in the folder of the run.
+    """
+    path = Path(_RUN_DIR.value or "")
+    flag, output = shlex.quote(f"{path}/{loss}"), shlex.quote(f"{path}-test")
+    write(
+        f"results are in {path}; next: python -m launch.meta_test --loss={flag} "
+        f"--output_dir={output}"
+    )

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
             f"launch.meta_test --loss={run}/best"
         )
     folder = Path(str(_OUTPUT_DIR.value)) / name
-    files.prepare_folder(folder, "--name", None, _OVERWRITE.value, _OWN)
+    files.prepare_folder(folder, _OWN, overwrite=_OVERWRITE.value)
     # The loss has no use for the surrogate; it is kept as it was tested.
     surrogate = dataclasses.replace(loss.experiment.surrogate, **baseline)
     experiment = dataclasses.replace(loss.experiment, surrogate=surrogate)

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from configs import point_goal
 from epg_tf.evaluation.loss_methods import METHODS
 from epg_tf.reports.plots import EvaluatedRun
-from epg_tf.runs.study import summarise
+from epg_tf.runs.study import summarize
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def test_a_study_that_is_kept_adds_up(folder):
         for name, seed in dict.fromkeys((row["estimator"], row["seed"]) for row in rows)
     ]
     summary = json.loads((folder / "summary.json").read_text())
-    assert summarise(runs, summary["ppo"]) == summary
+    assert summarize(runs, summary["ppo"]) == summary
     page = (ROOT / "docs" / "evolution.md").read_text(encoding="utf-8")
     for row in summary["runs"].values():
         first = row["env_steps_above_ppo"]

@@ -31,12 +31,12 @@ class InnerLoops:
     def run(
         self, request: Request, phi: Callable[[int], Array], teaching: Teaching
     ) -> LearningCurves:
-        """Lives one life per agent.
+        """Runs one life per agent.
 
         Args:
           request: Which agents.
           phi: Maps the number of an agent, 0 to L - 1, to the parameters [D] of its loss.
-          teaching: How agents are taught.
+          teaching: How agents learn; the request sets the number of updates.
 
         Raises:
           ConfigError: The env steps are no whole number of updates.
@@ -47,8 +47,8 @@ class InnerLoops:
                 f"env_steps={request.env_steps} is no multiple of config.inner.update_period="
                 f"{period}; choose one"
             )
-        updates = request.env_steps // period
-        lives = self._shards_for(request).run(request.keys(), phi, teaching, updates)
+        teaching = dataclasses.replace(teaching, updates=request.env_steps // period)
+        lives = self._shards_for(request).run(request.keys(), phi, teaching)
         return curves_of_lives(lives, period)
 
     def _shards_for(self, request: Request) -> Shards:
@@ -95,7 +95,7 @@ class InnerLoopMethod:
       name: Key of the method in files.
       loops: What runs the lives.
       phi: Maps the number of an agent to the parameters [D] of its loss.
-      teaching: How agents are taught.
+      teaching: How agents learn; the request sets the number of updates.
       loss: The learned loss, where there is one.
     """
 

@@ -34,7 +34,7 @@ from epg_tf.core.metagenrl_experiment import AgentConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import Simulation, TaskFamily
-from epg_tf.tasks.episodes import mean_returns
+from epg_tf.tasks.episodes import Episodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate
 
 NAMES = ("td3", "ddpg")
@@ -173,14 +173,13 @@ class OffPolicyMethod:
         def evaluated(number: int) -> float:
             named = LifeKey(key.seed, key.phase, number, key.index)
             resets = [life_generator(named, "final_reset")]
-            return float(
-                mean_returns(
-                    simulation,
-                    lambda seen: family.within_bounds(greedy(seen)),
-                    resets,
-                    request.episodes,
-                )[0]
+            played = play_episodes(
+                simulation,
+                lambda observation: family.within_bounds(greedy(observation)),
+                resets,
+                request.episodes,
             )
+            return float("nan") if played.diverged[0] else float(played.mean_return[0])
 
         curve, failed = [evaluated(0)], False
         for number in range(request.env_steps // period):
@@ -218,21 +217,18 @@ def _steps(
       taken: Env steps before the period.
       period: Env steps.
     """
-    family, resets, noise = (
-        simulation.family,
-        [life_generator(key, "reset")],
-        life_generator(key, "action"),
-    )
-    observation = simulation.reset(np.arange(1), resets)
+    family = simulation.family
+    noise = life_generator(key, "action")
+    shape = (1, family.action_size)
+    episodes = Episodes(simulation, [life_generator(key, "reset")])
     for step in range(period):
+        observation = episodes.observation
         if taken < config.random_steps:
-            action = noise.uniform(-1.0, 1.0, (1, family.action_size)).astype(np.float32)
+            action = noise.uniform(-1.0, 1.0, shape).astype(np.float32)
         else:
-            disturbed = greedy(observation) + config.exploration * noise.standard_normal(
-                (1, family.action_size)
-            )
+            disturbed = greedy(observation) + config.exploration * noise.standard_normal(shape)
             action = np.clip(disturbed, -1.0, 1.0).astype(np.float32)
-        result = simulation.step(family.within_bounds(action))
+        result, _ = episodes.step(family.within_bounds(action))
         ended = result.terminated | result.truncated
         yield {
             "observation": observation,
@@ -243,9 +239,6 @@ def _steps(
             "next_observation": result.observation,
             "diverged": result.diverged,
         }
-        observation = (
-            simulation.next_episode(np.arange(1), resets) if ended[0] else result.observation
-        )
 
 
 def _transitions(drawn: dict[str, Array]) -> Transition:

@@ -1,4 +1,4 @@
-"""Writes named arrays as .npz, and reads such files back without trusting them."""
+"""Writes named arrays as .npz files, and reads such files with checks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.types import Array
+
+_npy: Any = np.lib.format  # NumPy declares no types for it
 
 
 def write_arrays(path: files.PathLike, arrays: Mapping[str, Array]) -> None:
@@ -24,12 +26,11 @@ def write_arrays(path: files.PathLike, arrays: Mapping[str, Array]) -> None:
     """
 
     def write(stream: BinaryIO) -> None:
-        # np.savez would pickle object arrays, and takes names as keyword arguments ("file"
-        # collides).
+        # np.savez would pickle object arrays, and cannot store an array named "file".
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
                 with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+                    _npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 
     for name, array in arrays.items():
         if np.asanyarray(array).dtype.hasobject:
@@ -40,8 +41,7 @@ def write_arrays(path: files.PathLike, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: files.PathLike, limit: int) -> dict[str, Array]:
-    """Reads an .npz without trusting it: no pickle, no more than `limit` bytes in the file and
-    unpacked.
+    """Reads an .npz that may be damaged or hostile: no pickle, at most `limit` bytes unpacked.
 
     Raises:
       RecordError: The file is missing, torn, too large, not an .npz, or holds Python objects.
@@ -68,7 +68,7 @@ def read_arrays(path: files.PathLike, limit: int) -> dict[str, Array]:
             }
     except RecordError:
         raise
-    except Exception as error:  # damaged bytes surface as anything zipfile, zlib, NumPy's header parser, ... can raise
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for damaged bytes
         raise RecordError(
             f"{path}: damaged or not an .npz file ({files.one_line(error)})"
         ) from error
@@ -76,7 +76,7 @@ def read_arrays(path: files.PathLike, limit: int) -> dict[str, Array]:
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     with archive.open(member) as stream:
-        # Asking for exactly the declared size bounds the decompressor too; a wrong declaration
-        # fails the CRC.
+        # Reading exactly the declared size limits the decompressor too; a wrong size fails the CRC.
         data = stream.read(member.file_size)
-    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    array: Array = _npy.read_array(io.BytesIO(data), allow_pickle=False)
+    return array

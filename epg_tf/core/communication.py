@@ -26,10 +26,10 @@ from epg_tf.core.types import Array
 
 _Result = TypeVar("_Result")
 
-_LAUNCHERS = ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_")  # each tells a process its RANK and SIZE
-_POLL_SECONDS = 0.1  # signals are handled between two looks
-# Horovod's own default wakes its thread every millisecond, which costs up to half a core; a
-# collective takes about as long as the cycle. What fails is said by this package.
+_LAUNCHERS = ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_")  # each sets RANK and SIZE of a process
+_POLL_SECONDS = 0.1  # signals are handled between two polls
+# With Horovod's own default its thread runs every millisecond, which costs up to half a core; a
+# collective takes about as long as the cycle. This package reports failures itself.
 _DEFAULTS = {"HOROVOD_CYCLE_TIME": "20", "HOROVOD_LOG_LEVEL": "fatal"}
 
 
@@ -50,7 +50,7 @@ class RanksLost(CommunicationError):
 
 
 class Communicator(abc.ABC):
-    """What the ranks of a run share.
+    """Connects the ranks of a run.
 
     Attributes:
       rank: Number of this process.
@@ -58,7 +58,7 @@ class Communicator(abc.ABC):
       local_rank: Number of this process on its machine.
       local_size: Number of processes on its machine.
       seconds: Time spent in collectives so far (s), waiting for slower ranks included.
-      bytes_sent: Bytes this process has handed to collectives so far.
+      bytes_sent: Bytes this process has sent in collectives so far.
     """
 
     rank: int = 0
@@ -72,8 +72,8 @@ class Communicator(abc.ABC):
     def sum(self, values: Array) -> Array:
         """Adds up the arrays of all ranks, element by element (allreduce).
 
-        Integers, because their sum is exact: bit patterns survive where only one rank holds
-        something other than zero.
+        Integers, because their sum is exact: where all ranks but one hold zero, the bits of that
+        one are kept.
 
         Args:
           values: int64, of the same shape everywhere.
@@ -104,22 +104,19 @@ class Communicator(abc.ABC):
             other = int(different[0])
             raise Disagreement(
                 f"{what} differs between ranks: {_hex(held[0])} on rank 0, {_hex(held[other])} on "
-                "rank "
-                f"{other}; all machines need the same code, settings, packages and kind of CPU"
+                f"rank {other}; all machines need the same code, settings, packages and kind of CPU"
             )
 
     def run(self, work: Callable[[], _Result]) -> _Result:
-        """Returns work(); calls it again whenever ranks were lost or joined, where the launcher
-        allows for that.
+        """Returns work(); under a launcher that supports it, calls it again after ranks were lost
+        or joined.
 
-        `work` must share what it goes on from (`first`) before anything else.
+        `work` must broadcast the state that it continues from before any other collective.
         """
         return work()
 
     def admit(self) -> None:
-        """Lets ranks that wait to join in; then this does not return, but `run` calls its work
-        again.
-        """
+        """Admits ranks that wait to join: if there are any, `run` calls its work again."""
         return
 
     def stop(self) -> None:
@@ -136,14 +133,14 @@ class SingleProcess(Communicator):
 
 
 class HorovodCommunicator(Communicator):
-    """Several processes, joined by Horovod.
+    """Connects several processes by Horovod.
 
     Args:
       horovod: The module horovod.tensorflow.
-      timeout: Seconds that others may keep this rank waiting.
+      timeout: Seconds that this rank waits for others at most.
 
     Raises:
-      RanksLost: The processes did not come together in time.
+      RanksLost: Some processes did not start in time.
       HorovodUnusable: They cannot reach each other.
     """
 
@@ -152,31 +149,29 @@ class HorovodCommunicator(Communicator):
         self._timeout = timeout
         self._stop = threading.Event()
         self._elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
-        self.rank, self.size = _launched()
-        self._roll_call = Heartbeats(self.rank, self.size)
-        self._join()
-        self._members = (
-            horovod.elastic.ObjectState(self._first_of_each, horovod.rank)
-            if self._elastic
-            else None
-        )
+        self.rank, self.size = _launched() or (0, 1)
+        self._heartbeats = Heartbeats(self.rank, self.size)
+        self._connect()
+        self._members: Any = None
+        if self._elastic:
+            self._members = horovod.elastic.ObjectState(self._broadcast_tuple, horovod.rank)
 
-    def _join(self) -> None:
-        """Comes together with the other processes, and learns the own number."""
+    def _connect(self) -> None:
+        """Connects to the other processes, and sets ranks and sizes."""
         self._collectives = 0
         try:
-            self._attend(self._horovod.init)
+            self._wait_for(self._horovod.init)
         except TimeoutError:
             raise self._lost() from None
         except (ValueError, RuntimeError) as error:
             raise HorovodUnusable(
                 f"Horovod cannot connect the processes ({_first_line(error)}); name the network "
-                f"interfaces that they share with --network-interfaces"
+                "interfaces that they share by horovodrun's --network-interfaces"
             ) from error
         self.rank, self.size = self._horovod.rank(), self._horovod.size()
         self.local_rank, self.local_size = self._horovod.local_rank(), self._horovod.local_size()
-        self._roll_call.close()
-        self._roll_call = Heartbeats(self.rank, self.size)
+        self._heartbeats.close()
+        self._heartbeats = Heartbeats(self.rank, self.size)
 
     def sum(self, values: Array) -> Array:
         """Adds up over all ranks with one allreduce."""
@@ -184,9 +179,9 @@ class HorovodCommunicator(Communicator):
 
         started = time.perf_counter()
         self._collectives += 1
-        self._roll_call.reached(self._collectives)
+        self._heartbeats.reached(self._collectives)
         try:
-            total = self._attend(
+            total: Array = self._wait_for(
                 lambda: self._horovod.allreduce(
                     tf.constant(values, tf.int64), op=self._horovod.Sum, name=f"sum_{values.size}"
                 ).numpy()
@@ -201,14 +196,14 @@ class HorovodCommunicator(Communicator):
         self.bytes_sent += values.nbytes
         return total
 
-    def _attend(self, operation: Callable[[], _Result]) -> _Result:
+    def _wait_for(self, operation: Callable[[], _Result]) -> _Result:
         """Returns operation(), which may wait for other ranks; signals are handled meanwhile.
 
         Raises:
-          TimeoutError: It took longer than the time-out; it goes on in a thread of its own.
+          TimeoutError: It took longer than the timeout; it continues in a thread of its own.
           Stopped: `stop` was called.
         """
-        future: concurrent.futures.Future = concurrent.futures.Future()
+        future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
 
         def attempt() -> None:
             try:
@@ -216,9 +211,8 @@ class HorovodCommunicator(Communicator):
             except BaseException as error:
                 future.set_exception(error)
 
-        threading.Thread(
-            target=attempt, daemon=True
-        ).start()  # nothing waits for it if it never ends
+        # A daemon, so that the process can end while the operation still waits.
+        threading.Thread(target=attempt, daemon=True).start()
         deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
             try:
@@ -229,36 +223,36 @@ class HorovodCommunicator(Communicator):
         raise TimeoutError
 
     def _lost(self) -> RanksLost:
-        """Finds out which ranks are to blame."""
-        missing = self._roll_call.missing(self._collectives, self._stop.wait)
+        """Finds out which ranks are missing."""
+        missing = self._heartbeats.missing(self._collectives, self._stop.wait)
         if self._stop.is_set():
             raise Stopped
         return RanksLost(
-            f"waited for other ranks in vain: {missing.reasons}; to go on, run the same command "
-            "with "
-            f"--resume",
+            f"other ranks did not take part in time: {missing.reasons}; start all ranks again "
+            "with resume=True",
             missing.reporting_rank,
         )
 
     def run(self, work: Callable[[], _Result]) -> _Result:
-        """Calls work, again and again under elastic Horovod."""
+        """Returns work(); elastic Horovod calls it again after ranks were lost or joined."""
         if not self._elastic:
             return work()
         from horovod.common.elastic import run_fn
 
-        return run_fn(lambda members: work(), self._rejoin)(self._members)
+        result: _Result = run_fn(lambda members: work(), self._reconnect)(self._members)
+        return result
 
-    def _rejoin(self) -> None:
-        self._attend(self._horovod.shutdown)
-        self._join()
+    def _reconnect(self) -> None:
+        self._wait_for(self._horovod.shutdown)
+        self._connect()
 
     def admit(self) -> None:
-        """Asks the launcher whether ranks wait to join in."""
+        """Raises Horovod's own exception for `run` if ranks wait to join."""
         if self._elastic:
             self._members.check_host_updates()
 
-    def _first_of_each(self, numbers: tuple) -> tuple:
-        """Broadcasts rank 0's tuple of whole numbers."""
+    def _broadcast_tuple(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the tuple that rank 0 holds."""
         return tuple(self.broadcast(np.array(numbers, np.int64)).tolist())
 
     def stop(self) -> None:
@@ -275,38 +269,34 @@ def _first_line(error: Exception) -> str:
 
 
 def _launched() -> tuple[int, int] | None:
-    """Returns rank and size of a process that a launcher of many has started, or None."""
+    """Returns rank and size that a launcher of several processes has set, or None."""
     for launcher in _LAUNCHERS:
         if f"{launcher}RANK" in os.environ:
-            rank, size = (
-                int(os.environ[f"{launcher}RANK"]),
-                int(os.environ.get(f"{launcher}SIZE", "1")),
-            )
-            if size > 1 or launcher == "HOROVOD_":  # cluster managers number lone processes, too
+            rank = int(os.environ[f"{launcher}RANK"])
+            size = int(os.environ.get(f"{launcher}SIZE", "1"))
+            if size > 1 or launcher == "HOROVOD_":  # cluster managers number single processes, too
                 return rank, size
     return None
 
 
 def launched_rank() -> int | None:
-    """Returns the rank that a launcher of many processes gave to this one, or None if there was no
-    such launcher.
-    """
+    """Returns the rank that a launcher of several processes has set, or None without one."""
     launched = _launched()
-    return launched and launched[0]
+    return None if launched is None else launched[0]
 
 
 def join(timeout: float) -> Communicator:
     """Joins the other processes of the job; call it before TensorFlow is used.
 
     Args:
-      timeout: Seconds, > 0, that others may keep this rank waiting.
+      timeout: Seconds, > 0, that this rank waits for others at most.
 
     Returns:
       `SingleProcess`, unless `horovodrun` (or mpirun) has started several processes.
 
     Raises:
       HorovodUnusable: It has, and Horovod cannot be used.
-      RanksLost: Some processes did not come.
+      RanksLost: Some processes did not start in time.
     """
     launched = _launched()
     if launched is None:
@@ -316,15 +306,15 @@ def join(timeout: float) -> Communicator:
     ranks = HorovodCommunicator(_horovod(), timeout)
     if ranks.size == 1 < launched[1]:
         raise HorovodUnusable(
-            f"{launched[1]} processes were started, but each is alone: Horovod was built "
-            f"without MPI; start them with horovodrun --gloo"
+            f"{launched[1]} processes were started, but they do not see each other: Horovod was "
+            "built without MPI; start them with horovodrun --gloo"
         )
     pin_gpu(ranks.local_rank)
     return ranks
 
 
 def _horovod() -> Any:
-    """Imports Horovod, or says why that is impossible."""
+    """Returns the module horovod.tensorflow, which ships no types; raises HorovodUnusable."""
     import tensorflow as tf
 
     if importlib.util.find_spec("horovod") is None:
@@ -342,18 +332,17 @@ def _horovod() -> Any:
 
 
 def _built_with() -> str:
-    """Returns the version of TensorFlow that Horovod was built with, as far as it knows."""
+    """Returns the version of TensorFlow that Horovod was built with, if it is recorded."""
+    spec = importlib.util.find_spec("horovod")
     try:
-        folder = Path(importlib.util.find_spec("horovod").origin).parent
-        return json.loads((folder / "metadata.json").read_text())["tensorflow"]
+        folder = Path((spec and spec.origin) or "").parent
+        return str(json.loads((folder / "metadata.json").read_text())["tensorflow"])
     except (OSError, ValueError, KeyError, TypeError):
         return "of an unknown version"
 
 
 def pin_gpu(local_rank: int) -> None:
-    """Gives this process one GPU of its machine, if there are any, and lets it take memory as it
-    needs it.
-    """
+    """Gives this process one GPU of its machine, if there are any; memory is taken when needed."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")

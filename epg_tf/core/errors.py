@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class EpgError(Exception):
-    """Is the base of all errors that this package raises for its users; the message is one line."""
+    """Is the base of the errors that this package raises for its users; messages are one line."""
 
 
 class ConfigError(EpgError, ValueError):
@@ -12,14 +12,14 @@ class ConfigError(EpgError, ValueError):
 
 
 class RecordError(EpgError, ValueError):
-    """A file or folder is unusable; the message names it and says what to do."""
+    """A file or folder is unusable; the message names it, first of all, and says what to do."""
 
 
 class CommunicationError(EpgError, RuntimeError):
     """Ranks cannot work together.
 
     Attributes:
-      reporting_rank: The rank that should report it.
+      reporting_rank: The rank that reports it to the user.
     """
 
     reporting_rank = 0
@@ -30,8 +30,8 @@ class RenderError(EpgError, RuntimeError):
 
 
 class Interrupted(EpgError):
-    """Lives were given up because the run was asked to stop."""
+    """Lives ended early because `stop` was called."""
 
 
 class Stopped(EpgError):
-    """Waiting for other ranks was given up because the run was asked to stop."""
+    """Waiting for other ranks ended because `stop` was called."""

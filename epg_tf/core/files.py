@@ -1,6 +1,6 @@
-"""Writes files that are either old or new, never half; reads them back with suspicion.
+"""Writes files completely or not at all, and checks what it reads back.
 
-Whatever the wing leaves on disk goes through `write_atomically`, rows of metrics excepted.
+All files of this program are written by `write_atomically`, except rows of metrics.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from epg_tf.core.errors import RecordError
 
 PathLike = str | os.PathLike[str]
 
-FORMAT_VERSION = 1  # of every JSON file; one without it is from before there were versions, and of the same format
-_TEXT_LIMIT = 16 * 2**20  # bytes; every JSON file and card of this program is a few kB
+FORMAT_VERSION = 1  # of every JSON file; older files without a version have the same format
+_TEXT_LIMIT = 16 * 2**20  # bytes; every JSON file and card of this program has a few kB
 
 
 def one_line(error: BaseException) -> str:
@@ -29,19 +29,18 @@ def one_line(error: BaseException) -> str:
 
 
 def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:
-    """Replaces `path` by what `write(stream)` writes, all or nothing, and durably.
+    """Replaces `path` by what `write(stream)` writes: completely, or not at all after an error.
 
     Args:
       path: File to create or replace; its folder must exist.
-      write: Writes the whole content to the binary, seekable stream it is given.
+      write: Writes the whole content to a binary, seekable stream.
 
     Raises:
       OSError: The disk is full, the folder is missing or not writable, ... The old file is intact.
       Exception: Whatever `write` raises. The old file is intact.
     """
     path = Path(path)
-    # The process id keeps two runs in one folder from renaming each other's unfinished file into
-    # place.
+    # With the process id in its name, no other process renames this unfinished file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -57,7 +56,7 @@ def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a rename in `folder` survive a power cut."""
+    """Writes the entries of `folder` to disk, so that a rename survives a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -81,7 +80,7 @@ def write_json(path: PathLike, mapping: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Returns `value` in terms of JSON's own types; NaN and infinities become None."""
+    """Converts `value` to JSON's own types; NaN and infinities become None."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -105,19 +104,19 @@ def read_text(path: PathLike, what: str) -> str:
     """
     path = Path(path)
     try:
-        if not path.is_file():  # also keeps a named pipe from blocking us forever
+        if not path.is_file():  # also keeps a named pipe from blocking forever
             raise RecordError(f"{path}: {what} is missing; check the path")
         if path.stat().st_size > _TEXT_LIMIT:
+            size = path.stat().st_size
             raise RecordError(
-                f"{path}: {what} is {path.stat().st_size} bytes, above {_TEXT_LIMIT}; check the "
-                "path"
+                f"{path}: {what} has {size} bytes, above {_TEXT_LIMIT}; check the path"
             )
         return path.read_bytes().decode("utf-8")
     except RecordError:
         raise
     except (OSError, ValueError) as error:
         raise RecordError(
-            f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew"
+            f"{path}: {what} cannot be read ({one_line(error)}); restore it or create it again"
         ) from error
 
 
@@ -132,46 +131,43 @@ def read_json(path: PathLike, what: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RecordError(
-            f"{path}: {what} cannot be read ({one_line(error)}); restore it or write it anew"
+            f"{path}: {what} cannot be read ({one_line(error)}); restore it or create it again"
         ) from error
     if not isinstance(value, dict):
         raise RecordError(
-            f"{path}: {what} holds a {type(value).__name__}, not a JSON object; write it anew"
+            f"{path}: {what} holds a {type(value).__name__}, not a JSON object; create it again"
         )
     version = value.get("format_version", FORMAT_VERSION)
     if type(version) is not int or version != FORMAT_VERSION:
         raise RecordError(
             f"{path}: {what} has format_version {version!r}, this program reads {FORMAT_VERSION}; "
-            "update "
-            f"epg_tf"
+            "update epg_tf"
         )
     return value
 
 
 def prepare_folder(
-    path: PathLike, flag: str, resume: bool | None, overwrite: bool, own: Sequence[str]
+    path: PathLike, own: Sequence[str], *, overwrite: bool, resume: bool | None = None
 ) -> None:
     """Makes `path` an existing folder this program may write to.
 
     Args:
       path: The folder; may be missing, empty, or (with resume or overwrite) in use.
-      flag: Flag that named it, e.g. "--run_dir", for the error message.
-      resume: Keep everything that is there. None: the command cannot resume, and no message speaks
-        of it.
-      overwrite: Remove the entries called as in `own`, in that order; all others stay. Links are
-        not followed.
       own: Names of the files and folders this program writes into the folder.
+      overwrite: Remove the entries named in `own`, in that order; all others stay. Links are not
+        followed.
+      resume: Keep everything that is there. None: the caller cannot resume, and no message
+        mentions it.
 
     Raises:
       RecordError: It is a file, cannot be created or written to, or is in use and neither resume
-      nor overwrite is set.
+        nor overwrite is set. The message begins with the path.
     """
-    where = f"{flag}={path}"
     if not os.fspath(path):
-        raise RecordError(f"{where}: the folder has no name; name one, e.g. {flag}=runs/first")
+        raise RecordError("the name of the folder is empty; name one, e.g. runs/first")
     if resume and overwrite:
         raise RecordError(
-            f"{where}: --resume and --overwrite contradict each other; pass one of them"
+            f"{path}: resume=True and overwrite=True contradict each other; pass one of them"
         )
     folder = Path(path)
     try:
@@ -179,34 +175,30 @@ def prepare_folder(
         entries = sorted(folder.iterdir())
     except (FileExistsError, NotADirectoryError) as error:
         raise RecordError(
-            f"{where}: a file (or a dead link) is in the way; choose another folder"
+            f"{path}: a file (or a dead link) is in the way; choose another folder"
         ) from error
     except OSError as error:
-        raise RecordError(f"{where}: {error.strerror}; choose another folder") from error
+        raise RecordError(f"{path}: {error.strerror}; choose another folder") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise RecordError(
-            f"{where}: the folder is not writable; change its permissions or choose another folder"
+            f"{path}: the folder is not writable; change its permissions or choose another folder"
         )
     if entries and not (resume or overwrite):
-        remedy = "pass --overwrite to start it anew, or choose another folder"
-        remedy = (
-            remedy
-            if resume is None
-            else f"pass --resume to continue it, {remedy.removeprefix('pass ')}"
+        remedy = "" if resume is None else "resume=True to continue it, "
+        raise RecordError(
+            f"{path}: the folder is not empty; pass {remedy}overwrite=True to start it anew, or "
+            "choose another folder"
         )
-        raise RecordError(f"{where}: the folder is not empty; {remedy}")
     if overwrite:
         for name in own:
             for entry in entries:
-                if _is_own(entry.name, [name]):
+                if _is_own(entry.name, name):
                     _remove(entry)
 
 
-def _is_own(name: str, own: Sequence[str]) -> bool:
-    """Returns whether `name` is listed in `own` or is the unfinished file of one that is."""
-    return name in own or (
-        name.endswith(".tmp") and any(name.startswith(f".{mine}.") for mine in own)
-    )
+def _is_own(name: str, own: str) -> bool:
+    """Returns whether `name` is `own`, or an unfinished file of that name."""
+    return name == own or (name.startswith(f".{own}.") and name.endswith(".tmp"))
 
 
 def _remove(entry: Path) -> None:

@@ -1,10 +1,10 @@
-"""Writes numbers for people."""
+"""Writes numbers and durations as short texts for people."""
 
 from __future__ import annotations
 
 
 def count(number: float) -> str:
-    """Writes a large number for people: 950, 12.3 k, 4.5 M, 10.5 G."""
+    """Returns a large number as text: 950, 12.3 k, 4.5 M, 10.5 G."""
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(number) >= unit:
             return f"{number / unit:.3g}{name}"
@@ -12,7 +12,7 @@ def count(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Writes a duration for people: 42 s, 3 min 05 s, 2 h 10 min, 3.4 days."""
+    """Returns a duration as text: 42 s, 3 min 05 s, 2 h 10 min, 3.4 days."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     if seconds < 3600:

@@ -1,9 +1,8 @@
-"""Finds out which ranks of a job are stopped, dead or late, when others have waited for them in
-vain.
+"""Finds out which ranks of a job are stopped, dead or late, after others have waited too long.
 
-Every rank tells the launcher's key-value store (HTTP) every few seconds that it lives, and how far
-it has come. Nothing is read until something has gone wrong. Launchers other than horovodrun over
-Gloo have no such store; then nobody knows.
+Every few seconds each rank writes to the launcher's key-value store (HTTP) that it runs, and how
+far it is. These entries are read only after an error. Only horovodrun over Gloo has such a store;
+under other launchers the missing ranks stay unknown.
 """
 
 from __future__ import annotations
@@ -13,20 +12,22 @@ import http.client
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 PERIOD_SECONDS = 2.0
-_PATIENCE = 3.0  # periods without a beat until a rank counts as silent
+_SILENT_PERIODS = 3.0  # without a heartbeat, until a rank counts as silent
 _HTTP_SECONDS = 3.0
+
+_Beat = tuple[int, int]  # number of the heartbeat, and how far the rank was
 
 
 @dataclasses.dataclass(frozen=True)
 class MissingRanks:
-    """Who was missed.
+    """The ranks that others wait for.
 
     Attributes:
-      reasons: One phrase about all ranks to blame.
-      reporting_rank: The lowest rank that takes part.
+      reasons: One phrase about all missing ranks.
+      reporting_rank: The lowest rank that is not missing.
     """
 
     reasons: str
@@ -34,7 +35,7 @@ class MissingRanks:
 
 
 class Heartbeats:
-    """One rank's part in the roll call; a thread sends its signs of life.
+    """Sends the heartbeats of one rank from a thread, and compares those of the others.
 
     Args:
       rank: Own number.
@@ -43,71 +44,85 @@ class Heartbeats:
 
     def __init__(self, rank: int, size: int):
         self._rank, self._size = rank, size
-        address, port = (
-            os.environ.get(f"HOROVOD_GLOO_RENDEZVOUS_{name}") for name in ("ADDR", "PORT")
-        )
-        self._store = (address, int(port)) if address and port else None
-        self._place, self._beats = 0, 0
+        self._store = _store_address()
+        self._place = 0
+        self._beats = 0
         self._closed = threading.Event()
         if self._store and size > 1:
-            threading.Thread(target=self._beat, daemon=True, name="roll call").start()
+            threading.Thread(target=self._send, daemon=True, name="heartbeats").start()
 
     def reached(self, place: int) -> None:
-        """Says how far this rank has come; a higher number is further."""
+        """Records how far this rank is; a higher number is further."""
         self._place = place
 
-    def _beat(self) -> None:
+    def _send(self) -> None:
         while True:
             self._beats += 1
             self._request("PUT", self._rank, json.dumps([self._beats, self._place]))
             if self._closed.wait(PERIOD_SECONDS):
                 return
 
-    def _request(self, method: str, rank: int, body: str | None = None) -> tuple[int, int] | None:
-        """Writes or reads the newest (beats, place) of a rank; None if there is none, or no answer."""
-        connection = http.client.HTTPConnection(*self._store, timeout=_HTTP_SECONDS)
+    def _request(self, method: str, rank: int, body: str | None = None) -> _Beat | None:
+        """Writes or reads the newest heartbeat of a rank; None if there is none or no response."""
+        if self._store is None:
+            return None
+        host, port = self._store
+        connection = http.client.HTTPConnection(host, port, timeout=_HTTP_SECONDS)
         try:
             connection.request(method, f"/heartbeats/{rank}", body)
-            answer = connection.getresponse()
-            text = answer.read()
-            return tuple(json.loads(text)) if answer.status == 200 and text else None
+            response = connection.getresponse()
+            text = response.read()
+            if response.status != 200 or not text:
+                return None
+            number, place = json.loads(text)
+            return number, place
         except (OSError, http.client.HTTPException):
-            return None  # the launcher has gone, and ends this process
+            return None  # the launcher has ended, and ends this process, too
         finally:
             connection.close()
 
     def missing(self, place: int, wait: Callable[[float], object]) -> MissingRanks:
-        """Calls the roll; takes a few seconds.
+        """Finds the missing ranks; takes a few seconds.
 
         Args:
-          place: Where all ranks should have come to.
+          place: How far all ranks should be.
           wait: Waits for a number of seconds.
         """
         if self._store is None:
-            return MissingRanks("which of them, only their output can tell", self._rank)
+            return MissingRanks("see the output of each to find out which", self._rank)
+        before = self._newest()
+        wait(_SILENT_PERIODS * PERIOD_SECONDS)
+        now = self._newest()
         others = [rank for rank in range(self._size) if rank != self._rank]
-        before = {rank: self._request("GET", rank) for rank in others}
-        wait(_PATIENCE * PERIOD_SECONDS)
-        now = {rank: self._request("GET", rank) for rank in others}
-        silent = [rank for rank in others if now[rank] is None or now[rank] == before[rank]]
+        silent = [rank for rank in others if rank not in now or now[rank] == before.get(rank)]
         late = [rank for rank in others if rank not in silent and now[rank][1] < place]
         reasons = []
         if silent:
-            reasons.append(f"no sign of life from {_named(silent)} (dead, stopped, or cut off)")
+            reasons.append(f"no heartbeat from {_named(silent)} (dead, stopped, or disconnected)")
         if late:
-            reasons.append(
-                f"still waiting for {_named(late)}, alive but busy (if only slow, raise "
-                "--rank_timeout)"
-            )
-        here = [rank for rank in range(self._size) if rank not in silent and rank not in late]
+            reasons.append(f"{_named(late)} still busy (if only slow, pass a larger timeout)")
+        present = [rank for rank in range(self._size) if rank not in silent and rank not in late]
         return MissingRanks(
-            "; ".join(reasons) or "all give signs of life, so the network between them failed",
-            min(here),
+            "; ".join(reasons) or "all send heartbeats, so the network between them failed",
+            min(present),
         )
 
+    def _newest(self) -> Mapping[int, _Beat]:
+        """Reads the newest heartbeat of every other rank that has sent any."""
+        others = [rank for rank in range(self._size) if rank != self._rank]
+        found = {rank: self._request("GET", rank) for rank in others}
+        return {rank: beat for rank, beat in found.items() if beat}
+
     def close(self) -> None:
-        """Ends the signs of life."""
+        """Ends the heartbeats."""
         self._closed.set()
+
+
+def _store_address() -> tuple[str, int] | None:
+    """Returns host and port of the launcher's key-value store, or None if it has none."""
+    host = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
+    port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
+    return (host, int(port)) if host and port else None
 
 
 def _named(ranks: list[int]) -> str:

@@ -8,9 +8,7 @@ import tensorflow as tf
 
 
 def cpus(processes: int) -> int:
-    """Returns how many CPUs each of `processes` has that share those this process may use; at least
-    1.
-    """
+    """Returns the CPUs that this process may use, divided by `processes` that share them; >= 1."""
     return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
@@ -19,7 +17,7 @@ def configure_tensorflow(threads: int) -> None:
 
     Raises:
       RuntimeError: TensorFlow has already started with other settings; results would not be
-      reproducible.
+        reproducible.
     """
     current = tf.config.threading
     if (current.get_intra_op_parallelism_threads(), current.get_inter_op_parallelism_threads()) == (
@@ -33,6 +31,5 @@ def configure_tensorflow(threads: int) -> None:
     except RuntimeError:
         raise RuntimeError(
             "TensorFlow started with other thread settings; build the first Shards before any "
-            "other "
-            "use of TensorFlow, and keep config.compute.threads the same in a process"
+            "other use of TensorFlow, and keep config.compute.threads the same in a process"
         ) from None

@@ -10,7 +10,7 @@ from epg_tf.baselines.method import LossName, Method
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 
 _UNEVOLVED = 2**31  # seeds of unevolved losses start here, far from the seeds people choose
 

@@ -59,8 +59,7 @@ def trained_agent(experiment: Experiment, phi: Array, request: Request) -> Train
     results = loop.run(
         keys,
         np.repeat(phi[None], len(keys), axis=0),
-        Teaching(0.0, inner.learning_rate),
-        request.env_steps // inner.update_period,
+        Teaching(0.0, inner.learning_rate, updates=request.env_steps // inner.update_period),
     )
     shift, scale = (numbers[0] for numbers in loop.observation_scaling)
     return TrainedAgent(

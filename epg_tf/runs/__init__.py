@@ -1,1 +1,1 @@
-"""Keeps a run on disk: folder, checkpoints, metrics, progress, resume."""
+"""Keeps a run on disk: folder, checkpoints, metrics, progress, resume; and studies."""

@@ -1,4 +1,4 @@
-"""Keeps the state of a run on disk, and finds the newest state that is whole.
+"""Saves the states of a run, and loads the newest state that is undamaged.
 
 A checkpoint is `epoch_00000012.npz`: the run's arrays, its facts (JSON), the format version, and a
 SHA-256 over epoch, names, types, shapes and bytes. Equal states give equal files.
@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.core.types import Array
+from epg_tf.core import array_files, files
 from epg_tf.core.errors import RecordError
-from epg_tf.core import array_files as arrays_io
-from epg_tf.core import files
+from epg_tf.core.types import Array
 
 FORMAT_VERSION = 1
 
@@ -30,7 +29,7 @@ _RESERVED = (_FACTS, _VERSION, _CHECKSUM)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """State of a run after an epoch.
+    """The state of a run after an epoch.
 
     Attributes:
       epoch: The epoch it was saved with, >= 0.
@@ -50,17 +49,15 @@ def save(
     facts: Mapping[str, Any],
     keep: int = 3,
 ) -> Path:
-    """Saves a state atomically, then deletes all but the newest `keep` states and what killed runs
-    left unfinished.
+    """Saves a state atomically, then deletes older states and unfinished files of killed runs.
 
     Args:
       folder: Created if missing.
-      epoch: Number of the state, >= 0. States with a higher number are left alone: they can only be
-        damaged ones that `load_newest` passed over, and the run will replace them when it gets
-        there.
+      epoch: Number of the state, >= 0. States with a higher number are kept: they can only be
+        damaged ones that `load_newest` skipped, and the run will replace them.
       arrays: Named arrays of numbers.
       facts: JSON-able mapping.
-      keep: Number of states kept, >= 1, this one included.
+      keep: Number of states to keep, >= 1, including this one.
 
     Returns:
       The file written.
@@ -68,7 +65,7 @@ def save(
     Raises:
       ValueError: A reserved array name, an array of Python objects, epoch < 0 or keep < 1.
       TypeError: `facts` cannot be written as JSON.
-      OSError: The file cannot be written; older states are intact.
+      OSError: The file cannot be written; older states are unchanged.
     """
     if epoch < 0 or keep < 1:
         raise ValueError(f"epoch must be >= 0 and keep >= 1; got epoch={epoch}, keep={keep}")
@@ -82,25 +79,26 @@ def save(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:08d}.npz"
-    arrays_io.write_arrays(path, content)
+    array_files.write_arrays(path, content)
     _prune(folder, epoch, keep)
     return path
 
 
 def load_newest(folder: files.PathLike) -> tuple[Checkpoint | None, list[str]]:
-    """Loads the newest state that is whole; deletes nothing and raises for no damage.
+    """Loads the newest state that is undamaged; deletes nothing, and never raises for damage.
 
     Returns:
-      (state, or None if there is none; one message for every newer state that was passed over,
-      newest first).
+      (state, or None if there is none; one message for every newer state that was skipped, newest
+      first).
     """
-    messages = []
+    messages: list[str] = []
     for epoch, path in reversed(_states(Path(folder))):
         try:
             return _load(path, epoch), messages
         except RecordError as error:
-            messages.append(f"{error}; passed over for an older checkpoint, delete the file if "
-                            "you do not need it")
+            messages.append(
+                f"{error}; skipped for an older checkpoint, delete the file if you do not need it"
+            )
     return None, messages
 
 
@@ -114,7 +112,7 @@ def load(folder: files.PathLike, epoch: int) -> Checkpoint:
 
 
 def epochs(folder: files.PathLike) -> list[int]:
-    """Returns the epochs whose states are in `folder`, whole or not, oldest first."""
+    """Returns the epochs whose states are in `folder`, damaged ones included, oldest first."""
     return [epoch for epoch, _ in _states(Path(folder))]
 
 
@@ -123,7 +121,7 @@ def _load(path: Path, epoch: int) -> Checkpoint:
         size = path.stat().st_size
     except OSError as error:
         raise RecordError(f"{path}: {error.strerror}") from error
-    content = arrays_io.read_arrays(path, limit=size)  # members are not compressed
+    content = array_files.read_arrays(path, limit=size)  # members are not compressed
     if missing := [name for name in _RESERVED if name not in content]:
         raise RecordError(f"{path}: not a checkpoint of epg_tf, it lacks {', '.join(missing)}")
     version = content[_VERSION].tolist()
@@ -138,10 +136,11 @@ def _load(path: Path, epoch: int) -> Checkpoint:
 
 
 def _checksum(epoch: int, content: Mapping[str, Array]) -> Array:
-    """Returns the SHA-256 of everything a state holds, as [32] uint8."""
+    """Returns the SHA-256 of all that a state contains, as [32] uint8."""
     digest = hashlib.sha256()
     for name, array in sorted(content.items()):
-        digest.update(json.dumps([epoch, name, str(array.dtype), array.dtype.str, array.shape]).encode())
+        kind = [epoch, name, str(array.dtype), array.dtype.str, array.shape]
+        digest.update(json.dumps(kind).encode())
         digest.update(array.tobytes())
     return np.frombuffer(digest.digest(), np.uint8)
 

@@ -1,126 +1,184 @@
-"""Writes down a run of evolution, and reads it back to go on with it."""
+"""Records a run of evolution in its folder, and restores it from there."""
 
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import numpy as np
 
-from epg_tf.core.errors import RecordError
-from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
-from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.artifacts.learned_loss import save_loss
-from epg_tf.runs import checkpoints
 from epg_tf.core import files
+from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.reports import plots
-from epg_tf.runs.metrics import MetricsFile, TensorBoardWriter
-from epg_tf.runs.folder import ClaimedFolder
+from epg_tf.runs import checkpoints, saved_settings
+from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.tensorboard import TensorBoardWriter
 
-OWN = ("metrics.csv", "tensorboard", "checkpoints", "best", "final", "learning_curve.png", "summary.json",
-       "config.json")  # removed in this order: what marks a run goes last
-_MAY_CHANGE = {"config.evolution.epochs", "config.compute.threads"}
+EVOLUTION = RunKind(
+    name="evolution",
+    own=(
+        "metrics.csv",
+        "tensorboard",
+        "checkpoints",
+        "best",
+        "final",
+        "learning_curve.png",
+        "summary.json",
+        "config.json",
+    ),
+    may_change=frozenset({"config.evolution.epochs", "config.compute.threads"}),
+    per_rank=frozenset({"config.compute.threads"}),
+    from_mapping=from_mapping,
+)
 
 
-class RunFolder(ClaimedFolder):
-    """The folder of one run of evolution.
+def identity_of(experiment: Experiment, seed: int) -> RunIdentity:
+    """Returns the identity of a run of evolution."""
+    return RunIdentity(EVOLUTION, experiment.to_mapping(), seed)
+
+
+class EvolutionRun:
+    """The folder of one run of evolution, open for writing until `close`.
 
     Args:
-      path: The folder.
       experiment: Settings of the run.
       seed: Of the run.
-      resume: Go on with what is there.
-      overwrite: Replace what an earlier run left.
+      target: The folder, and what happens to an earlier run there.
+
+    Attributes:
+      path: The folder.
+      warnings: Lines about damaged checkpoints, changed versions and missing rows.
 
     Raises:
-      RecordError: The folder cannot be used as asked; nothing has been deleted.
+      RecordError: The folder cannot be used in this way; nothing has been deleted.
     """
 
-    def __init__(self, path: str, experiment: Experiment, seed: int, resume: bool, overwrite: bool):
-        super().__init__(path, "evolution", experiment.to_mapping(),
-                         lambda settings: from_mapping(settings).to_mapping(), seed, resume, overwrite, OWN,
-                         _MAY_CHANGE)
-        self.experiment = experiment
-        self.metrics = MetricsFile(self.path / "metrics.csv")
-        self.board = TensorBoardWriter(self.path / "tensorboard")
+    def __init__(self, experiment: Experiment, seed: int, target: RunTarget):
+        self._folder = RunFolder(identity_of(experiment, seed), target)
+        self._experiment, self._seed = experiment, seed
+        self.path = self._folder.path
+        self.warnings: list[str] = []
+        self._metrics = MetricsFile(self.path / "metrics.csv")
+        self._board = TensorBoardWriter(self.path / "tensorboard")
 
-    def restore(self) -> tuple[EvolutionState, list[str]]:
-        """Returns the state to go on from (the initial one if none is saved) and a line per damaged
-        checkpoint.
+    def restore(self) -> EvolutionState:
+        """Returns the newest state that is saved, or the initial one, and drops what is later.
+
+        Raises:
+          RecordError: No checkpoint can be read, though there is or was one, or the run has
+            already more epochs than its experiment allows. Nothing has been deleted.
         """
-        checkpoint, messages = checkpoints.load_newest(self.path / "checkpoints")
-        if checkpoint is None and (messages or self.metrics.read()):
-            reason = messages[0].split(";")[0] if messages else "there is none, but metrics.csv has rows"
-            raise RecordError(f"--run_dir={self.path}: no checkpoint can be read ({reason}); "
-                              "restore one, or "
-                                    f"pass --overwrite to start anew")
-        state = initial_state(self.experiment, self.seed)
-        if checkpoint is not None:
-            facts = checkpoint.facts
-            state = EvolutionState(checkpoint.epoch, checkpoint.arrays["phi"], checkpoint.arrays["second_moment"],
-                                   facts["env_steps"], checkpoint.arrays["best_phi"], facts["best_return"],
-                                   checkpoint.arrays["last_update"])
-        if state.epoch > self.experiment.evolution.epochs:
-            raise RecordError(f"config.evolution.epochs={self.experiment.evolution.epochs}: the "
-                              "run in "
-                                    f"--run_dir={self.path} has done {state.epoch}; ask for at "
-                                    "least as many")
-        self.describe()
-        if state.epoch < self.experiment.evolution.epochs:
-            self._unfinish()
-        self.metrics.truncate_after(state.epoch)
-        if len(self.metrics.read()) != state.epoch:
-            self.notes.append(f"metrics.csv lacks epochs before {state.epoch}; curve and summary "
-                              "will lack them too")
-        self.board.purge_after(state.epoch)
+        state = self._newest_state()
+        epochs = self._experiment.evolution.epochs
+        if state.epoch > epochs:
+            raise RecordError(
+                f"config.evolution.epochs={epochs}: the run in {self.path} has done "
+                f"{state.epoch}; use at least as many"
+            )
+        self._folder.describe()
+        if state.epoch < epochs:  # it is not finished any more
+            shutil.rmtree(self.path / "final", ignore_errors=True)
+            (self.path / "summary.json").unlink(missing_ok=True)
+        self._metrics.truncate_after(state.epoch)
+        self.warnings += self._folder.warnings
+        if len(self._metrics.read()) != state.epoch:
+            self.warnings.append(
+                f"metrics.csv lacks epochs before {state.epoch}; curve and summary will lack them, "
+                "too"
+            )
+        self._board.purge_after(state.epoch)
+        self._board.text("settings", saved_settings.markdown_table(self._experiment.to_mapping()))
         self.save_state(state)
         if state.best_return > -np.inf:  # a kill may have come between checkpoint and best/
-            self.save_losses(state, finished=False)
-        return state, messages
+            self.save_best(state)
+        return state
 
-    def _unfinish(self) -> None:
-        """Removes what says that the run is finished; it goes on."""
-        shutil.rmtree(self.path / "final", ignore_errors=True)
-        (self.path / "summary.json").unlink(missing_ok=True)
-
-    def save_state(self, state: EvolutionState) -> None:
-        """Checkpoints a state."""
-        arrays = {"phi": state.phi, "second_moment": state.second_moment, "best_phi": state.best_phi,
-                  "last_update": state.last_update}
-        checkpoints.save(self.path / "checkpoints", state.epoch, arrays,
-                         {"env_steps": state.env_steps, "best_return": state.best_return})
+    def _newest_state(self) -> EvolutionState:
+        checkpoint, damaged = checkpoints.load_newest(self.path / "checkpoints")
+        if checkpoint is None:
+            if damaged or self._metrics.read():
+                reason = "there is none, but metrics.csv has rows"
+                raise RecordError(
+                    f"{self.path}: no checkpoint can be read "
+                    f"({damaged[0].split(';')[0] if damaged else reason}); restore one, or pass "
+                    "overwrite=True to start again"
+                )
+            return initial_state(self._experiment, self._seed)
+        self.warnings += [f"damaged: {message}" for message in damaged]
+        arrays, facts = checkpoint.arrays, checkpoint.facts
+        return EvolutionState(
+            epoch=checkpoint.epoch,
+            phi=arrays["phi"],
+            second_moment=arrays["second_moment"],
+            env_steps=facts["env_steps"],
+            best_phi=arrays["best_phi"],
+            best_return=facts["best_return"],
+            last_update=arrays["last_update"],
+        )
 
     def record(self, result: EpochResult) -> None:
-        """Writes one epoch, the checkpoint last: a kill before it makes resuming write the same row
-        again.
-        """
-        self.metrics.append(result.metrics)
-        self.board.scalars(result.state.epoch, {k: v for k, v in result.metrics.items() if k != "epoch"}, "evolution")
+        """Writes one epoch; the checkpoint last, so that after a kill the epoch is repeated."""
+        self._metrics.append(result.metrics)
+        numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
+        self._board.scalars(result.state.epoch, numbers, "evolution")
         self.save_state(result.state)
         if not np.isnan(result.metrics["validation_return_mean"]):
-            self.save_losses(result.state, finished=False)
-            plots.learning_curve(self.metrics.read(), self.path / "learning_curve.png")
+            self.save_best(result.state)
+            plots.learning_curve(self._metrics.read(), self.path / "learning_curve.png")
 
-    def save_losses(self, state: EvolutionState, finished: bool) -> None:
-        """Writes `best/`, and `final/` once evolution is finished."""
-        facts = {**self.facts, "env_steps": state.env_steps}
+    def save_state(self, state: EvolutionState) -> None:
+        """Writes a checkpoint."""
+        arrays = {
+            "phi": state.phi,
+            "second_moment": state.second_moment,
+            "best_phi": state.best_phi,
+            "last_update": state.last_update,
+        }
+        facts = {"env_steps": state.env_steps, "best_return": state.best_return}
+        checkpoints.save(self.path / "checkpoints", state.epoch, arrays, facts)
+
+    def save_best(self, state: EvolutionState) -> None:
+        """Writes `best/`: the phi with the best validation so far, else the newest."""
         validated = state.best_return > -np.inf
-        save_loss(self.path / "best", state.best_phi, self.experiment,
-                  {**facts, "validation_return_mean": state.best_return if validated else None,
-                   "chosen": "best in validation" if validated else "newest, never validated"})
-        if finished:
-            save_loss(self.path / "final", state.phi, self.experiment,
-                      {**facts, "epoch": state.epoch, "chosen": "last epoch"})
+        facts = {
+            **self._folder.facts,
+            "env_steps": state.env_steps,
+            "validation_return_mean": state.best_return if validated else None,
+            "chosen": "best in validation" if validated else "newest, never validated",
+        }
+        save_loss(self.path / "best", state.best_phi, self._experiment, facts)
 
-    def finish(self, state: EvolutionState) -> dict:
-        """Writes losses, picture and `summary.json`; returns the summary."""
-        rows = self.metrics.read()
-        self.save_losses(state, finished=True)
+    def finish(self, state: EvolutionState) -> dict[str, Any]:
+        """Writes `best/`, `final/`, the learning curve and `summary.json`.
+
+        Returns:
+          The summary.
+        """
+        facts, rows = self._folder.facts, self._metrics.read()
+        self.save_best(state)
+        last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
+        save_loss(self.path / "final", state.phi, self._experiment, {**facts, **last})
         plots.learning_curve(rows, self.path / "learning_curve.png")
-        summary = {"epochs": state.epoch, "env_steps": state.env_steps, "seconds": sum(r["seconds"] for r in rows),
-                   "parameters": state.phi.size, "first_fitness_mean": rows[0]["fitness_mean"] if rows else None,
-                   "last_fitness_mean": rows[-1]["fitness_mean"] if rows else None,
-                   "best_validation_return_mean": state.best_return,
-                   "failed_lives": int(sum(r["failed_lives"] for r in rows)), **self.facts}
+        summary = {
+            "epochs": state.epoch,
+            "env_steps": state.env_steps,
+            "seconds": sum(row["seconds"] for row in rows),
+            "parameters": state.phi.size,
+            "first_fitness_mean": rows[0]["fitness_mean"] if rows else None,
+            "last_fitness_mean": rows[-1]["fitness_mean"] if rows else None,
+            "best_validation_return_mean": state.best_return,
+            "failed_lives": int(sum(row["failed_lives"] for row in rows)),
+            **facts,
+        }
         files.write_json(self.path / "summary.json", summary)
-        self.board.close()
         return summary
+
+    def close(self) -> None:
+        """Closes the log and lets other processes use the folder."""
+        self._board.close()
+        self._folder.close()

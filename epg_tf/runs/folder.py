@@ -1,170 +1,189 @@
-"""Claims the folder of a run: for one process, one seed and one set of settings; refuses what would
-lose data.
+"""Opens the folder of a run for one process, one seed and one set of settings.
+
+Whatever would lose data is refused.
 """
 
 from __future__ import annotations
 
-import fcntl
+import dataclasses
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.artifacts.learned_loss import versions
 from epg_tf.core import files
-from epg_tf.core.old_settings import renamed
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.runs import saved_settings
+from epg_tf.runs.folder_lock import FolderLock
+from epg_tf.runs.identity import RunIdentity
+
+CONFIG = "config.json"
 
 
-class ClaimedFolder:
-    """The folder of one run, described in its `config.json`.
-
-    Args:
-      path: The folder.
-      kind: Of the run, e.g. "evolution".
-      settings: Of the run, nested dictionaries.
-      read: Completes and checks settings read from a file; raises ConfigError.
-      seed: Of the run.
-      resume: Go on with what is there.
-      overwrite: Replace what an earlier run left.
-      own: What the run writes; `overwrite` removes it in this order, and what marks a run goes
-        last.
-      may_change: Settings that may differ when a run goes on.
+@dataclasses.dataclass(frozen=True)
+class RunTarget:
+    """Where a run is written, and what happens to an earlier run there.
 
     Attributes:
       path: The folder.
-      seed: Of the run.
-      facts: Seed, commit and versions the run began with.
-      notes: Lines on what has changed since then.
+      resume: Continue the run that is there, or start it if there is none.
+      overwrite: Replace the run that is there; other files in the folder stay.
 
     Raises:
-      RecordError: The folder cannot be used as asked; nothing has been deleted.
+      RecordError: The path is empty, or resume and overwrite are both set.
     """
 
-    def __init__(self, path: str, kind: str, settings: Mapping[str, Any], read: Callable[[Any], Mapping[str, Any]],
-                 seed: int, resume: bool, overwrite: bool, own: Sequence[str], may_change: Set[str]):
-        self.path, self.seed, self._kind = Path(path), seed, kind
-        self._settings, self._read, self._own, self._may_change = settings, read, own, may_change
-        self._lock = lock(self.path, "--run_dir") if self.path.is_dir() else None
+    path: files.PathLike
+    resume: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        if not os.fspath(self.path):
+            raise RecordError("run_dir='' must name a folder, e.g. runs/first")
+        if self.resume and self.overwrite:
+            raise RecordError(
+                "resume=True and overwrite=True contradict each other; pass one of them"
+            )
+
+
+class RunFolder:
+    """The folder of one run, described in its `config.json`, and locked until `close`.
+
+    Args:
+      identity: Of the run.
+      target: The folder, and what happens to an earlier run there.
+
+    Attributes:
+      path: The folder.
+      facts: Seed, commit and package versions that the run started with.
+      warnings: Lines about what has changed since then.
+
+    Raises:
+      RecordError: The folder cannot be used in this way; nothing has been deleted.
+    """
+
+    def __init__(self, identity: RunIdentity, target: RunTarget):
+        self.path = Path(target.path)
+        self._identity = identity
+        self._lock = FolderLock(self.path)
+        try:
+            self._open(target)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, target: RunTarget) -> None:
+        if self.path.is_dir():
+            self._lock.acquire()
         self._check_kind()
-        now = {"seed": seed, "commit": _commit(), "versions": versions()}
-        before = self._earlier_run() if resume else None
-        if overwrite:
+        now = {"seed": self._identity.seed, "commit": _commit(), "versions": versions()}
+        before = self._earlier_run() if target.resume else None
+        if target.overwrite:
             self._check_replaceable()
-        files.prepare_folder(path, "--run_dir", resume, overwrite, own)
-        self._lock = self._lock or lock(self.path, "--run_dir")
+        files.prepare_folder(
+            self.path, self._identity.kind.own, overwrite=target.overwrite, resume=target.resume
+        )
+        self._lock.acquire()
         self.facts = now if before is None else {name: before.get(name) for name in now}
-        self.notes = [f"this run began with {name} {self.facts[name]}; now it is {now[name]}, so "
-                      "numbers may differ"
-                      for name in ("commit", "versions") if self.facts[name] != now[name]]
+        self.warnings = [
+            f"this run started with {name} {self.facts[name]}; now it is {now[name]}, so numbers "
+            "may differ"
+            for name in ("commit", "versions")
+            if self.facts[name] != now[name]
+        ]
         if before is None:
             self.describe()
 
     def describe(self) -> None:
-        """Writes `config.json`; for a run that goes on, once it is clear that it can. Raises
-        OSError.
+        """Writes `config.json`; of a resumed run, once it is clear that it can continue.
+
+        Raises:
+          OSError: The file cannot be written.
         """
-        files.write_json(self.path / "config.json", {"kind": self._kind, "config": self._settings, **self.facts})
+        identity = self._identity
+        description = {"kind": identity.kind.name, "config": identity.settings, **self.facts}
+        files.write_json(self.path / CONFIG, description)
+
+    def close(self) -> None:
+        """Lets other processes use the folder."""
+        self._lock.release()
 
     def _check_kind(self) -> None:
-        """Refuses the folder of a run of another kind, whatever is asked."""
-        found = _read_mapping(self.path / "config.json")
-        kind = found.get("kind", "evolution")  # runs begun before there were others do not say
-        if "config" in found and kind != self._kind:
-            raise RecordError(f"--run_dir={self.path}: this is a run of another kind "
-                              f"({str(kind)[:50]}, not "
-                                    f"{self._kind}); choose another folder")
+        """Refuses the folder of a run of another kind."""
+        found = _read_mapping(self.path / CONFIG)
+        mine = self._identity.kind.name
+        if "config" in found and kind_of(found) != mine:
+            raise RecordError(
+                f"{self.path}: this is a run of another kind ({kind_of(found)[:50]}, not {mine}); "
+                "choose another folder"
+            )
 
-    def _earlier_run(self) -> dict | None:
-        """Returns config.json of the run to resume, or None where nothing has begun."""
-        if not self.path.is_dir() or all(entry.name.startswith(".config.json.") for entry in self.path.iterdir()):
+    def _earlier_run(self) -> dict[str, Any] | None:
+        """Returns config.json of the run to resume, or None where no run has started."""
+        if is_new(self.path, CONFIG):
             return None
-        if not (self.path / "config.json").is_file():
-            raise RecordError(f"--run_dir={self.path}: nothing to resume, the folder holds no "
-                              "config.json; pass "
-                                    f"--overwrite to start a run in it, or choose another folder")
-        before = files.read_json(self.path / "config.json", "the run's config")
-        if before.get("seed") != self.seed:
-            raise RecordError(f"--seed={self.seed}: the run in --run_dir={self.path} has seed "
-                                    f"{before.get('seed')}; pass that, --overwrite, or another "
-                                    "folder")
+        if not (self.path / CONFIG).is_file():
+            raise RecordError(
+                f"{self.path}: nothing to resume, the folder has no config.json; pass "
+                "overwrite=True to start a run in it, or choose another folder"
+            )
+        before = files.read_json(self.path / CONFIG, "the run's config")
+        if before.get("seed") != self._identity.seed:
+            raise RecordError(
+                f"seed={self._identity.seed}: the run in {self.path} has seed "
+                f"{before.get('seed')}; pass that, overwrite=True, or another folder"
+            )
         self._check_same_settings(before)
         return before
 
     def _check_replaceable(self) -> None:
-        """Refuses to overwrite what is called as in a run but is none."""
-        there = [name for name in self._own if (self.path / name).exists()]
-        if there and not {"config", "seed"} <= set(_read_mapping(self.path / "config.json")):
-            raise RecordError(f"--run_dir={self.path}: --overwrite would replace "
-                              f"{', '.join(there)}, but this "
-                                    "is no run (no config.json that says so); move them away or "
-                                    "choose another folder")
+        """Refuses to overwrite files of the same names that are not of a run."""
+        there = [name for name in self._identity.kind.own if (self.path / name).exists()]
+        if there and not {"config", "seed"} <= set(_read_mapping(self.path / CONFIG)):
+            raise RecordError(
+                f"{self.path}: overwrite=True would replace {', '.join(there)}, but this is no run "
+                "(it has no config.json of one); move them away or choose another folder"
+            )
 
-    def _check_same_settings(self, before: dict) -> None:
+    def _check_same_settings(self, before: Mapping[str, Any]) -> None:
+        kind = self._identity.kind
         try:
-            then = self._read(renamed(before.get("config")))
+            then = saved_settings.read(before.get("config"), kind.from_mapping).to_mapping()
         except ConfigError as error:
-            raise RecordError(f"--run_dir={self.path}: config.json is damaged, or of another "
-                              "version of "
-                                    f"epg_tf ({error}); restore it, or pass --overwrite to start "
-                                    "anew") from error
-        for field, old, value in changes(then, self._settings, self._may_change):
-            raise RecordError(f"{field}={value!r}: the run in --run_dir={self.path} has {old!r}; "
-                              "resume with "
-                                    f"that, pass --overwrite, or choose another folder")
+            raise RecordError(
+                f"{self.path}: config.json is damaged, or of another version of epg_tf ({error}); "
+                "restore it, or pass overwrite=True to start again"
+            ) from error
+        now = self._identity.settings
+        for field, old, value in saved_settings.changes(then, now, kind.may_change):
+            raise RecordError(
+                f"{field}={value!r}: the run in {self.path} has {old!r}; resume with that, pass "
+                "overwrite=True, or choose another folder"
+            )
 
 
-def changes(before: Mapping[str, Any], now: Mapping[str, Any], free: Set[str]) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, old and new value of settings that differ, but for those in `free`, named
-    "config.GROUP.FIELD".
-    """
-    old = dict(_flat("config", before))
-    for name, value in _flat("config", now):
-        if old[name] != value and name not in free:
-            yield name, old[name], value
-
-
-def _flat(prefix: str, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(f"{prefix}.{name}", value)
-        else:
-            yield f"{prefix}.{name}", value
-
-
-def settings_table(settings: Mapping[str, Any]) -> str:
-    """Writes settings as a Markdown table, for TensorBoard."""
-    rows = [f"| {name.removeprefix('config.')} | {value} |" for name, value in _flat("config", settings)]
-    return "\n".join(["| setting | value |", "|---|---|", *rows])
-
-
-def lock(folder: Path, flag: str) -> int:
-    """Keeps other processes from writing to the same folder until this one ends, however it ends.
+def is_new(folder: Path, description: str) -> bool:
+    """Returns whether nothing has started in a folder.
 
     Args:
-      folder: The folder.
-      flag: Flag that named it, for the error message.
-
-    Returns:
-      The descriptor that holds the lock.
-
-    Raises:
-      RecordError: Another process holds it.
+      folder: May be missing.
+      description: Name of the file written first; a killed process may have left an unfinished one.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise RecordError(f"{flag}={folder}: another process is writing to this folder; wait for "
-                          "it, or use "
-                                f"another folder") from error
-    return descriptor
+    if not folder.is_dir():
+        return True
+    return all(entry.name.startswith(f".{description}.") for entry in folder.iterdir())
 
 
-def _read_mapping(path: Path) -> dict:
-    """Returns the JSON object in `path`, or nothing if there is none."""
+def kind_of(description: Mapping[str, Any]) -> str:
+    """Returns the kind in the content of a config.json; early runs, all of evolution, have none."""
+    return str(description.get("kind", "evolution"))
+
+
+def _read_mapping(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in `path`, or an empty one if it cannot be read."""
     try:
         return files.read_json(path, "the run's config")
     except RecordError:
@@ -173,9 +192,10 @@ def _read_mapping(path: Path) -> dict:
 
 def _commit() -> str | None:
     """Returns the commit of the code, or None outside a checkout."""
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-        return subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=True,
-                              timeout=5).stdout.strip()
+        return subprocess.run(
+            words, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=5
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,31 +1,30 @@
-"""Records numbers while a run goes on: a CSV file for programs, TensorBoard for eyes."""
+"""Writes the numbers of a run to a CSV file, one row per epoch, and reads them back."""
 
 from __future__ import annotations
 
 import csv
-import functools
 import io
-import math
 import os
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epg_tf.core.errors import RecordError
 from epg_tf.core import files
+from epg_tf.core.errors import RecordError
 
 
 class MetricsFile:
-    """One CSV row per epoch, on disk when `append` returns; survives being killed within a row.
+    """One CSV row per epoch, on disk when `append` returns; a torn last row is dropped.
 
     The header comes from the keys of the first row. Floats are written exactly, NaN as `nan`.
+
+    Args:
+      path: The file, which need not exist; its folder must.
     """
 
     def __init__(self, path: files.PathLike):
-        """Names the file; its folder must exist, it need not."""
         self._path = Path(path)
         self._columns: list[str] | None = None
 
@@ -33,7 +32,7 @@ class MetricsFile:
         """Adds a row and flushes it.
 
         Raises:
-          ValueError: The keys are not those of the rows before, or a text holds a line break.
+          ValueError: The keys are not those of the rows before, or a text has a line break.
           RecordError: The file that an earlier process wrote cannot be read.
           OSError: The file cannot be written.
         """
@@ -43,8 +42,10 @@ class MetricsFile:
         columns = self._columns or list(row)
         if set(row) != set(columns):
             odd = ", ".join(sorted(set(row) ^ set(columns)))
-            raise ValueError(f"{self._path}: a row differs from the header in: {odd}; start a new "
-                             "file for new columns")
+            raise ValueError(
+                f"{self._path}: a row differs from the header in: {odd}; start a new file for new "
+                "columns"
+            )
         text = _line(row[name] for name in columns)
         if self._columns is None:
             text = _line(columns) + text
@@ -55,8 +56,9 @@ class MetricsFile:
         self._columns = columns
 
     def truncate_after(self, epoch: int) -> None:
-        """Drops rows whose column `epoch` exceeds `epoch`, and a torn last line; the other rows
-        keep their bytes.
+        """Removes rows whose column `epoch` is above `epoch`, and a torn last line.
+
+        The other rows keep their bytes.
 
         Raises:
           RecordError: The file has no column `epoch`, or is damaged before its last line.
@@ -64,17 +66,19 @@ class MetricsFile:
         """
         self._columns = None
         header, *lines = self._drop_torn_line() or [""]
-        epochs = [row.get("epoch") for row in self.read()]
-        if not all(isinstance(value, float) for value in epochs):
-            raise RecordError(f"{self._path}: not every row has a number in column 'epoch'; "
-                              "restore the file")
-        kept = [line for line, value in zip(lines, epochs, strict=True) if value <= epoch]
+        rows = self.read()
+        if not all(isinstance(row.get("epoch"), float) for row in rows):
+            raise RecordError(
+                f"{self._path}: not every row has a number in column 'epoch'; restore the file"
+            )
+        kept = [line for line, row in zip(lines, rows, strict=True) if row["epoch"] <= epoch]
         if len(kept) < len(lines):
             self._rewrite([header, *kept])
 
-    def read(self) -> list[dict[str, float]]:
-        """Reads the rows; an empty cell is NaN, a cell that is not a number stays text, a torn last
-        line is left out.
+    def read(self) -> list[dict[str, Any]]:
+        """Reads the rows, without a torn last line.
+
+        Cells are floats, empty ones NaN; a cell that is not a number is a text.
 
         Raises:
           RecordError: The file is damaged before its last line.
@@ -86,12 +90,13 @@ class MetricsFile:
                     f"{self._path}: line {number} has {len(cells)} cells, the header "
                     f"{len(header)}; remove the line"
                 )
-        return [{name: _value(cell) for name, cell in zip(header, cells, strict=True)} for cells in lines]
+        return [
+            {name: _value(cell) for name, cell in zip(header, cells, strict=True)}
+            for cells in lines
+        ]
 
     def _lines(self) -> list[str]:
-        """Returns the whole lines of the file, ends included: a line without an end was torn, and
-        is not among them.
-        """
+        """Returns the lines of the file with their ends; a line without an end was torn."""
         try:
             text = self._path.read_text("utf-8", errors="replace") if self._path.exists() else ""
         except OSError as error:
@@ -99,7 +104,7 @@ class MetricsFile:
         return [f"{line}\n" for line in text.split("\n")[:-1]]
 
     def _drop_torn_line(self) -> list[str]:
-        """Rewrites the file without what follows its last line end; returns the whole lines."""
+        """Removes a torn last line from the file; returns the other lines."""
         lines = self._lines()
         if self._path.exists() and not self._path.read_bytes().endswith(b"\n"):
             self._rewrite(lines)
@@ -113,10 +118,11 @@ def _line(cells: Iterable[float | int | str]) -> str:
     """Returns one line of CSV with its end."""
     plain = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow([int(c) if isinstance(c, bool) else c for c in plain])
+    numbers = [int(cell) if isinstance(cell, bool) else cell for cell in plain]
+    csv.writer(buffer, lineterminator="\n").writerow(numbers)
     text = buffer.getvalue()
     if text.count("\n") > 1 or "\r" in text:
-        raise ValueError(f"{text!r} holds a line break within a cell; metrics are one line per row")
+        raise ValueError(f"{text!r} has a line break within a cell; metrics are one line per row")
     return text
 
 
@@ -129,62 +135,3 @@ def _value(cell: str) -> float | str:
         return float(cell or "nan")
     except ValueError:
         return cell
-
-
-class TensorBoardWriter:
-    """Writes scalars and texts to a TensorBoard log; every call is flushed."""
-
-    def __init__(self, folder: files.PathLike):
-        """Writes nothing yet; the first point or text opens a new event file in `folder`, created
-        if missing.
-        """
-        import tensorflow as tf  # slow to import, and only needed where somebody watches
-
-        self._v1 = tf.compat.v1
-        self._make_tensor_proto, self._folder = tf.make_tensor_proto, folder
-
-    @functools.cached_property
-    def _writer(self) -> Any:
-        # The v1 writer is the one public interface that can write session logs. It asks for a graph
-        # only when made, and does not initialise TensorFlow's runtime, so threads may still be
-        # configured afterwards.
-        with self._v1.Graph().as_default():
-            # Files are named after the second and read in order of their names: runs within a
-            # second need more digits.
-            suffix = f".{time.time_ns() % 10**9:09d}"
-            return self._v1.summary.FileWriter(str(self._folder), filename_suffix=suffix)
-
-    def scalars(self, step: int, mapping: Mapping[str, float], prefix: str = "") -> None:
-        """Adds one point at `step` to the curve `prefix/name` of every item; NaN adds none."""
-        start = f"{prefix}/" if prefix else ""
-        values = [
-            self._v1.Summary.Value(tag=start + name, simple_value=float(value))
-            for name, value in mapping.items()
-            if not math.isnan(value)
-        ]
-        self._writer.add_summary(self._v1.Summary(value=values), step)
-        self._writer.flush()
-
-    def purge_after(self, step: int) -> None:
-        """Hides points after `step` that earlier processes wrote to the same folder: call it when a
-        run resumes.
-
-        TensorBoard's fast loader hides them curve by curve, each as soon as it gets a point at or
-        before the old ones.
-        """
-        log = self._v1.SessionLog(status=self._v1.SessionLog.START)
-        self._writer.add_session_log(log, step + 1)  # TensorBoard drops what is at or beyond a START
-        self._writer.flush()
-
-    def text(self, name: str, text: str) -> None:
-        """Shows `text` (Markdown) under `name`."""
-        metadata = self._v1.SummaryMetadata(plugin_data=self._v1.SummaryMetadata.PluginData(plugin_name="text"))
-        tensor = self._make_tensor_proto(text.encode())
-        value = self._v1.Summary.Value(tag=name, metadata=metadata, tensor=tensor)
-        self._writer.add_summary(self._v1.Summary(value=[value]), 0)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Closes the event file, if there is one; the writer cannot be used afterwards."""
-        if "_writer" in vars(self):
-            self._writer.close()

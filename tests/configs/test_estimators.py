@@ -176,7 +176,7 @@ def test_pairs_are_made_where_a_config_has_none():
 
 
 def test_less_than_an_epoch_is_refused():
-    with pytest.raises(ConfigError, match="--env_steps=32000 is below the 32768"):
+    with pytest.raises(ConfigError, match="env_steps=32000 is below the 32768"):
         estimators.applied(experiment("point_goal:"), "config", 32000)
 
 

@@ -65,7 +65,7 @@ def test_alone_is_the_default_and_needs_no_horovod(monkeypatch):
     assert isinstance(alone, SingleProcess) and communication.launched_rank() is None
     assert (alone.rank, alone.size, alone.local_rank, alone.local_size) == (0, 1, 0, 1)
     np.testing.assert_array_equal(alone.sum(VALUES), VALUES)
-    np.testing.assert_array_equal(alone.first(VALUES), VALUES)
+    np.testing.assert_array_equal(alone.broadcast(VALUES), VALUES)
     alone.check_same("phi", b"12345678")
     alone.admit()
     alone.stop()
@@ -73,7 +73,7 @@ def test_alone_is_the_default_and_needs_no_horovod(monkeypatch):
 
 
 def test_rank_0s_values_reach_all():
-    for got in on_ranks(3, lambda rank: rank.first(VALUES * (rank.rank + 1))):
+    for got in on_ranks(3, lambda rank: rank.broadcast(VALUES * (rank.rank + 1))):
         np.testing.assert_array_equal(got, VALUES)
 
 
@@ -122,7 +122,7 @@ def test_join_prepares_horovod(launched, monkeypatch):
 
 
 @pytest.mark.parametrize("call", ["init", "allreduce"])
-def test_waiting_in_vain_ends(launched, call):
+def test_waiting_ends_after_the_timeout(launched, call):
     """Nobody else is there; without the launcher's store nobody can be named."""
     forever = threading.Event()
 
@@ -130,7 +130,7 @@ def test_waiting_in_vain_ends(launched, call):
         forever.wait(30)
 
     started = time.monotonic()
-    with pytest.raises(RanksLost, match="waited for other ranks in vain: .*--resume") as raised:
+    with pytest.raises(RanksLost, match="did not take part in time: .*resume=True") as raised:
         HorovodCommunicator(played(**{call: hang}), 0.3).sum(VALUES)
     assert (
         0.3 <= time.monotonic() - started < 5
@@ -178,7 +178,7 @@ def test_processes_that_cannot_connect_are_told_what_to_do(launched):
         raise ValueError("Horovod initialization failed.\nPlease check log messages")
 
     with pytest.raises(
-        HorovodUnusable, match=r"\(Horovod initialization failed.\); .*--network-interfaces$"
+        HorovodUnusable, match=r"\(Horovod initialization failed.\); .*--network-interfaces"
     ):
         HorovodCommunicator(played(init=init), 10.0)
 

@@ -148,7 +148,7 @@ def test_read_json_does_not_wait_for_a_pipe(tmp_path):
 
 
 def prepare(path, resume=False, overwrite=False, own=()):
-    files.prepare_folder(path, "--run_dir", resume, overwrite, own)
+    files.prepare_folder(path, own, overwrite=overwrite, resume=resume)
 
 
 @pytest.mark.parametrize("resume, overwrite", [(False, False), (True, False), (False, True)])
@@ -163,9 +163,10 @@ def test_a_folder_in_use_needs_a_decision(tmp_path):
     with pytest.raises(RecordError) as raised:
         prepare(tmp_path, own=["metrics.csv"])
     message = str(raised.value)
-    assert message.startswith(f"--run_dir={tmp_path}: ") and "\n" not in message
+    assert message.startswith(f"{tmp_path}: ") and "\n" not in message
     assert all(
-        words in message for words in ("not empty", "--resume", "--overwrite", "another folder")
+        words in message
+        for words in ("not empty", "resume=True", "overwrite=True", "another folder")
     )
     prepare(tmp_path, resume=True, own=["metrics.csv"])
     assert (tmp_path / "metrics.csv").read_text() == "mine"
@@ -206,11 +207,11 @@ def test_overwrite_removes_links_and_never_what_they_point_to(tmp_path):
 def test_a_file_in_the_way_is_refused(tmp_path, inside):
     (tmp_path / "file").write_text("foreign")
     path = tmp_path / "file" / inside
-    with pytest.raises(RecordError, match="--run_dir=.*in the way; choose"):
+    with pytest.raises(RecordError, match="in the way; choose"):
         prepare(path, overwrite=True, own=["file"])
     assert (tmp_path / "file").read_text() == "foreign"
 
 
 def test_an_empty_name_is_refused():
-    with pytest.raises(RecordError, match="--run_dir=: "):
+    with pytest.raises(RecordError, match="the name of the folder is empty"):
         prepare("", overwrite=True, own=["README.md"])

@@ -36,7 +36,7 @@ class Store(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def launcher(monkeypatch):
-    """A store, announced as horovodrun does; signs of life every 50 ms."""
+    """A store, announced as horovodrun does; heartbeats every 50 ms."""
     monkeypatch.setattr(heartbeats, "PERIOD_SECONDS", 0.05)
     monkeypatch.setattr(Store, "kept", {})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
@@ -59,7 +59,7 @@ def crew(launcher):
 
 
 def test_the_silent_and_the_late_are_named(crew):
-    """Rank 0 dies, rank 2 is still at its shards; rank 1 speaks, whoever asks."""
+    """Rank 0 dies, rank 2 is still busy; rank 1 reports, whichever rank looks."""
     for rank in (1, 3):
         crew[rank].reached(7)
     crew[2].reached(6)
@@ -69,8 +69,7 @@ def test_the_silent_and_the_late_are_named(crew):
         missing = crew[asking].missing(7, time.sleep)
         assert missing.reporting_rank == 1
         assert (
-            "no sign of life from rank 0" in missing.reasons
-            and "waiting for rank 2, alive" in missing.reasons
+            "no heartbeat from rank 0" in missing.reasons and "rank 2 still busy" in missing.reasons
         )
         assert "rank 3" not in missing.reasons and "\n" not in missing.reasons
 
@@ -80,13 +79,13 @@ def test_ranks_that_never_came_are_silent(launcher):
     time.sleep(0.2)
     missing = ranks[1].missing(0, time.sleep)
     assert missing.reporting_rank == 0 and missing.reasons.startswith(
-        "no sign of life from ranks 1, 3 "
+        "no heartbeat from ranks 1, 3 "
     )
     for rank in ranks:
         rank.close()
 
 
-def test_nobody_is_blamed_when_all_are_there(crew):
+def test_no_rank_is_named_when_all_are_there(crew):
     for rank in crew:
         rank.reached(3)
     time.sleep(0.2)
@@ -94,13 +93,13 @@ def test_nobody_is_blamed_when_all_are_there(crew):
     assert missing.reporting_rank == 0 and "network" in missing.reasons
 
 
-def test_without_a_store_everybody_speaks_and_nobody_is_named(monkeypatch):
+def test_without_a_store_every_rank_reports_and_none_is_named(monkeypatch):
     monkeypatch.delenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", raising=False)
     missing = Heartbeats(2, 4).missing(1, time.sleep)
     assert missing.reporting_rank == 2 and "rank 0" not in missing.reasons
 
 
-def test_a_store_that_has_gone_harms_nobody(launcher):
+def test_a_store_that_has_ended_does_no_harm(launcher):
     rank = Heartbeats(1, 3)
     launcher.shutdown()
     launcher.server_close()

@@ -11,7 +11,7 @@ from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.outer_loop import initial_phi
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.evaluate import evaluate, loss_name, objective_request
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +26,10 @@ TINY = {
     "compute.shard_lives": 4,
     "compute.threads": 2,
 }
+_HIDDEN = ("TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_NUM_THREADS")  # what this test process set for itself
+
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["tests.launch.preload"])
 
 
 def settings(**changes) -> list[str]:
@@ -39,7 +46,44 @@ def command(name: str, *flags: str, under: Sequence[str] = ()) -> list[str]:
 def run(
     name: str, *flags: str, timeout: float = 300, under: Sequence[str] = ()
 ) -> subprocess.CompletedProcess:
-    """Runs a launcher to its end and captures what it prints."""
+    """Runs a launcher to its end, perhaps under another program; returns exit code and output.
+
+    It runs in a fork of a process that has imported TensorFlow, which saves the seconds that the
+    imports take; under another program, or for another MUJOCO_GL, in a new process.
+    """
+    if under or "MUJOCO_GL" in os.environ:
+        return run_fresh(name, *flags, timeout=timeout, under=under)
+    with tempfile.TemporaryDirectory() as folder:
+        output = [str(Path(folder) / stream) for stream in ("stdout", "stderr")]
+        process = _forks.Process(
+            target=_launch, args=(name, [*map(str, flags)], output, environment())
+        )
+        process.start()
+        process.join(timeout)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            raise TimeoutError(f"launch.{name} took more than {timeout} s")
+        texts = [Path(path).read_text() for path in output]
+    return subprocess.CompletedProcess(command(name, *flags), process.exitcode, *texts)
+
+
+def _launch(name: str, flags: list[str], output: Sequence[str], variables: dict[str, str]) -> None:
+    """Becomes `python -m launch.NAME FLAGS`, with its output in files."""
+    for number, path in zip((1, 2), output, strict=True):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    os.chdir(ROOT)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = [f"launch.{name}", *flags]
+    sys.path.insert(0, str(ROOT))
+    runpy.run_module(f"launch.{name}", run_name="__main__", alter_sys=True)
+
+
+def run_fresh(
+    name: str, *flags: str, timeout: float = 300, under: Sequence[str] = ()
+) -> subprocess.CompletedProcess:
+    """Runs a launcher to its end in a new process, perhaps under another program."""
     return subprocess.run(
         command(name, *flags, under=under),
         cwd=ROOT,
@@ -52,7 +96,7 @@ def run(
 
 
 def start(name: str, *flags: str, under: Sequence[str] = ()) -> subprocess.Popen:
-    """Starts a launcher, to be interrupted."""
+    """Starts a launcher in a new process, to be interrupted."""
     return subprocess.Popen(
         command(name, *flags, under=under),
         cwd=ROOT,
@@ -64,6 +108,5 @@ def start(name: str, *flags: str, under: Sequence[str] = ()) -> subprocess.Popen
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment of a user: without what this test process set for itself."""
-    hidden = ("TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_NUM_THREADS")
-    return {name: value for name, value in os.environ.items() if name not in hidden}
+    """Returns the environment of a user."""
+    return {name: value for name, value in os.environ.items() if name not in _HIDDEN}

@@ -1,9 +1,10 @@
-"""launch.command_line among many ranks: one speaks, and a lost rank holds nobody up."""
+"""launch.command_line: messages name flags; of several ranks one prints, none waits for ever."""
 
 import os
 import signal
 
 import pytest
+from absl import flags
 
 from launch import command_line
 
@@ -35,25 +36,47 @@ def failure(*arguments) -> str:
     return str(raised.value)
 
 
-def test_a_lone_process_speaks_and_exits(monkeypatch, capsys):
+def test_a_single_process_prints_and_exits(monkeypatch, capsys):
     for name in [name for name in os.environ if name.startswith("HOROVOD_")]:
         monkeypatch.delenv(name)
     assert failure("no such thing") == "2" and capsys.readouterr().err == "error: no such thing\n"
 
 
-def test_rank_0_speaks_at_once(rank, capsys):
+def test_rank_0_prints_at_once(rank, capsys):
     waited = rank(0)
     assert failure("no such thing") == "at once, with 2"
     assert capsys.readouterr().err == "error: no such thing\n" and waited == []
 
 
-def test_another_rank_gives_it_time_and_says_where_it_is(rank, capsys):
+def test_another_rank_waits_and_names_itself(rank, capsys):
     waited = rank(2)
     assert failure("no such thing") == "at once, with 2"
     assert capsys.readouterr().err == "error on rank 2: no such thing\n" and waited == [10.0]
 
 
-def test_the_named_rank_speaks_when_rank_0_is_lost(rank, capsys):
+def test_the_named_rank_prints_when_rank_0_is_lost(rank, capsys):
     waited = rank(1)
     assert failure("rank 0 is lost", 1, 1) == "at once, with 1"
     assert capsys.readouterr().err == "error: rank 0 is lost\n" and waited == []
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("runs/a: not empty; pass resume=True", "--run_dir=runs/a: not empty; pass --resume"),
+        ("runs/a/b: not empty", "runs/a/b: not empty"),
+        ("x: no loss; pass overwrite=True", "--loss=x: no loss; pass --overwrite"),
+        ("seed=1: the run in runs/a has seed 0", "--seed=1: the run in runs/a has seed 0"),
+        ("config.seed=1: too large", "config.seed=1: too large"),
+        ("rank 1 is late, pass a larger timeout", "rank 1 is late, pass a larger --rank_timeout"),
+        ("resume=True and overwrite=True contradict", "--resume and --overwrite contradict"),
+    ],
+)
+def test_messages_of_the_package_name_flags(monkeypatch, message, shown):
+    values = flags.FlagValues()
+    flags.DEFINE_string("run_dir", "runs/a/", "", flag_values=values)
+    flags.DEFINE_list("loss", ["y", "x"], "", flag_values=values)
+    flags.DEFINE_integer("seed", 1, "", flag_values=values)
+    values.mark_as_parsed()
+    monkeypatch.setattr(command_line.flags, "FLAGS", values)
+    assert command_line.with_flags(message) == shown

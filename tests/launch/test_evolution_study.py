@@ -187,6 +187,8 @@ def test_a_run_that_cannot_go_on_is_named(finished, tmp_path):
         checkpoint.write_bytes(b"torn")
     process = study(folder)
     assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
-    assert "the run config-1 cannot go on" in process.stderr and "--overwrite" not in process.stderr
+    assert (
+        "the run config-1 cannot continue" in process.stderr and "--overwrite" not in process.stderr
+    )
     assert tests.read_bytes() == (finished[0] / "paper-1" / "tests.csv").read_bytes()
     assert process.stdout.count("so far") == 1 and "repeated" not in process.stdout

@@ -1,8 +1,8 @@
 """launch.meta_train under horovodrun: the same bits on any number of ranks, and after faults.
 Skipped without Horovod.
 
-What does not need Horovod is tested in tests/test_communication.py, test_roll_call.py and
-algorithms/test_shards.py.
+What does not need Horovod is tested in tests/core/test_communication.py, test_heartbeats.py and
+tests/epg/test_shards.py.
 """
 
 import csv
@@ -255,7 +255,8 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     assert (
-        "[0]<stderr>:error: waited for other ranks in vain: no sign of life from rank 1" in output
+        "[0]<stderr>:error: other ranks did not take part in time: no heartbeat from rank 1"
+        in output
     )
 
 

@@ -38,7 +38,7 @@ SMALL = commands.settings(evolution__epochs=3, compute__shard_lives=2, compute__
 
 @pytest.fixture
 def ssh(tmp_path, monkeypatch):
-    """Serves ssh on both hosts; yields the flags of horovodrun that reach them, and the sshds' log."""
+    """Serves ssh on both hosts; yields horovodrun's flags that reach them, and the sshds' log."""
     home, port = tmp_path / "ssh", _free_port()
     home.mkdir(mode=0o700)
     for key in ("host", "user"):

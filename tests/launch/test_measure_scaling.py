@@ -131,7 +131,7 @@ def test_bad_layouts_are_refused_in_one_line(layouts):
         ("epoch 1\nerror: no space\n", "error: no space"),
         ("[1]<stderr>:error on rank 1: lost\nRuntimeError: exit\n", "error on rank 1: lost"),
         ("Traceback\n  errors_impl.py\nValueError: bad host\n", "ValueError: bad host"),
-        ("", "it failed without a word"),
+        ("", "it failed without output"),
     ],
 )
 def test_the_reason_of_a_failure_is_found(output, reason):

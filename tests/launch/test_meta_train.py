@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import epg_tf
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
@@ -28,7 +29,8 @@ def rows(folder) -> list[dict]:
 def finished(tmp_path_factory):
     """A run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("finished") / "run"
-    return folder, commands.run("meta_train", CONFIG, f"--run_dir={folder}", *commands.settings())
+    flags = [CONFIG, f"--run_dir={folder}", *commands.settings()]
+    return folder, commands.run_fresh("meta_train", *flags)  # with the notices of its imports
 
 
 def test_leaves_what_it_promises(finished):
@@ -95,42 +97,6 @@ def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):
     ]
 
 
-def test_a_corrupt_checkpoint_falls_back_and_says_so(finished, tmp_path):
-    folder = tmp_path / "run"
-    commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=3)
-    )
-    newest = folder / "checkpoints" / "epoch_00000003.npz"
-    newest.write_bytes(newest.read_bytes()[:1000])
-    process = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
-    )
-    assert process.returncode == 0, process.stderr
-    assert "epoch_00000003.npz" in process.stdout and "from epoch 2 on" in process.stdout
-    assert [int(row["epoch"]) for row in rows(folder)] == [1, 2, 3, 4]
-    assert phi(folder / "final").tobytes() == phi(finished[0] / "final").tobytes()
-
-
-def test_nothing_is_thrown_away_when_no_checkpoint_can_be_read(tmp_path):
-    folder = tmp_path / "run"
-    commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=1)
-    )
-    for checkpoint in (folder / "checkpoints").iterdir():
-        checkpoint.write_bytes(b"torn")
-    process = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
-    )
-    assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
-    for checkpoint in (folder / "checkpoints").iterdir():
-        checkpoint.unlink()
-    process = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
-    )
-    assert process.returncode == 2 and "no checkpoint can be read" in process.stderr
-    assert len(rows(folder)) == 1
-
-
 def test_fewer_epochs_than_done_are_refused(finished):
     process = commands.run(
         "meta_train",
@@ -178,19 +144,22 @@ def test_two_processes_do_not_share_a_folder(tmp_path):
     assert first.wait(timeout=60) == 143
 
 
-def test_a_finished_run_can_be_prolonged(finished, tmp_path):
-    """Two epochs and two more equal four: phi, and best/ that a kill may have left behind."""
+def test_the_library_leaves_the_same_files(finished, tmp_path):
+    """And takes over a run that the command has started, to the same bits."""
+    experiment = epg_tf.read_run(finished[0]).experiment
     folder = tmp_path / "run"
-    commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=2)
-    )
-    (folder / "best" / "loss.npz").unlink()
-    process = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
-    )
-    assert process.returncode == 0, process.stderr
-    for name in ("best", "final"):
-        assert phi(folder / name).tobytes() == phi(finished[0] / name).tobytes()
+    short = commands.settings(evolution__epochs=1)
+    assert commands.run("meta_train", CONFIG, f"--run_dir={folder}", *short).returncode == 0
+    results = list(epg_tf.evolve_in_folder(experiment, 0, folder, resume=True))
+    assert [result.state.epoch for result in results] == [2, 3, 4]
+    for name in ("best/loss.npz", "final/loss.npz", "checkpoints/epoch_00000004.npz"):
+        assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
+
+    def names(run):
+        return {str(path.relative_to(run)) for path in run.rglob("*") if "events" not in path.name}
+
+    assert names(folder) == names(finished[0])
+    assert list(epg_tf.evolve_in_folder(experiment, 0, finished[0], resume=True)) == []
 
 
 def test_changed_settings_are_not_resumed(finished):
@@ -268,7 +237,7 @@ def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
 
 
 def test_overwrite_replaces_runs_alone(tmp_path):
-    """A folder that merely uses the same names is somebody else's."""
+    """A folder that only uses the same names is kept."""
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "model.pt").write_text("precious")
     (tmp_path / "config.json").write_text("{}")

@@ -171,7 +171,7 @@ def test_never_overwrites_unasked(finished):
         ({}, ["--seed=1"], "not empty"),
         ({}, ["--resume", "--seed=1"], "has seed 0"),
         ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3"),
-        ({"steps_per_agent": 40}, ["--resume"], "has done 60; ask for at least as many"),
+        ({"steps_per_agent": 40}, ["--resume"], "has done 60; use at least as many"),
     ):
         process = commands.run(
             "meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra

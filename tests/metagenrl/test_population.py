@@ -16,7 +16,7 @@ from epg_tf.metagenrl.population import Population, metagenrl
 from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
 from epg_tf.metagenrl.state import initial_state, objective_step
 from epg_tf.metagenrl.warm_up import warm_up
-from epg_tf.runs import metagenrl_run
+from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.metrics import MetricsFile
 from tests.thread_ranks import on_ranks
 
@@ -93,12 +93,12 @@ def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
     """Agents, their ages and their replays come back from disk; the replay has wrapped by then."""
     population = Population(tiny, 0)
     for result in metagenrl(tiny, 0, population):
-        metagenrl_run.save_shards(tmp_path, population)
-        metagenrl_run.save_state(tmp_path, result.state)
+        metagenrl_checkpoints.save_shards(tmp_path, population)
+        metagenrl_checkpoints.save_state(tmp_path, result.state)
         if result.state.round == stop:
             break
     fresh = Population(tiny, 0)
-    state, notes = metagenrl_run.restore(tmp_path, fresh, 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh, 0)
     assert (state.round, notes) == (stop, [])
     for result, alone in zip(metagenrl(tiny, 0, fresh, state), results[stop:], strict=True):
         assert result.state.parameters.tobytes() == alone.state.parameters.tobytes()
@@ -107,9 +107,9 @@ def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
 
 def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_path):
     """Its row is written before its checkpoint; the run then starts over, with the same bits."""
-    metagenrl_run.restore(tmp_path, Population(tiny, 0), 0)
+    metagenrl_checkpoints.restore(tmp_path, Population(tiny, 0), 0)
     MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
-    state, notes = metagenrl_run.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), 0)
     assert (state.round, notes) == (0, [])
     assert (
         next(metagenrl(tiny, 0, fresh, state)).state.parameters.tobytes()
@@ -120,16 +120,16 @@ def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_
 def test_rows_without_any_checkpoint_are_not_started_over(tiny, results, tmp_path):
     MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
     with pytest.raises(RecordError, match="there is none, but metrics.csv has rows"):
-        metagenrl_run.restore(tmp_path, Population(tiny, 0), 0)
+        metagenrl_checkpoints.restore(tmp_path, Population(tiny, 0), 0)
 
 
 def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, results, tmp_path):
     population = Population(tiny, 0)
     for result in metagenrl(tiny, 0, population):
-        metagenrl_run.save_shards(tmp_path, population)
-        metagenrl_run.save_state(tmp_path, result.state)
+        metagenrl_checkpoints.save_shards(tmp_path, population)
+        metagenrl_checkpoints.save_state(tmp_path, result.state)
     (tmp_path / "agents" / "shard_001" / "weights" / "epoch_00000004.npz").write_bytes(b"torn")
-    state, notes = metagenrl_run.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), 0)
     assert state.round == 3
     assert "shard_001" in notes[0]
     assert (

@@ -8,10 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from epg_tf.core import array_files as arrays_io
+from epg_tf.core import array_files
 from epg_tf.runs import checkpoints
 
-ARRAYS = {"phi": np.array([1.5, np.nan, -0.0], np.float32), "adam/m": np.zeros((2, 3)), "step": np.array(7)}
+ARRAYS = {
+    "phi": np.array([1.5, np.nan, -0.0], np.float32),
+    "adam/m": np.zeros((2, 3)),
+    "step": np.array(7),
+}
 FACTS = {"best": -math.inf, "last": 0.1 + 0.2, "config": {"name": "hopper", "seeds": [1, 2]}}
 
 
@@ -27,7 +31,11 @@ def test_round_trip_is_exact(tmp_path):
     assert list(state.arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
         copy = state.arrays[name]
-        assert (copy.dtype, copy.shape, copy.tobytes()) == (array.dtype, array.shape, array.tobytes())
+        assert (copy.dtype, copy.shape, copy.tobytes()) == (
+            array.dtype,
+            array.shape,
+            array.tobytes(),
+        )
 
 
 def test_nan_in_facts_survives(tmp_path):
@@ -78,7 +86,7 @@ def test_a_failing_save_leaves_the_older_state(tmp_path, monkeypatch):
     assert checkpoints.load_newest(tmp_path)[0].epoch == 1
 
 
-def test_a_file_torn_anywhere_is_passed_over_and_kept(tmp_path):
+def test_a_file_torn_anywhere_is_skipped_and_kept(tmp_path):
     checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
     path = checkpoints.save(tmp_path, 2, ARRAYS, FACTS)
     whole = path.read_bytes()
@@ -111,9 +119,9 @@ def test_a_flipped_byte_never_changes_the_state(tmp_path):
 
 
 def rewrite(path, **changes):
-    """Changes members of a state behind the checksum's back, with valid CRCs."""
-    content = arrays_io.read_arrays(path, 2**20)
-    arrays_io.write_arrays(path, {**content, **changes})
+    """Changes arrays of a state, with valid CRCs but the old checksum."""
+    content = array_files.read_arrays(path, 2**20)
+    array_files.write_arrays(path, {**content, **changes})
 
 
 @pytest.mark.parametrize(
@@ -136,7 +144,7 @@ def test_changes_are_noticed(tmp_path, changes, reason):
     assert state.epoch == 1 and len(messages) == 1 and reason in messages[0]
 
 
-def test_strangers_under_our_name_are_passed_over(tmp_path):
+def test_other_files_of_the_same_name_are_skipped(tmp_path):
     checkpoints.save(tmp_path, 1, ARRAYS, FACTS)
     np.savez(tmp_path / "epoch_00000002.npz", x=np.zeros(2))
     np.savez(tmp_path / "epoch_00000003.npz", x=np.array([print], object))
@@ -146,7 +154,10 @@ def test_strangers_under_our_name_are_passed_over(tmp_path):
     checkpoints.save(tmp_path, 0, ARRAYS, FACTS)
     state, messages = checkpoints.load_newest(tmp_path)
     assert state.epoch == 0
-    assert [f"epoch_0000000{epoch}.npz" in message for epoch, message in zip((6, 5, 4, 3, 2), messages, strict=True)]
+    assert [
+        f"epoch_0000000{epoch}.npz" in message
+        for epoch, message in zip((6, 5, 4, 3, 2), messages, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

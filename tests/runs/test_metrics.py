@@ -10,7 +10,7 @@ import pytest
 from epg_tf.core.errors import RecordError
 from epg_tf.runs import metrics
 
-ROW = {"epoch": 0, "fitness_mean": 0.1, "note": "start, quoted \"so\""}
+ROW = {"epoch": 0, "fitness_mean": 0.1, "note": 'start, quoted "so"'}
 
 
 @pytest.fixture
@@ -30,7 +30,11 @@ def epochs(path):
 
 def test_rows_read_back_exactly(path):
     file = metrics.MetricsFile(path)
-    rows = [ROW, {**ROW, "epoch": 1, "fitness_mean": np.float32(0.1)}, {**ROW, "epoch": 2, "fitness_mean": -math.inf}]
+    rows = [
+        ROW,
+        {**ROW, "epoch": 1, "fitness_mean": np.float32(0.1)},
+        {**ROW, "epoch": 2, "fitness_mean": -math.inf},
+    ]
     for row in rows:
         file.append(row)
     assert file.read() == [{**row, "fitness_mean": float(row["fitness_mean"])} for row in rows]
@@ -38,7 +42,9 @@ def test_rows_read_back_exactly(path):
 
 
 def test_nan_and_empty_cells_are_nan(path):
-    metrics.MetricsFile(path).append({"epoch": 0, "a": math.nan, "b": "", "c": np.float64(np.nan), "d": True})
+    metrics.MetricsFile(path).append(
+        {"epoch": 0, "a": math.nan, "b": "", "c": np.float64(np.nan), "d": True}
+    )
     (row,) = metrics.MetricsFile(path).read()
     assert all(math.isnan(row[name]) for name in "abc") and row["d"] == 1.0
 
@@ -51,7 +57,9 @@ def test_every_row_is_on_disk_at_once(path):
 
 
 @pytest.mark.parametrize("same_process", [True, False])
-@pytest.mark.parametrize("row", [{"epoch": 1}, {"epoch": 1, "fitness": 0.0, "more": 1}, {"epoch": 1, "fitnes": 0.0}])
+@pytest.mark.parametrize(
+    "row", [{"epoch": 1}, {"epoch": 1, "fitness": 0.0, "more": 1}, {"epoch": 1, "fitnes": 0.0}]
+)
 def test_other_columns_are_refused(path, same_process, row):
     file = metrics.MetricsFile(path)
     file.append({"epoch": 0, "fitness": 0.0})
@@ -123,43 +131,3 @@ def test_truncate_needs_the_column_epoch(path):
     metrics.MetricsFile(path).append({"step": 1})
     with pytest.raises(RecordError, match="'epoch'"):
         metrics.MetricsFile(path).truncate_after(3)
-
-
-def tensorboard(folder):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(folder))
-    events.Reload()
-    return events
-
-
-def points(folder, tag):
-    return [(event.step, event.value) for event in tensorboard(folder).Scalars(tag)]
-
-
-def test_tensorboard_shows_scalars_and_texts_at_once(tmp_path):
-    writer = metrics.TensorBoardWriter(tmp_path / "new" / "tensorboard")
-    writer.scalars(3, {"mean": 0.5, "absent": math.nan, "numpy": np.float32(2)}, prefix="fitness")
-    writer.scalars(4, {"alpha": 1})
-    writer.text("config", "**hopper**")
-    events = tensorboard(tmp_path / "new" / "tensorboard")
-    assert set(events.Tags()["scalars"]) == {"fitness/mean", "fitness/numpy", "alpha"}
-    assert [(event.step, event.value) for event in events.Scalars("fitness/mean")] == [(3, 0.5)]
-    assert events.Tensors("config")[0].tensor_proto.string_val[0] == b"**hopper**"
-    writer.close()
-
-
-def test_a_resumed_run_continues_the_axis(tmp_path):
-    writer = metrics.TensorBoardWriter(tmp_path)
-    for step in range(6):
-        writer.scalars(step, {"a": step, "late": step}, "x")
-    # The killed run is not closed. The next one starts within the same second and must neither
-    # replace nor precede it.
-    resumed = metrics.TensorBoardWriter(tmp_path)
-    resumed.purge_after(2)
-    assert points(tmp_path, "x/late") == [(0, 0), (1, 1), (2, 2)]
-    for step in range(3, 5):
-        resumed.scalars(step, {"a": 10 * step}, "x")
-    assert points(tmp_path, "x/a") == [(0, 0), (1, 1), (2, 2), (3, 30), (4, 40)]
-    resumed.close()
-    writer.close()

@@ -1,9 +1,10 @@
-"""epg_tf.runs.recorder: where a run goes on, above all when another process takes over from a rank
+"""Tests epg_tf.runs.recorder: where a run continues, above all when another process replaces a rank
 0 that was lost.
 """
 
+from __future__ import annotations
+
 import dataclasses
-import os
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.state import initial_state
 from epg_tf.runs import checkpoints
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.progress import EvolutionProgress
 from epg_tf.runs.recorder import NullRecorder, Recorder
 
 
@@ -24,73 +28,82 @@ def saved(folder) -> list[str]:
 
 
 @pytest.fixture
-def recorder(tiny, tmp_path):
-    """A function that makes a recorder for the same folder, as another process would after the
+def lines():
+    """What the progress has written."""
+    return []
+
+
+@pytest.fixture
+def recorder(tiny, tmp_path, lines):
+    """A function that makes a recorder for the same folder, as another process would do after the
     first has died.
     """
     made = []
 
     def make(resume=False, overwrite=False):
-        for other in made:  # the lock goes with its process
-            os.close(other._folder._lock)
-        made.append(Recorder(tiny, 3, str(tmp_path / "run"), resume, overwrite))
+        for other in made:
+            other.close()
+        target = RunTarget(tmp_path / "run", resume, overwrite)
+        progress = EvolutionProgress(tiny, target.path, lines.append)
+        made.append(Recorder(tiny, 3, target, progress))
         return made[-1]
 
-    return make
+    yield make
+    for other in made:
+        other.close()
 
 
-def test_a_bystander_starts_afresh_or_keeps_what_it_has(tiny):
-    bystander = NullRecorder(tiny, 3)
-    assert bystander.begin(None, 2).phi.tobytes() == initial_state(tiny, 3).phi.tobytes()
+def test_the_null_recorder_starts_or_keeps_its_state(tiny):
+    null = NullRecorder(tiny, 3)
+    assert null.begin(None, 2).phi.tobytes() == initial_state(tiny, 3).phi.tobytes()
     state = state_after(tiny, 2)
-    assert bystander.begin(state, 2) is state
+    assert null.begin(state, 2) is state
 
 
-def test_the_first_process_starts_afresh_and_says_on_how_many_ranks(recorder, tiny, tmp_path, capsys):
+def test_the_first_process_starts_and_names_its_ranks(recorder, tmp_path, lines):
     """Two shards an epoch, so that one of three ranks is idle."""
     assert recorder().begin(None, 3).epoch == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"evolving a loss for point_goal in {tmp_path / 'run'}, on 3 ranks"
-    assert said[2].startswith("1 of 3 ranks have nothing to do: an epoch has only 2 shards of "
-                              "config.compute.shard")
+    assert lines[0] == f"evolving a loss for point_goal in {tmp_path / 'run'}, on 3 ranks"
+    assert lines[2].startswith(
+        "1 of 3 ranks have nothing to do: an epoch has only 2 shards of config.compute.shard"
+    )
     assert saved(tmp_path / "run") == ["epoch_00000000.npz"]
 
 
 @pytest.mark.parametrize("flags", [{}, {"resume": True}, {"overwrite": True}])
 @pytest.mark.parametrize("epoch", [1, 2, 3])
-def test_who_takes_over_goes_on_from_the_folder_whatever_the_flags(recorder, tiny, tmp_path, flags, epoch):
-    """Rank 0 may have died after a checkpoint that others did not hear of, or before it wrote an
-    epoch: then that is lived again, and no row is missing."""
+def test_a_replacement_continues_from_the_folder(recorder, tiny, tmp_path, flags, epoch):
+    """Rank 0 may have died after a checkpoint that others do not know, or before it wrote an epoch:
+    that is then repeated, and no row is missing.
+    """
     first = recorder()
     first.begin(None, 2)
-    first._folder.save_state(state_after(tiny, 2))
+    first.run.save_state(state_after(tiny, 2))
     for number in (1, 2):
-        first._folder.metrics.append({"epoch": number})
-    went_on = recorder(**flags).begin(state_after(tiny, epoch), 1)
-    assert went_on.epoch == 2 and went_on.phi.tobytes() == state_after(tiny, 2).phi.tobytes()
+        MetricsFile(tmp_path / "run" / "metrics.csv").append({"epoch": number})
+    state = recorder(**flags).begin(state_after(tiny, epoch), 1)
+    assert state.epoch == 2 and state.phi.tobytes() == state_after(tiny, 2).phi.tobytes()
 
 
-def test_who_takes_over_goes_on_from_memory_if_the_folder_is_far_behind(recorder, tiny, tmp_path):
+def test_a_replacement_continues_from_memory_if_the_folder_is_far_behind(recorder, tiny, tmp_path):
     """As on a machine that does not share the folder: its own then begins with that state."""
-    went_on = recorder().begin(state_after(tiny, 2), 1)
-    assert went_on.epoch == 2
+    assert recorder().begin(state_after(tiny, 2), 1).epoch == 2
     newest, messages = checkpoints.load_newest(tmp_path / "run" / "checkpoints")
     assert newest.epoch == 2 and not messages
     assert newest.arrays["phi"].tobytes() == state_after(tiny, 2).phi.tobytes()
 
 
-def test_a_process_that_has_only_started_takes_over_nothing(recorder, tiny):
-    first = recorder()
-    first.begin(None, 2)
-    with pytest.raises(RecordError, match="--resume"):
+def test_a_process_that_has_only_started_replaces_none(recorder):
+    recorder().begin(None, 2)
+    with pytest.raises(RecordError, match="resume=True"):
         recorder().begin(None, 2)
 
 
-def test_a_recorder_that_stays_keeps_its_folder_open(recorder, tiny, tmp_path, capsys):
-    """Others were lost or joined: it goes on from memory."""
+def test_a_recorder_that_stays_keeps_its_folder_open(recorder, tiny, tmp_path, lines):
+    """Others were lost or joined: it continues from memory."""
     stays = recorder()
     stays.begin(None, 2)
-    folder = stays._folder
+    run = stays.run
     state = state_after(tiny, 1)
-    assert stays.begin(state, 1) is state and stays._folder is folder
-    assert f"in {tmp_path / 'run'}, from epoch 1 on" in capsys.readouterr().out
+    assert stays.begin(state, 1) is state and stays.run is run
+    assert f"in {tmp_path / 'run'}, from epoch 1 on" in lines[-2]

@@ -1,0 +1,42 @@
+"""Locks a folder, so that only one run at a time writes to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from epg_tf.core.errors import RecordError
+
+
+class FolderLock:
+    """Keeps other processes from writing to a folder, until it is released or this process ends."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Locks the folder, which must exist; does nothing if it is locked by this object.
+
+        Raises:
+          RecordError: Another process, or another run of this process, has locked it.
+        """
+        if self._descriptor is not None:
+            return
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise RecordError(
+                f"{self._folder}: another process is writing to this folder; wait for it, or "
+                "choose another folder"
+            ) from error
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Unlocks the folder; does nothing if it is not locked by this object."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,54 @@
+"""Describes what makes two runs the same run: system, settings and seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from epg_tf.artifacts.learned_loss import versions
+from epg_tf.runs import saved_settings
+
+
+@dataclasses.dataclass(frozen=True)
+class RunKind:
+    """What is the same for all runs of one system.
+
+    Attributes:
+      name: Of the system, e.g. "evolution".
+      own: Names of what a run writes; overwriting removes them in this order, config.json last.
+      may_change: Settings, as "config.GROUP.FIELD", that may differ when a run is resumed.
+      per_rank: Settings that may differ between the ranks of a run.
+      from_mapping: Makes an experiment of settings, or raises ConfigError.
+    """
+
+    name: str
+    own: tuple[str, ...]
+    may_change: frozenset[str]
+    per_rank: frozenset[str]
+    from_mapping: Callable[[Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunIdentity:
+    """What makes a run this run: equal identities give equal numbers.
+
+    Attributes:
+      kind: Its system.
+      settings: Of its experiment, nested mappings.
+      seed: Of all its randomness.
+    """
+
+    kind: RunKind
+    settings: Mapping[str, Any]
+    seed: int
+
+    def digest(self) -> bytes:
+        """Returns the SHA-256 of what must be the same on every rank, package versions included."""
+        shared = [
+            item for item in saved_settings.flat(self.settings) if item[0] not in self.kind.per_rank
+        ]
+        text = json.dumps([self.kind.name, shared, self.seed, versions()])
+        return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,122 @@
+"""Saves the state of a run of MetaGenRL on every rank, and restores it.
+
+Rank 0 saves the objective, and each rank the shards of its agents, so all hosts must share the
+folder. After each round a shard saves its weights (the newest few states are kept) and the steps of
+that round. The replay is restored from the steps of the newest rounds, so that a checkpoint costs
+the steps of one round, whatever the length of the replay.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from epg_tf.core.errors import RecordError
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.metagenrl.agents import AgentShard
+from epg_tf.metagenrl.population import Population
+from epg_tf.metagenrl.state import ObjectiveState, initial_state
+from epg_tf.runs import checkpoints
+from epg_tf.runs.metrics import MetricsFile
+
+_KEEP = 3
+
+
+def save_state(path: Path, state: ObjectiveState) -> None:
+    """Saves the objective; the shards of the same round must be saved before."""
+    arrays = {
+        "parameters": state.parameters,
+        "first_moment": state.first_moment,
+        "second_moment": state.second_moment,
+    }
+    checkpoints.save(path / "checkpoints", state.round, arrays, {"updates": state.updates}, _KEEP)
+
+
+def save_shards(path: Path, population: Population) -> None:
+    """Saves the shards of this rank, after a round or before the first."""
+    experiment = population.experiment
+    for number, shard in population.shards.items():
+        folder = _shard_folder(path, number)
+        if shard.round:
+            steps = shard.replay.newest(experiment.round_steps)
+            keep = _replay_rounds(experiment) + _KEEP - 1
+            checkpoints.save(folder / "steps", shard.round, steps, {}, keep)
+        checkpoints.save(folder / "weights", shard.round, shard.arrays(), {}, _KEEP)
+
+
+def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveState, list[str]]:
+    """Restores objective and agents of the newest round that is undamaged on all ranks.
+
+    Returns:
+      (the state; one message for every damaged checkpoint that was skipped). Without checkpoints
+      the state is the initial one, which is then saved.
+
+    Raises:
+      RecordError: There is or was a checkpoint, but none can be read.
+    """
+    communicator = population.communicator
+    messages: list[str] = []
+    found = np.zeros(_KEEP, np.int64)
+    rounds = checkpoints.epochs(path / "checkpoints")[-_KEEP:]
+    found[: len(rounds)] = np.array(rounds, np.int64) + 1  # 0: none
+    found = communicator.broadcast(found)
+    for number in sorted((int(each) - 1 for each in found if each), reverse=True):
+        state = None
+        try:
+            state = _read(path, population, number)
+        except RecordError as error:
+            messages.append(f"{error}; skipped for an older checkpoint")
+        failures = communicator.sum(np.array([state is None], np.int64))
+        if state is not None and failures[0] == 0:
+            return state, messages
+    reason = ""
+    if found.any():
+        reason = "another rank cannot read its agents"
+        if messages:
+            reason = messages[0].split(";")[0]
+    elif MetricsFile(path / "metrics.csv").read():
+        reason = "there is none, but metrics.csv has rows"
+    if reason:
+        raise RecordError(
+            f"{path}: no checkpoint can be read ({reason}); restore one, or pass overwrite=True to "
+            "start again"
+        )
+    state = initial_state(population.experiment, seed)
+    save_shards(path, population)  # or a kill in the first round would leave rows alone
+    communicator.sum(np.zeros(1, np.int64))
+    if communicator.rank == 0:
+        save_state(path, state)
+    return state, messages
+
+
+def _read(path: Path, population: Population, number: int) -> ObjectiveState:
+    saved = checkpoints.load(path / "checkpoints", number)
+    for shard_number, shard in population.shards.items():
+        _restore_shard(shard, _shard_folder(path, shard_number), number, population.experiment)
+    return ObjectiveState(
+        round=number,
+        parameters=saved.arrays["parameters"],
+        first_moment=saved.arrays["first_moment"],
+        second_moment=saved.arrays["second_moment"],
+        updates=saved.facts["updates"],
+    )
+
+
+def _restore_shard(
+    shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment
+) -> None:
+    weights = checkpoints.load(folder / "weights", number)
+    shard.replay.clear()
+    for earlier in range(max(0, number - _replay_rounds(experiment)) + 1, number + 1):
+        shard.replay.extend(checkpoints.load(folder / "steps", earlier).arrays)
+    shard.load(number, weights.arrays)
+
+
+def _replay_rounds(experiment: MetaGenRLExperiment) -> int:
+    """Returns how many rounds fill a replay."""
+    return -(-experiment.agent.replay_steps // experiment.round_steps)
+
+
+def _shard_folder(path: Path, number: int) -> Path:
+    return path / "agents" / f"shard_{number:03d}"

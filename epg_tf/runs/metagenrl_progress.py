@@ -1,0 +1,138 @@
+"""Shows the progress of a run of MetaGenRL: its cost, lines about rounds, and how it ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from epg_tf.core.files import PathLike
+from epg_tf.core.formatting import count, duration
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.losses.lstm_objective import parameter_count
+from epg_tf.metagenrl.shard_plans import plan_shards
+from epg_tf.metagenrl.state import ObjectiveState, RoundResult
+from epg_tf.runs.progress import Write
+from epg_tf.tasks.registry import named_environment
+
+
+class SilentMetaGenRLProgress:
+    """Shows nothing."""
+
+    def warn(self, warnings: list[str]) -> None:
+        """Shows what is unusual about the folder of the run."""
+
+    def begin(self, state: ObjectiveState, ranks: int) -> None:
+        """Shows what the rounds after a state will cost, and starts to measure time."""
+
+    def show(self, result: RoundResult) -> None:
+        """Shows the numbers of a round."""
+
+    def stopped(self, state: ObjectiveState) -> None:
+        """Shows that the run was stopped after a state."""
+
+    def finished(self, summary: Mapping[str, Any]) -> None:
+        """Shows the summary of a finished run."""
+
+
+class MetaGenRLProgress(SilentMetaGenRLProgress):
+    """Writes lines.
+
+    Args:
+      experiment: Settings of the run.
+      path: Its folder.
+      write: Called with each line, without its end.
+    """
+
+    def __init__(self, experiment: MetaGenRLExperiment, path: PathLike, write: Write):
+        self._experiment, self._path, self._write = experiment, path, write
+        self._begun_at = 0
+        self._started = 0.0
+
+    def warn(self, warnings: list[str]) -> None:
+        """Writes each warning."""
+        for warning in warnings:
+            self._write(warning)
+
+    def begin(self, state: ObjectiveState, ranks: int) -> None:
+        """Writes what is left to do and what it costs."""
+        for line in cost_lines(self._experiment, state, ranks):
+            self._write(line)
+        self._begun_at = state.round
+        self._started = time.perf_counter()
+
+    def show(self, result: RoundResult) -> None:
+        """Writes the numbers of about twenty rounds a run."""
+        metrics, number = result.metrics, result.state.round
+        left = self._experiment.rounds - number
+        if number == self._begun_at + 1 and left:
+            self._write(
+                f"the first round took {duration(metrics['seconds'])}, compilation included"
+            )
+        if number % max(1, self._experiment.rounds // 20) == 0 or not left:
+            spent = time.perf_counter() - self._started
+            rest = spent * left / (number - self._begun_at)
+            returns = "  ".join(
+                f"{name} {metrics[f'training_return/{name}']:.1f}"
+                for name in self._experiment.environments
+            )
+            self._write(
+                f"round {number}/{self._experiment.rounds}  mean return {returns}  "
+                f"{duration(spent)} so far, {duration(rest)} left"
+            )
+
+    def stopped(self, state: ObjectiveState) -> None:
+        """Writes where the run stopped."""
+        where = f"; its checkpoint is in {self._path}/checkpoints" if state.round else ""
+        self._write(f"stopped after round {state.round} of {self._experiment.rounds}{where}")
+
+    def finished(self, summary: Mapping[str, Any]) -> None:
+        """Writes how a finished run ended."""
+        last = ", ".join(
+            f"{name.split('/', 1)[1]} {value:.1f}" for name, value in summary["last"].items()
+        )
+        self._write(
+            f"meta-learned {summary['parameters']} parameters in {duration(summary['seconds'])}, "
+            f"{count(summary['env_steps'])} env steps; mean return in the last round: "
+            f"{last or 'none'}; {summary['failed_agents']} failed agents"
+        )
+        if any(math.isnan(value) for value in summary["last"].values()):
+            self._write(
+                "no episode ended in the last round in some environment; longer "
+                "config.round_steps show more"
+            )
+
+
+def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int) -> list[str]:
+    """Returns lines on what a run does after a state, and what that costs."""
+    agent, agents = experiment.agent, experiment.agents
+    left = experiment.steps_per_agent - state.round * experiment.round_steps
+    if not left:
+        return [f"all {state.round} rounds are done; writing what a finished run leaves"]
+    lines = [
+        f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with "
+        f"{agents} agents in {', '.join(experiment.environments)}"
+        + (f", on {ranks} ranks" if ranks > 1 else "")
+        + (f", from round {state.round} on" if state.round else ""),
+        f"cost: {agents} agents x {count(left)} env steps = {count(agents * left)} env steps; "
+        f"{count(left // agent.policy_delay)} updates of the objective, each with "
+        f"{agent.policy_delay} critic updates and {experiment.meta.virtual_steps} virtual steps "
+        f"on {agent.batch} x {agent.chunk} steps per agent; replays of at most "
+        f"{count(_replay_bytes(experiment) / 2**20)} MiB in all, in memory and again in the run's "
+        "folder",
+    ]
+    shards = len(plan_shards(experiment))
+    if ranks > shards:
+        lines.append(
+            f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards "
+            f"of at most config.shard_agents={experiment.shard_agents} agents"
+        )
+    return lines
+
+
+def _replay_bytes(experiment: MetaGenRLExperiment) -> float:
+    agents_each = experiment.agents // len(experiment.environments)
+    families = [named_environment(name) for name in experiment.environments]
+    numbers = sum(2 * family.observation_size + family.action_size + 3 for family in families)
+    return 4.0 * numbers * agents_each * experiment.agent.replay_steps

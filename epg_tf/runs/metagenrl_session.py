@@ -1,0 +1,160 @@
+"""Meta-learns an objective in a folder: starts or resumes the run and records every round."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from epg_tf.core.communication import Communicator, SingleProcess
+from epg_tf.core.errors import Interrupted, RecordError, Stopped
+from epg_tf.core.files import PathLike
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.metagenrl.population import Population, metagenrl
+from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
+from epg_tf.runs import metagenrl_checkpoints
+from epg_tf.runs.folder import CONFIG, RunTarget
+from epg_tf.runs.metagenrl_progress import MetaGenRLProgress, SilentMetaGenRLProgress
+from epg_tf.runs.metagenrl_run import MetaGenRLRun, NullMetaGenRLRun, identity_of
+from epg_tf.runs.progress import Write
+
+
+def meta_learn_in_folder(
+    experiment: MetaGenRLExperiment,
+    seed: int,
+    run_dir: PathLike,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    write: Write | None = None,
+) -> Iterator[RoundResult]:
+    """Meta-learns an objective in this process and records the run.
+
+    The files are those of the command launch.meta_train_metagenrl. Stopped in any way, the run can
+    be resumed, and ends with the same bits as without the stop.
+
+    Args:
+      experiment: Settings.
+      seed: Of all randomness, >= 0.
+      run_dir: Folder for all files of the run; `read_run` reads it.
+      resume: Continue the run that is there, or start it if there is none.
+      overwrite: Replace the run that is there; other files in the folder stay.
+      write: Called with lines about progress, e.g. print; None is silent.
+
+    Yields:
+      A `RoundResult` per round, after it is recorded. After the last one `final/` and
+      `summary.json` are written.
+
+    Raises:
+      RecordError: The folder cannot be used in this way; nothing has been deleted.
+      OSError: A file cannot be written; earlier checkpoints are unchanged.
+    """
+    target = RunTarget(run_dir, resume, overwrite)
+    session = MetaGenRLSession(experiment, seed, target, SingleProcess(), write)
+    with contextlib.closing(session):
+        yield from session.rounds()
+
+
+class MetaGenRLSession:
+    """What one rank does in a run of MetaGenRL; opens the folder at once.
+
+    Args:
+      experiment: Settings, the same on every rank.
+      seed: Of the run.
+      target: The folder, which all hosts share, and what happens to an earlier run there.
+      communicator: The ranks of the run.
+      write: Called with lines about progress on rank 0; None is silent.
+
+    Raises:
+      RecordError: The folder cannot be used in this way, or this rank does not see it.
+    """
+
+    def __init__(
+        self,
+        experiment: MetaGenRLExperiment,
+        seed: int,
+        target: RunTarget,
+        communicator: Communicator,
+        write: Write | None = None,
+    ):
+        self._experiment, self._seed = experiment, seed
+        self._path, self._communicator = Path(target.path), communicator
+        # Before the first collective uses TensorFlow.
+        configure_tensorflow(experiment.threads or cpus(communicator.local_size))
+        communicator.check_same(
+            "what the run does (settings, seed, versions)", identity_of(experiment, seed).digest()
+        )
+        progress = SilentMetaGenRLProgress()
+        if write is not None:
+            progress = MetaGenRLProgress(experiment, target.path, write)
+        self._run = NullMetaGenRLRun()
+        if communicator.rank == 0:
+            self._run = MetaGenRLRun(experiment, seed, target, progress)
+        try:
+            self._wait()
+            self._check_shared()
+            self._population = Population(experiment, seed, communicator)
+        except BaseException:
+            self.close()
+            raise
+        self._stopped = False
+
+    def _wait(self) -> None:
+        """Returns once all ranks have called this."""
+        self._communicator.sum(np.zeros(1, np.int64))
+
+    def _check_shared(self) -> None:
+        if not (self._path / CONFIG).is_file():
+            raise RecordError(
+                f"{self._path}: rank {self._communicator.rank} does not see what rank 0 wrote "
+                "there; name a folder that all hosts share"
+            )
+
+    def rounds(self) -> Iterator[RoundResult]:
+        """Meta-learns and records to the end, from the state in the folder.
+
+        Yields:
+          A `RoundResult` per round, after it is recorded.
+
+        Raises:
+          Interrupted, Stopped: `stop` was called.
+          RecordError, OSError: As `meta_learn_in_folder`.
+        """
+        state = initial_state(self._experiment, self._seed)
+        try:
+            state = self._restore()
+            for result in metagenrl(self._experiment, self._seed, self._population, state):
+                metagenrl_checkpoints.save_shards(self._path, self._population)
+                self._wait()
+                state = result.state
+                self._run.record(result)
+                yield result
+                if self._stopped:
+                    raise Interrupted
+        except (Interrupted, Stopped, KeyboardInterrupt, GeneratorExit):
+            self._run.stopped(state)
+            raise
+        self._run.finish(state)
+
+    def _restore(self) -> ObjectiveState:
+        """Returns the state to continue from, the same on every rank."""
+        communicator = self._communicator
+        state, damaged = metagenrl_checkpoints.restore(self._path, self._population, self._seed)
+        digest = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
+        communicator.check_same(f"what was restored from {self._path}", digest)
+        self._run.begin(state, damaged, communicator.size)
+        return state
+
+    def stop(self) -> None:
+        """Ends the run after the update that agents are in, and the waiting for other ranks."""
+        self._stopped = True
+        self._population.stopped.set()
+        self._communicator.stop()
+
+    def close(self) -> None:
+        """Lets other processes use the folder."""
+        self._run.close()

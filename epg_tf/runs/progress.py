@@ -1,0 +1,176 @@
+"""Shows the progress of a run of evolution: its cost, a bar or lines, and how it ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.files import PathLike
+from epg_tf.core.formatting import count, duration
+from epg_tf.epg.state import EpochResult, EvolutionState
+
+Write = Callable[[str], object]
+
+
+class SilentProgress:
+    """Shows nothing."""
+
+    def warn(self, warnings: list[str]) -> None:
+        """Shows what is unusual about the folder of the run."""
+
+    def begin(self, epoch: int, ranks: int) -> None:
+        """Shows what the epochs after `epoch` will cost, and starts to measure time."""
+
+    def advance(self, lives: int) -> None:
+        """Counts lives that have ended on this rank, and as many on every other rank."""
+
+    def show(self, result: EpochResult) -> None:
+        """Shows the numbers of an epoch."""
+
+    def stopped(self, state: EvolutionState) -> None:
+        """Shows that the run was stopped after a state."""
+
+    def finished(self, summary: Mapping[str, Any]) -> None:
+        """Shows the summary of a finished run."""
+
+    def close(self) -> None:
+        """Removes the progress bar; `begin` makes a new one."""
+
+
+class EvolutionProgress(SilentProgress):
+    """Writes lines, and on a terminal a progress bar to standard error.
+
+    Args:
+      experiment: Settings of the run.
+      path: Its folder.
+      write: Called with each line, without its end.
+    """
+
+    def __init__(self, experiment: Experiment, path: PathLike, write: Write):
+        self._experiment, self._path, self._write = experiment, path, write
+        self._lives = experiment.evolution.lives
+        self._epochs = experiment.evolution.epochs
+        self._bar: Any = None
+        self._ranks = 1
+        self._begun_at = 0
+        self._started = 0.0
+        self._compiled = False
+
+    def warn(self, warnings: list[str]) -> None:
+        """Writes each warning."""
+        for warning in warnings:
+            self._line(warning)
+
+    def begin(self, epoch: int, ranks: int) -> None:
+        """Writes what is left to do and what it costs."""
+        for line in cost_lines(self._experiment, self._path, epoch, ranks):
+            self._line(line)
+        self.close()
+        self._bar = tqdm(
+            total=self._epochs * self._lives,
+            initial=epoch * self._lives,
+            disable=None,  # unless standard error is a terminal
+            leave=False,
+            bar_format="{desc} |{bar:20}| {percentage:3.0f} % [{elapsed} < {remaining}]",
+        )
+        self._bar.set_description_str(f"epoch {epoch}/{self._epochs}")
+        self._ranks = ranks
+        self._begun_at = epoch
+        self._started = time.perf_counter()
+
+    def advance(self, lives: int) -> None:
+        """Moves the bar."""
+        self._bar.n = min(self._bar.n + lives * self._ranks, self._bar.total)
+        self._bar.update(0)
+
+    def show(self, result: EpochResult) -> None:
+        """Writes the numbers of an epoch into the bar, or about twenty times a run as a line."""
+        metrics, epoch = result.metrics, result.state.epoch
+        seconds, left = metrics["seconds"], self._epochs - epoch
+        if not self._compiled and left:
+            self._line(
+                f"the first epoch took {duration(seconds)}, compilation included; at that rate "
+                f"the other {left} take {duration(seconds * left)}"
+            )
+        self._compiled = True
+        line = (
+            f"epoch {epoch}/{self._epochs}  alpha {metrics['alpha']:.2f}  mean fitness "
+            f"{metrics['fitness_mean']:.2f}  {count(metrics['env_steps_per_second'])} env steps/s"
+        )
+        self._bar.n = epoch * self._lives
+        self._bar.set_description_str(line)
+        if self._bar.disable and (epoch % max(1, self._epochs // 20) == 0 or left == 0):
+            spent = time.perf_counter() - self._started
+            rest = spent * left / (epoch - self._begun_at)
+            self._line(f"{line}  {duration(spent)} so far, {duration(rest)} left")
+
+    def stopped(self, state: EvolutionState) -> None:
+        """Writes where the run stopped."""
+        self.close()
+        self._line(
+            f"stopped after epoch {state.epoch} of {self._epochs}; its checkpoint is in "
+            f"{self._path}/checkpoints"
+        )
+
+    def finished(self, summary: Mapping[str, Any]) -> None:
+        """Writes how a finished run ended."""
+        self.close()
+        best = summary["best_validation_return_mean"]
+        validation = f"best validation return {best:.2f}"
+        if best == -math.inf:
+            validation = "never validated (best/ is just the newest)"
+        self._line(
+            f"evolved {summary['parameters']} parameters in {duration(summary['seconds'])}, "
+            f"{count(summary['env_steps'])} env steps; {validation}, {summary['failed_lives']} "
+            "failed lives"
+        )
+        if summary["last_fitness_mean"] is not None and math.isnan(summary["last_fitness_mean"]):
+            self._line(
+                "warning: every life of the last epoch failed; smaller learning rates, sigma or "
+                "deviations may help"
+            )
+
+    def close(self) -> None:
+        """Removes the bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _line(self, line: str) -> None:
+        """Writes a line; a visible bar is removed meanwhile."""
+        with tqdm.external_write_mode():
+            self._write(line)
+
+
+def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -> list[str]:
+    """Returns lines on what a run does after `epoch`, and what that costs."""
+    evolution, inner = experiment.evolution, experiment.inner
+    left = evolution.epochs - epoch
+    steps = evolution.lives * experiment.life_steps
+    validation = ""
+    if evolution.validation_period:
+        validation = (
+            f" and {evolution.validation_lives} validation lives every "
+            f"{evolution.validation_period} epochs"
+        )
+    lines = [
+        f"evolving a loss for {experiment.task.family} in {path}"
+        + (f", on {ranks} ranks" if ranks > 1 else "")
+        + (f", from epoch {epoch} on" if epoch else ""),
+        f"cost: {left} epochs x {evolution.lives} lives x {experiment.life_steps} env steps = "
+        f"{count(steps)} env steps an epoch, {count(steps * left)} in all; besides, "
+        f"{inner.final_episodes} final episodes a life (at most "
+        f"{experiment.task.episode_limit} env steps each){validation}",
+    ]
+    shard_lives = experiment.compute.shard_lives
+    shards = math.ceil(evolution.lives / shard_lives)
+    if ranks > shards:
+        lines.append(
+            f"{ranks - shards} of {ranks} ranks have nothing to do: an epoch has only {shards} "
+            f"shards of config.compute.shard_lives={shard_lives} lives"
+        )
+    return lines

@@ -1,0 +1,56 @@
+"""Reads settings that an earlier process saved, compares them, and shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any, TypeVar
+
+from epg_tf.core.old_settings import renamed
+
+_Experiment = TypeVar("_Experiment")
+
+
+def read(settings: Any, from_mapping: Callable[[Any], _Experiment]) -> _Experiment:
+    """Returns the experiment that saved settings describe.
+
+    All settings in the folders of runs and studies are read here; old names are translated.
+
+    Args:
+      settings: Nested mappings, as `Experiment.to_mapping` returns them.
+      from_mapping: Makes the experiment.
+
+    Raises:
+      ConfigError: They are not usable.
+    """
+    return from_mapping(renamed(settings))
+
+
+def changes(
+    before: Mapping[str, Any], now: Mapping[str, Any], ignored: Set[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields name, old and new value of settings that differ.
+
+    Args:
+      before: Old settings, nested mappings.
+      now: New settings, of the same names.
+      ignored: Names "config.GROUP.FIELD" of settings that may differ.
+    """
+    old = dict(flat(before))
+    for name, value in flat(now):
+        if old[name] != value and name not in ignored:
+            yield name, old[name], value
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "config") -> Iterator[tuple[str, Any]]:
+    """Yields "config.GROUP.FIELD" and value of each setting in nested mappings."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}.{name}")
+        else:
+            yield f"{prefix}.{name}", value
+
+
+def markdown_table(settings: Mapping[str, Any]) -> str:
+    """Returns settings as a Markdown table."""
+    rows = [f"| {name.removeprefix('config.')} | {value} |" for name, value in flat(settings)]
+    return "\n".join(["| setting | value |", "|---|---|", *rows])

@@ -1,0 +1,139 @@
+"""Tests epg_tf.runs.folder: what is refused, and that nothing is lost by it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+
+import pytest
+
+from epg_tf.core.errors import RecordError
+from epg_tf.runs.evolution_run import identity_of
+from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.metagenrl_run import METAGENRL
+
+
+@pytest.fixture
+def run(tiny, tmp_path):
+    """A function that opens and closes the folder of a run; returns it."""
+
+    def make(experiment=tiny, seed=0, path=tmp_path / "run", **how):
+        folder = RunFolder(identity_of(experiment, seed), RunTarget(path, **how))
+        folder.close()
+        return folder
+
+    return make
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("how", "changes", "message"),
+    [
+        ({}, {}, "run: the folder is not empty; pass resume=True .*overwrite=True"),
+        ({"resume": True}, {"seed": 1}, "^seed=1: the run in .*run has seed 0"),
+        (
+            {"resume": True},
+            {"sigma": 0.2},
+            r"^config.evolution.sigma=0.2: the run in .*run has 0\.",
+        ),
+    ],
+)
+def test_another_run_is_refused(run, make_tiny, tmp_path, how, changes, message):
+    run()
+    before = content(tmp_path)
+    sigma = {"evolution": {"sigma": changes["sigma"]}} if "sigma" in changes else {}
+    with pytest.raises(RecordError, match=message) as raised:
+        run(make_tiny(**sigma), changes.get("seed", 0), **how)
+    assert "\n" not in str(raised.value) and "--" not in str(raised.value)
+    assert content(tmp_path) == before
+
+
+def test_epochs_and_threads_may_change(run, make_tiny):
+    facts = run().facts
+    later = run(make_tiny(evolution={"epochs": 9}, compute={"threads": 1}), resume=True)
+    assert later.facts == facts and later.warnings == []
+
+
+def test_other_versions_are_reported(run, tmp_path):
+    run()
+    path = tmp_path / "run" / "config.json"
+    description = {**json.loads(path.read_text()), "commit": "0123", "versions": {}}
+    path.write_text(json.dumps(description))
+    first, second = run(resume=True).warnings
+    assert first.startswith("this run started with commit 0123; now it is ")
+    assert second.startswith("this run started with versions {}; now it is ")
+
+
+def test_two_runs_do_not_share_a_folder(tiny, run, tmp_path):
+    """Whatever the second asks for, and until the first has closed it."""
+    target = RunTarget(tmp_path / "run")
+    with contextlib.closing(RunFolder(identity_of(tiny, 0), target)):
+        for how in ({}, {"resume": True}, {"overwrite": True}):
+            with pytest.raises(RecordError, match="another process is writing"):
+                run(**how)
+        assert (tmp_path / "run" / "config.json").is_file()
+    run(resume=True)
+
+
+def test_a_refused_folder_is_not_kept_locked(run):
+    run()
+    with pytest.raises(RecordError, match="not empty"):
+        run()
+    run(resume=True)
+
+
+def test_a_run_of_another_kind_is_refused(tiny, run, tmp_path):
+    run()
+    identity = dataclasses.replace(identity_of(tiny, 0), kind=METAGENRL)
+    for how in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(RecordError, match=r"another kind \(evolution, not metagenrl\)"):
+            RunFolder(identity, RunTarget(tmp_path / "run", **how))
+
+
+def test_overwrite_replaces_runs_alone(run, tmp_path):
+    """A folder that only uses the same names is kept."""
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model.pt").write_text("precious")
+    (tmp_path / "config.json").write_text("{}")
+    before = content(tmp_path)
+    with pytest.raises(RecordError, match="overwrite=True would replace checkpoints, config.json"):
+        run(path=tmp_path, overwrite=True)
+    assert content(tmp_path) == before
+
+
+def test_a_folder_with_other_files(run, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(RecordError, match="nothing to resume"):
+        run(path=tmp_path, resume=True)
+    run(path=tmp_path, overwrite=True)
+    run(path=tmp_path, overwrite=True)
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+def test_damaged_settings_are_refused(run, tmp_path):
+    run()
+    path = tmp_path / "run" / "config.json"
+    description = json.loads(path.read_text())
+    description["config"]["evolution"]["epochs"] = "many"
+    path.write_text(json.dumps(description))
+    with pytest.raises(RecordError, match="run: config.json is damaged, or of another version"):
+        run(resume=True)
+
+
+def test_targets_are_checked():
+    with pytest.raises(RecordError, match="run_dir='' must name a folder"):
+        RunTarget("")
+    with pytest.raises(RecordError, match="resume=True and overwrite=True contradict"):
+        RunTarget("run", resume=True, overwrite=True)
+
+
+def test_the_digest_ignores_threads_alone(tiny, make_tiny):
+    digest = identity_of(tiny, 0).digest()
+    assert len(digest) == 32 and identity_of(make_tiny(), 0).digest() == digest
+    assert identity_of(make_tiny(compute={"threads": 1}), 0).digest() == digest
+    assert identity_of(make_tiny(compute={"shard_lives": 2}), 0).digest() != digest
+    assert identity_of(tiny, 1).digest() != digest

@@ -1,0 +1,109 @@
+"""Tests runs of MetaGenRL through the library: the same bits after any interruption."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+
+import epg_tf
+from epg_tf.core.communication import SingleProcess
+from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.core.metagenrl_experiment import from_mapping
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
+from tests.thread_ranks import on_ranks
+
+TINY = {
+    "environments": ("point_goal@5",),
+    "agents": 2,
+    "steps_per_agent": 36,
+    "round_steps": 12,
+    "shard_agents": 1,
+    "threads": 2,
+    "objective_period": 2,
+    "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
+    "agent": {
+        "hidden": (4,),
+        "batch": 2,
+        "chunk": 3,
+        "random_steps": 12,
+        "updates_after": 4,
+        "replay_steps": 24,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return from_mapping(TINY)
+
+
+@pytest.fixture(scope="module")
+def finished(tiny, tmp_path_factory):
+    """A run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return folder, list(meta_learn_in_folder(tiny, 0, folder))
+
+
+def objective(folder) -> bytes:
+    return (folder / "final" / "loss.npz").read_bytes()
+
+
+def test_a_run_is_silent_and_can_be_read(finished, tiny, capsys):
+    folder, rounds = finished
+    assert [result.state.round for result in rounds] == [1, 2, 3]
+    assert capsys.readouterr() == ("", "")
+    record = epg_tf.read_run(folder)
+    assert (record.kind, record.seed, record.finished) == ("metagenrl", 0, True)
+    assert record.experiment == tiny and [row["epoch"] for row in record.metrics] == [1, 2, 3]
+    assert record.best is None and record.final == folder / "final"
+    kept = sorted(path.name for path in (folder / "objectives").iterdir())
+    assert kept == ["round_00000000", "round_00000002"]
+
+
+def test_an_abandoned_run_is_resumed_to_the_same_bits(finished, tiny, tmp_path):
+    rounds = meta_learn_in_folder(tiny, 0, tmp_path / "run")
+    assert len(list(itertools.islice(rounds, 2))) == 2
+    rounds.close()
+    assert not epg_tf.read_run(tmp_path / "run").finished
+    lines = []
+    resumed = meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True, write=lines.append)
+    assert [result.state.round for result in resumed] == [3]
+    assert "from round 2 on" in lines[0] and lines[-1].startswith("meta-learned ")
+    assert objective(tmp_path / "run") == objective(finished[0])
+
+
+def test_two_ranks_share_a_folder_and_give_the_same_bits(finished, tiny, tmp_path):
+    def work(rank):
+        session = MetaGenRLSession(tiny, 0, RunTarget(tmp_path / "run"), rank)
+        with contextlib.closing(session):
+            return [result.state.parameters.tobytes() for result in session.rounds()]
+
+    one, other = on_ranks(2, work)
+    assert one == other and objective(tmp_path / "run") == objective(finished[0])
+
+
+def test_stop_ends_the_run_within_a_round(tiny, tmp_path):
+    lines = []
+    target = RunTarget(tmp_path / "run")
+    session = MetaGenRLSession(tiny, 0, target, SingleProcess(), lines.append)
+    session.stop()
+    with contextlib.closing(session), pytest.raises(Interrupted):
+        next(session.rounds())
+    assert lines[-1] == "stopped after round 0 of 3"
+
+
+def test_a_refused_folder_is_left_alone(finished, tiny):
+    folder, _ = finished
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    shorter = from_mapping({**TINY, "steps_per_agent": 24})
+    for experiment, seed, resume, message in (
+        (tiny, 1, False, "not empty"),
+        (tiny, 1, True, "has seed 0"),
+        (shorter, 0, True, r"^config.steps_per_agent=24: .* has done 36; use at least as many"),
+    ):
+        with pytest.raises(RecordError, match=message):
+            list(meta_learn_in_folder(experiment, seed, folder, resume=resume))
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -1,0 +1,49 @@
+"""Tests epg_tf.runs.tensorboard."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from epg_tf.runs.tensorboard import TensorBoardWriter
+
+
+def tensorboard(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
+
+
+def points(folder, tag):
+    return [(event.step, event.value) for event in tensorboard(folder).Scalars(tag)]
+
+
+def test_tensorboard_shows_scalars_and_texts_at_once(tmp_path):
+    writer = TensorBoardWriter(tmp_path / "new" / "tensorboard")
+    writer.scalars(3, {"mean": 0.5, "absent": math.nan, "numpy": np.float32(2)}, prefix="fitness")
+    writer.scalars(4, {"alpha": 1})
+    writer.text("config", "**hopper**")
+    events = tensorboard(tmp_path / "new" / "tensorboard")
+    assert set(events.Tags()["scalars"]) == {"fitness/mean", "fitness/numpy", "alpha"}
+    assert [(event.step, event.value) for event in events.Scalars("fitness/mean")] == [(3, 0.5)]
+    assert events.Tensors("config")[0].tensor_proto.string_val[0] == b"**hopper**"
+    writer.close()
+
+
+def test_a_resumed_run_continues_the_axis(tmp_path):
+    writer = TensorBoardWriter(tmp_path)
+    for step in range(6):
+        writer.scalars(step, {"a": step, "late": step}, "x")
+    # The killed run is not closed. The next one starts within the same second and must neither
+    # replace nor precede it.
+    resumed = TensorBoardWriter(tmp_path)
+    resumed.purge_after(2)
+    assert points(tmp_path, "x/late") == [(0, 0), (1, 1), (2, 2)]
+    for step in range(3, 5):
+        resumed.scalars(step, {"a": 10 * step}, "x")
+    assert points(tmp_path, "x/a") == [(0, 0), (1, 1), (2, 2), (3, 30), (4, 40)]
+    resumed.close()
+    writer.close()
