@@ -107,20 +107,9 @@ class InnerLoop:
         self.population = population
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, population)
-        self.learner = learner_kind(
-            population,
-            family.observation_size,
-            family.action_size,
-            family.discrete_actions,
-            experiment,
-            measure_kl,
-        )
+        self.learner = learner_kind(population, family.spec, experiment, measure_kl)
         self._buffer = Buffer(
-            population,
-            experiment.loss.buffer_steps,
-            inner.update_period,
-            family.observation_size,
-            family.action_size,
+            population, experiment.loss.buffer_steps, inner.update_period, family.spec
         )
         self.seconds = dict.fromkeys(PARTS, 0.0)
 

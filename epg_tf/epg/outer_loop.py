@@ -19,7 +19,7 @@ from epg_tf.core.types import Array, LifeKey, LifeOutcomes
 from epg_tf.epg import diagnostics, evolution_strategies
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import Shards, run_on_ranks
-from epg_tf.losses.contract import Channel, declared_channels
+from epg_tf.losses.channels import Channel, declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks.registry import make_family
@@ -58,14 +58,7 @@ class EpochResult:
 
 def loss_channels(experiment: Experiment) -> tuple[Channel, ...]:
     """Returns what the loss of an experiment declares."""
-    family = make_family(experiment.task)
-    return declared_channels(
-        family.observation_size,
-        family.action_size,
-        family.discrete_actions,
-        experiment.loss.memory_units,
-        experiment.loss.reward,
-    )
+    return declared_channels(make_family(experiment.task).spec, experiment.loss)
 
 
 def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,7 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.outer_loop import initial_phi, loss_shapes
 from epg_tf.epg.shards import Shards
-from epg_tf.losses.temporal_conv import parameter_count
+from epg_tf.core.parameters import parameter_count
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import make_family
 

@@ -22,7 +22,7 @@ from epg_tf.core.experiment import TaskConfig, from_mapping
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.outer_loop import loss_shapes
-from epg_tf.losses.temporal_conv import parameter_count
+from epg_tf.core.parameters import parameter_count
 from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
 
