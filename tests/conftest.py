@@ -17,8 +17,8 @@ import tensorflow as tf  # noqa: E402
 
 from epg_tf.agents.agent import Agent  # noqa: E402
 from epg_tf.core.experiment import Experiment, from_mapping  # noqa: E402
-from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.core.types import EnvironmentSpec  # noqa: E402
+from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.losses.contract import Experience  # noqa: E402
 
 configure_tensorflow(2)

@@ -44,7 +44,7 @@ class Agent(tf.Module):
         return None if self.memory is None else self.memory(None)
 
     def moved_by(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
-        """Lists the variables that a learned loss, a surrogate or their blend has a gradient for."""
+        """Lists the variables that a learned loss, a surrogate or their blend moves."""
         variables = list(self.policy.variables_in_order)
         if learned and self.memory is not None:
             variables += self.memory.trainable_variables

@@ -98,9 +98,9 @@ class Buffer:
         self.next_observation[:, step] = result.observation
 
     def newest(self) -> Array:
-        """Returns the newest M observations, actions and rewards side by side, [P, M, O + A + 1]."""
+        """Returns the newest M observations, actions, rewards side by side, [P, M, O + A + 1]."""
         period = self.update_period
-        return np.concatenate(
+        newest: Array = np.concatenate(
             [
                 self.observation[:, -period:],
                 self.action[:, -period:],
@@ -108,3 +108,4 @@ class Buffer:
             ],
             axis=2,
         )
+        return newest

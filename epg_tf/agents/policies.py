@@ -79,7 +79,7 @@ class Policy(ParallelModel, abc.ABC):
         """
 
     def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
-        """Returns action distributions of batch shape [P, T] at normalised observations [P, T, O]."""
+        """Returns distributions of batch shape [P, T] at normalised observations [P, T, O]."""
         return self.distribution_from(self(observation), self.shared_output)
 
     @abc.abstractmethod
@@ -121,7 +121,9 @@ class Policy(ParallelModel, abc.ABC):
         """Returns policies of the same architecture, all weights zero, from `get_config`."""
         del custom_objects
         settings = {**config["config"], "hidden": tuple(config["config"]["hidden"])}
-        return cls(config["population"], EnvironmentSpec(**config["spec"]), PolicyConfig(**settings))
+        return cls(
+            config["population"], EnvironmentSpec(**config["spec"]), PolicyConfig(**settings)
+        )
 
 
 class GaussianPolicy(Policy):
@@ -150,7 +152,7 @@ class GaussianPolicy(Policy):
     def distribution_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor
     ) -> tfp.distributions.Distribution:
-        """Returns Gaussians of batch shape [P, T] from means [P, T, A] and log deviations [P, A]."""
+        """Returns Gaussians, batch shape [P, T], from means [P, T, A] and log deviations [P, A]."""
         return diagonal_gaussian(policy_output, shared_output)
 
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:

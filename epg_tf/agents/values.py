@@ -43,9 +43,7 @@ class ValueNetwork(ParallelModel):
 
     def load_members(self, members: Sequence[Sequence[Array]]) -> None:
         """Takes the weights of every member, each as from `initial_mlp`."""
-        for variable, values in zip(
-            self.params.values(), zip(*members, strict=True), strict=True
-        ):
+        for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
             variable.assign(np.stack(values))
 
     def get_config(self) -> dict[str, Any]:

@@ -59,17 +59,16 @@ class ParallelDense(ParallelLayer):
 
     Args:
       population: P.
-      input_size: Length of an input.
-      units: Length of an output.
+      kernel_shape: (in, out).
       name: Keras name.
       dtype: Of the weights.
     """
 
     def __init__(
-        self, population: int, input_size: int, units: int, name: str, dtype: str = "float32"
+        self, population: int, kernel_shape: Sequence[int], name: str, dtype: str = "float32"
     ):
-        shapes = {"kernel": (input_size, units), "bias": (units,)}
-        super().__init__(population, shapes, name, dtype)
+        inputs, units = kernel_shape
+        super().__init__(population, {"kernel": (inputs, units), "bias": (units,)}, name, dtype)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps [P, T, in] to [P, T, out]."""
@@ -77,8 +76,7 @@ class ParallelDense(ParallelLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments."""
-        input_size, units = self.shapes["kernel"]
-        return {**super().get_config(), "input_size": input_size, "units": units}
+        return {**super().get_config(), "kernel_shape": list(self.shapes["kernel"])}
 
 
 def mlp_layers(population: int, sizes: Sequence[int]) -> list[ParallelDense]:
@@ -90,10 +88,7 @@ def mlp_layers(population: int, sizes: Sequence[int]) -> list[ParallelDense]:
     """
     pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
     names = [*(f"hidden_{number}" for number in range(1, len(pairs))), "output"]
-    return [
-        ParallelDense(population, before, after, name)
-        for (before, after), name in zip(pairs, names, strict=True)
-    ]
+    return [ParallelDense(population, pair, name) for pair, name in zip(pairs, names, strict=True)]
 
 
 class ParallelConvolution(ParallelLayer):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
-from epg_tf.agents.acting import ActingPolicy
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.optimizers import adam_update
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey

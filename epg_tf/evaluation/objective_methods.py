@@ -13,7 +13,7 @@ from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
-from epg_tf.losses.objectives import Objective, OffPolicyReinforce
+from epg_tf.losses.objectives import ObjectiveModel, OffPolicyReinforce
 from epg_tf.metagenrl.agents import ActorShard, Lives
 from epg_tf.tasks.base import TaskFamily
 
@@ -88,7 +88,7 @@ def _agent(experiment: MetaGenRLExperiment, method: str) -> AgentConfig:
 
 def _teacher(
     experiment: MetaGenRLExperiment, parameters: Array, keys: Sequence[LifeKey], method: str
-) -> Objective:
+) -> ObjectiveModel:
     """Returns what teaches the agents of a shard."""
     if method == "off_policy_reinforce":
         return OffPolicyReinforce(experiment.agent.discount, experiment.baseline.gae_lambda)

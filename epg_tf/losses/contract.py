@@ -130,9 +130,7 @@ class GuidedLoss(Loss[tuple[Any, Any]]):
         """Prepares both losses."""
         return self.learned.prepare(agent, experience), self.surrogate.prepare(agent, experience)
 
-    def per_step(
-        self, agent: AgentLike, prepared: tuple[Any, Any], steps: tf.Tensor
-    ) -> tf.Tensor:
+    def per_step(self, agent: AgentLike, prepared: tuple[Any, Any], steps: tf.Tensor) -> tf.Tensor:
         """Blends both losses, [P]."""
         learned = self.learned.per_step(agent, prepared[0], steps)
         return (1.0 - self.alpha) * learned + self.alpha * self.surrogate.per_step(

@@ -32,9 +32,7 @@ def initial_parameters(
     for name, shape in parameter_shapes(channels, config).items():
         deviation = np.sqrt(int(np.prod(shape[:-1])))
         kernel = len(shape) > 1
-        params[name] = (
-            generator.standard_normal(shape) / deviation if kernel else np.zeros(shape)
-        )
+        params[name] = generator.standard_normal(shape) / deviation if kernel else np.zeros(shape)
     if config.start in ("centred", "correlating"):
         _centre(params["head/kernel"], params["output/kernel"], channels)
     if config.start == "correlating":

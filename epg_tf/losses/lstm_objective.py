@@ -199,9 +199,9 @@ class LSTMObjective(ParallelModel):
         actions = [f"action_{layer + 1}" for layer in range(config.action_layers)]
         inputs = shapes["lstm/kernel"][0] - units
         self.stages = [
-            *(ParallelDense(population, *shapes[f"{n}/kernel"], n, dtype) for n in actions),
+            *(ParallelDense(population, shapes[f"{n}/kernel"], n, dtype) for n in actions),
             ParallelBackwardLSTM(population, inputs, units, "lstm", dtype),
-            ParallelDense(population, units, 1, "output", dtype),
+            ParallelDense(population, (units, 1), "output", dtype),
         ]
         self.build()
 

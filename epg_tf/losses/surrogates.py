@@ -181,4 +181,7 @@ class Reinforce(Loss[Prepared]):
         return -tf.reduce_mean(advantage * log_prob, axis=1)
 
 
-SURROGATES: dict[str, Callable[[SurrogateConfig], Loss[Any]]] = {"ppo": ProximalPolicyOptimization, "reinforce": Reinforce}
+SURROGATES: dict[str, Callable[[SurrogateConfig], Loss[Any]]] = {
+    "ppo": ProximalPolicyOptimization,
+    "reinforce": Reinforce,
+}

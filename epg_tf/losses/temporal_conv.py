@@ -219,7 +219,7 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[Prepared, tf.Tensor]]):
             ParallelConvolution(population, kernels[name], stride, name)
             for name, stride in zip(_LAYERS[:2], config.strides, strict=True)
         ]
-        dense = [ParallelDense(population, *kernels[name], name) for name in _LAYERS[2:]]
+        dense = [ParallelDense(population, kernels[name], name) for name in _LAYERS[2:]]
         self.stages = [*convolutions, *dense]
         self.build()
         self.trainable = False  # evolution moves it, not gradients
@@ -260,18 +260,19 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[Prepared, tf.Tensor]]):
         }
 
     @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Any = None
-    ) -> TemporalConvLoss:
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> TemporalConvLoss:
         """Returns a loss of the same architecture, its weights zero, from `get_config`."""
         del custom_objects
-        lists = {k: tuple(v) if isinstance(v, list) else v for k, v in config["config"].items()}
+        settings: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+            for name, value in config["config"].items()
+        }
         channels = [Channel(**channel) for channel in config["channels"]]
-        return cls(config["population"], channels, LossConfig(**lists), config["update_period"])
+        return cls(config["population"], channels, LossConfig(**settings), config["update_period"])
 
 
 def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the parts of phi, in the order in which the flat vector holds them."""
+    """Returns name -> shape of the parts of phi, in the order of the flat vector."""
     inputs = input_width(channels)
     first, second = config.filters
     steps = config.buffer_steps

@@ -20,8 +20,8 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.losses.objectives import Objective
-from epg_tf.metagenrl.learner import ActorLearner
+from epg_tf.losses.objectives import ObjectiveModel
+from epg_tf.metagenrl.learner import PopulationLearner
 from epg_tf.metagenrl.update import UpdateResult
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import mean_returns
@@ -77,7 +77,7 @@ class ActorShard:
         self,
         family: TaskFamily,
         agent: AgentConfig,
-        objective: Objective,
+        objective: ObjectiveModel,
         meta: MetaConfig | None,
         round_steps: int,
         keys: Sequence[LifeKey],
@@ -92,9 +92,7 @@ class ActorShard:
             tuple(keys),
         )
         self._lives, self._simulation = lives, simulate(family, self.population)
-        self.learner = ActorLearner(
-            self.population, family.observation_size, family.action_size, agent, objective, meta
-        )
+        self.learner = PopulationLearner(self.population, family.spec, agent, objective, meta)
         self.replay = Replay(
             self.population, agent.replay_steps, family.observation_size, family.action_size
         )

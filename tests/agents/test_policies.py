@@ -26,7 +26,9 @@ KEYS = [LifeKey(3, "test", 0, index) for index in range(P)]
 
 def random_policy(activation="tanh", hidden=(7, 6), kind=GaussianPolicy, action_size=A):
     """Returns P policies with random weights everywhere."""
-    policy = kind(P, EnvironmentSpec(O, action_size), PolicyConfig(hidden=hidden, activation=activation))
+    policy = kind(
+        P, EnvironmentSpec(O, action_size), PolicyConfig(hidden=hidden, activation=activation)
+    )
     generator = np.random.default_rng(0)
     for variable in policy.variables_in_order:
         variable.assign(0.6 * generator.standard_normal(variable.shape))

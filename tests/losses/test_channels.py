@@ -49,7 +49,6 @@ def test_declared_channels_have_the_documented_order_and_widths(discrete, memory
     assert all(c.kind == kinds.get(c.name, "history") for c in channels)
 
 
-
 def test_rows_of_a_kernel_follow_each_other():
     channels = declared_channels(EnvironmentSpec(11, 3), LossConfig(reward=True))
     rows = kernel_rows(channels)

@@ -39,7 +39,7 @@ def test_initial_parameters_have_the_stated_deviations():
 def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
     make_tiny, make_agent, make_experience
 ):
-    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else the loss sees."""
+    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else is seen."""
     experiment = make_tiny(loss={"start": "centred", "head": 2 * A})
     agent, config = make_agent(experiment, P, O, A), experiment.loss
     loss = TemporalConvLoss(P, declared_channels(EnvironmentSpec(O, A), config), config, M)

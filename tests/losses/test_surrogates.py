@@ -106,11 +106,7 @@ def life_parts(agent, experience, life):
     float64.
     """
     weights = [np.float64(v[life]) for v in agent.policy.variables_in_order]
-    value = [
-        np.float64(w[life])
-        for layer in agent.value.dense
-        for w in (layer.kernel, layer.bias)
-    ]
+    value = [np.float64(w[life]) for layer in agent.value.dense for w in (layer.kernel, layer.bias)]
     return (
         weights,
         value,

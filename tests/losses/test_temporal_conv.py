@@ -228,7 +228,7 @@ def test_networks_that_differ_are_not_equal(tiny):
 
 @pytest.mark.parametrize("discrete", [False, True])
 def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experience, discrete):
-    """An observation older than the newest M, met by the convolution alone, still moves the policy."""
+    """An observation older than the newest M, seen by the convolution alone, moves the policy."""
     agent, (loss, _) = (
         make_agent(tiny, P, O, A, discrete=discrete),
         make_loss(tiny, discrete=discrete),
