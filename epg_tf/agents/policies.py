@@ -2,7 +2,7 @@
 first version, 3.3).
 
 Both are a network of one kind, whose output at a state (means or logits) they turn into a
-distribution over actions. A discrete action is a one-hot row; only the simulation knows it as a
+distribution over actions. A discrete action is a one-hot row; only the simulation takes it as a
 number.
 """
 

@@ -51,10 +51,10 @@ class ExportedLoss(tf.Module):
     Attributes:
       loss: Function of a dict of `input_specs` -> {"loss": [P], "per_step": [P, B]};
       differentiable.
-      params: Name -> variable [1, ...], the weights.
       gradients: Function of the same -> gradients of each agent's loss with respect to the policy
         and constant channels, by input name.
       describe: Function of nothing -> {"json": the description}.
+      params: Name -> variable [1, ...], the weights.
     """
 
     def __init__(

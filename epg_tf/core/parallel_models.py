@@ -129,7 +129,7 @@ class ParallelModel(tf.keras.Model):
     """P networks of one kind: named layers whose weights are the params of a pure function.
 
     A subclass adds its layers in its constructor, in the order of the flat vector, ends the
-    constructor with `build()`, and says in `get_config` what it is made from, as plain values.
+    constructor with `build()`, and returns from `get_config` its arguments, as plain values.
 
     Args:
       population: P.

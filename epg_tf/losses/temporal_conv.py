@@ -264,7 +264,7 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[Prepared, tf.Tensor]]):
         """Returns a loss of the same architecture, its weights zero, from `get_config`."""
         del custom_objects
         settings: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+            name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
             for name, value in config["config"].items()
         }
         channels = [Channel(**channel) for channel in config["channels"]]

@@ -86,7 +86,7 @@ class PopulationLearner:
         self.load(arrays)
 
     def arrays(self) -> dict[str, Array]:
-        """Returns copies of everything that learning goes on from, by name, e.g.
+        """Returns copies of everything that later updates depend on, by name, e.g.
         "policy/weights/0"; the first axis is the agents'.
         """
         return {name: np.array(part) for name, part in _named(self.state)}

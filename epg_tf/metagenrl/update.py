@@ -41,7 +41,7 @@ class Learned(NamedTuple):
 
 
 class AgentState(NamedTuple):
-    """All that P agents go on from; `updates` [P] counts those of the policies."""
+    """All that later updates of P agents depend on; `updates` [P] counts those of the policies."""
 
     policy: Learned
     critics: Learned

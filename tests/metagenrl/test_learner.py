@@ -19,6 +19,7 @@ from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
 from epg_tf.losses.objectives import Chunks
 from epg_tf.metagenrl import meta_gradient, td3
 from epg_tf.metagenrl.learner import PopulationLearner
+from epg_tf.metagenrl.update import compiled_update
 from tests import metagenrl_reference as slow
 from tests import reference
 
@@ -453,3 +454,10 @@ def test_the_acting_policy_is_a_copy_of_the_policy():
     teach(learner, update_inputs(learner))
     np.testing.assert_array_equal(acting.act(observation), before)
     assert (learner.acting_policy().act(observation) != before).all()
+
+
+def test_equal_objectives_share_one_compiled_update():
+    """Whatever their params are; another discount is another objective."""
+    objectives = [LSTMObjective(P, OBJECTIVE, discount).function for discount in (0.9, 0.9, 0.8)]
+    updates = [compiled_update(AGENT, META, objective) for objective in objectives]
+    assert updates[0] is updates[1] and updates[0] is not updates[2]
