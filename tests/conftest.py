@@ -17,6 +17,7 @@ import tensorflow as tf  # noqa: E402
 
 from epg_tf.agents.agent import Agent  # noqa: E402
 from epg_tf.core.experiment import Experiment, from_mapping  # noqa: E402
+from epg_tf.core.types import EnvironmentSpec  # noqa: E402
 from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.losses.contract import Experience  # noqa: E402
 
@@ -77,7 +78,8 @@ def make_agent():
     def make(
         experiment, population, observation_size, action_size, seed=0, discrete=False
     ) -> Agent:
-        agent = Agent(population, observation_size, action_size, discrete, experiment)
+        spec = EnvironmentSpec(observation_size, action_size, discrete)
+        agent = Agent(population, spec, experiment)
         generator = np.random.default_rng(seed)
         for variable in agent.moved_by(True, True):
             variable.assign(0.5 * generator.standard_normal(variable.shape))

@@ -1,4 +1,4 @@
-"""What P agents are made of: policy, memory, and a value network for the surrogates that need one."""
+"""Puts P agents together: policy, memory, and a value network for the surrogates that need one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from epg_tf.agents.memory import Memory
-from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy
+from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, Policy
 from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import LifeKey
+from epg_tf.core.types import EnvironmentSpec, LifeKey
 
 
 class Agent(tf.Module):
@@ -20,9 +20,7 @@ class Agent(tf.Module):
 
     Args:
       population: P.
-      observation_size: O.
-      action_size: A.
-      discrete_actions: Whether an action is one of A choices.
+      spec: Where the agents live.
       experiment: Settings.
 
     Attributes:
@@ -31,29 +29,22 @@ class Agent(tf.Module):
       value: A `ValueNetwork`.
     """
 
-    def __init__(
-        self,
-        population: int,
-        observation_size: int,
-        action_size: int,
-        discrete_actions: bool,
-        experiment: Experiment,
-    ):
+    def __init__(self, population: int, spec: EnvironmentSpec, experiment: Experiment):
         super().__init__(name="agent")
         loss = experiment.loss
-        kind = CategoricalPolicy if discrete_actions else GaussianPolicy
-        self.policy = kind(population, observation_size, action_size, experiment.policy)
+        policy_kind = CategoricalPolicy if spec.discrete_actions else GaussianPolicy
+        self.policy: Policy = policy_kind(population, spec, experiment.policy)
         self.memory = (
             Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
         )
-        self.value = ValueNetwork(population, observation_size, experiment.surrogate.value_hidden)
+        self.value = ValueNetwork(population, spec, experiment.surrogate.value_hidden)
 
     def memory_output(self) -> tf.Tensor | None:
         """Returns the memory's content [P, units], or None without a memory unit."""
         return None if self.memory is None else self.memory(None)
 
     def moved_by(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
-        """Lists the variables that a learned loss, a surrogate or their blend has a gradient for."""
+        """Lists the variables that a learned loss, a surrogate or their blend moves."""
         variables = list(self.policy.variables_in_order)
         if learned and self.memory is not None:
             variables += self.memory.trainable_variables
@@ -63,8 +54,11 @@ class Agent(tf.Module):
 
     def initialize_agents(self, keys: Sequence[LifeKey]) -> None:
         """Draws fresh weights for every agent from its own streams; memories start empty."""
-        policy, value = self.policy, self.value
-        policy.load([policy.initial_weights(life_generator(key, "policy")) for key in keys])
-        value.load([initial_mlp(life_generator(key, "critic"), value.sizes, 1.0) for key in keys])
+        policy = self.policy
+        sizes = self.value.sizes
+        policy.load_members([policy.initial_weights(life_generator(key, "policy")) for key in keys])
+        self.value.load_members(
+            [initial_mlp(life_generator(key, "critic"), sizes, 1.0) for key in keys]
+        )
         if self.memory is not None:
             self.memory.kernel.assign(tf.zeros_like(self.memory.kernel))

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
-from epg_tf.core.types import Array
+from epg_tf.core.types import Array, EnvironmentSpec
+
+
+class Step(Protocol):
+    """One env step of P lives, as a simulation returns it; `tasks.physics.StepResult` is one."""
+
+    @property
+    def observation(self) -> Array:
+        """[P, O], after the step, never from the next episode."""
+
+    @property
+    def reward(self) -> Array:
+        """[P]."""
+
+    @property
+    def terminated(self) -> Array:
+        """[P] bool, True where the episode ended for good."""
+
+    @property
+    def truncated(self) -> Array:
+        """[P] bool, True where a time limit cut it."""
 
 
 class Buffer:
-    """Holds raw experience; rows not yet lived are zero.
+    """Holds raw experience; rows of steps that no life has reached yet are zero.
 
     Args:
       population: P.
       steps: N.
       update_period: M; the newest M rows are the ones being filled.
-      observation_size: O.
-      action_size: A.
+      spec: Sizes of observations and actions.
 
     Attributes:
       observation: [P, N, O] float32.
@@ -27,14 +48,9 @@ class Buffer:
       lived: [N] float32, 1 where a step has been lived, 0 in the padding.
     """
 
-    def __init__(
-        self,
-        population: int,
-        steps: int,
-        update_period: int,
-        observation_size: int,
-        action_size: int,
-    ):
+    def __init__(self, population: int, steps: int, update_period: int, spec: EnvironmentSpec):
+        observation_size = spec.observation_size
+        action_size = spec.action_size
         self.update_period = update_period
         self.observation = np.zeros((population, steps, observation_size), np.float32)
         self.action = np.zeros((population, steps, action_size), np.float32)
@@ -64,14 +80,14 @@ class Buffer:
         self.lived[:-period] = self.lived[period:]
         self.lived[-period:] = 1.0
 
-    def write(self, step: int, observation: Array, action: Array, result) -> None:
+    def write(self, step: int, observation: Array, action: Array, result: Step) -> None:
         """Records step number `step` of the newest M.
 
         Args:
           step: 0 to M - 1.
           observation: [P, O], before the step.
           action: [P, A].
-          result: A `tasks.physics.StepResult` of all P lives.
+          result: Of all P lives.
         """
         row = step - self.update_period
         self.observation[:, row] = observation
@@ -82,9 +98,9 @@ class Buffer:
         self.next_observation[:, step] = result.observation
 
     def newest(self) -> Array:
-        """Returns the newest M observations, actions and rewards side by side, [P, M, O + A + 1]."""
+        """Returns the newest M observations, actions, rewards side by side, [P, M, O + A + 1]."""
         period = self.update_period
-        return np.concatenate(
+        newest: Array = np.concatenate(
             [
                 self.observation[:, -period:],
                 self.action[:, -period:],
@@ -92,3 +108,4 @@ class Buffer:
             ],
             axis=2,
         )
+        return newest

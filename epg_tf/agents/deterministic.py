@@ -13,17 +13,17 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.core.parallel_layers import NORM_EPSILON, parallel_dense, parallel_layer_norm
+from epg_tf.core.parallel_layers import parallel_dense, parallel_layer_norm
 from epg_tf.core.types import Array
 
 Weights = Sequence[tf.Tensor]
 """[kernel, bias, scale, shift] of each hidden layer, then [kernel, bias]; each with the leading
-axis P, before which critics have another of 2."""
+axis P, or axes [P, 2] of twin critics."""
 
 
 def network(inputs: tf.Tensor, weights: Weights) -> tf.Tensor:
-    """Applies P networks, dense - layer norm - ReLU and a linear output: [P, N, in] -> [..., P, N,
-    out].
+    """Applies P networks, dense - layer norm - ReLU and a linear output: [P, N, in] -> [P, N, out],
+    or [P, 1, N, in] -> [P, 2, N, out] with the weights of twins.
     """
     for layer in range(0, len(weights) - 2, 4):
         kernel, bias, scale, shift = weights[layer : layer + 4]
@@ -40,18 +40,18 @@ def policy_action(observation: tf.Tensor, weights: Weights) -> tf.Tensor:
 
 
 def action_values(observation: tf.Tensor, action: tf.Tensor, weights: Weights) -> tf.Tensor:
-    """Returns both critics' Q(s, a): [P, ..., O], [P, ..., A] -> [2, P, ...]; one critic's weights
-    give [P, ...].
-    """
-    shape, inputs = tf.shape(observation), tf.concat([observation, action], axis=-1)
-    flat = tf.reshape(inputs, [shape[0], -1, inputs.shape[-1]])
+    """Returns Q(s, a): [P, ..., O], [P, ..., A] -> [P, ...], or [P, 2, ...] of twin critics."""
+    inputs = tf.concat([observation, action], axis=-1)
+    shape = tf.shape(inputs)
+    twins = len(weights[0].shape) - 3  # axes between P and the kernel's own
+    flat = tf.reshape(inputs, tf.concat([shape[:1], [1] * twins, [-1], shape[-1:]], axis=0))
     values = network(flat, weights)[..., 0]
     return tf.reshape(values, tf.concat([tf.shape(values)[:-1], shape[1:-1]], axis=0))
 
 
 def first_critic(weights: Weights) -> list[tf.Tensor]:
-    """Returns the first of the twin critics: [2, P, ...] -> [P, ...]."""
-    return [part[0] for part in weights]
+    """Returns the first of the twin critics: [P, 2, ...] -> [P, ...]."""
+    return [weight[:, 0] for weight in weights]
 
 
 def initial_weights(generator: np.random.Generator, sizes: Sequence[int]) -> list[Array]:
@@ -72,29 +72,3 @@ def initial_weights(generator: np.random.Generator, sizes: Sequence[int]) -> lis
         if number < len(sizes) - 2:
             weights += [np.ones(after), np.zeros(after)]
     return [weight.astype(np.float32) for weight in weights]
-
-
-class ActingDeterministic:
-    """A NumPy copy of P policies, for one action per agent and env step; see
-    `agents.policies.ActingPolicy`.
-
-    Args:
-      weights: As `Weights`, arrays.
-    """
-
-    def __init__(self, weights: Sequence[Array]):
-        self._layers = [
-            (kernel, *(part[:, None] for part in rest))
-            for kernel, *rest in (weights[i : i + 4] for i in range(0, len(weights) - 2, 4))
-        ]
-        self._kernel, self._bias = weights[-2], weights[-1][:, None]
-
-    def act(self, observation: Array) -> Array:
-        """Returns pi(s), [P, A], of observations [P, O] float32."""
-        hidden = observation[:, None]
-        for kernel, bias, scale, shift in self._layers:
-            hidden = np.matmul(hidden, kernel) + bias
-            hidden -= hidden.mean(axis=-1, keepdims=True)
-            hidden /= np.sqrt(np.square(hidden).mean(axis=-1, keepdims=True) + NORM_EPSILON)
-            hidden = np.maximum(hidden * scale + shift, 0.0)
-        return np.tanh(np.matmul(hidden, self._kernel) + self._bias)[:, 0]

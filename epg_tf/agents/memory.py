@@ -4,14 +4,18 @@ section 3.3).
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
+from epg_tf.core.parallel_models import ParallelLayer, ParallelModel
 
-class Memory(tf.keras.layers.Layer):
+
+class Memory(ParallelModel):
     """P memories of `units` numbers in (-1, 1).
 
     All its inputs are ones, so it amounts to a layer of biases; the number of inputs sets how
-    quickly gradient descent moves them. A fresh memory is zero.
+    quickly gradient descent moves them. A fresh memory is zero. Its one layer is `fed_with_ones`.
 
     Args:
       population: P.
@@ -20,12 +24,21 @@ class Memory(tf.keras.layers.Layer):
     """
 
     def __init__(self, population: int, inputs: int, units: int):
-        super().__init__(name="memory")
-        self.kernel = self.add_weight(
-            name="kernel", shape=(population, inputs, units), initializer="zeros"
-        )
+        super().__init__(population, "memory")
+        self.dense = ParallelLayer(population, {"kernel": (inputs, units)}, "fed_with_ones")
+        self.build()
+
+    @property
+    def kernel(self) -> tf.Variable:
+        """The weights, [P, inputs, units]."""
+        return self.dense.kernel
 
     def call(self, inputs: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the memory's content, [P, units]; there is nothing to feed."""
+        """Returns the memory's content, [P, units]; there is nothing to feed, give None."""
         del inputs
         return tf.tanh(tf.reduce_sum(self.kernel, axis=1))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments as plain values, for JSON."""
+        _, inputs, units = self.kernel.shape
+        return {"population": self.population, "inputs": inputs, "units": units}

@@ -1,5 +1,5 @@
-"""Running mean and deviation of what a life has met (EPG, section 4), as pure functions over a
-population.
+"""Computes running means and deviations of what a life has recorded (EPG, section 4), as pure
+functions over a population.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ import numpy as np
 
 from epg_tf.core.types import Array
 
-DEVIATION_FLOOR = 1e-2  # keeps what hardly varies from being blown up to unit size
+DEVIATION_FLOOR = 1e-2  # so that what hardly varies is not scaled up to unit size
 
 
 class Moments(NamedTuple):
-    """Statistics of K quantities in P lives: count of steps, mean [P, K] and sum of squared
-    deviations [P, K].
+    """Statistics of K quantities in P lives.
+
+    Attributes:
+      steps: How many were counted.
+      mean: [P, K].
+      squares: [P, K], sum of squared deviations.
     """
 
-    count: int
+    steps: int
     mean: Array
     squares: Array
 
@@ -35,15 +39,16 @@ def merge(moments: Moments, batch: Array) -> Moments:
       moments: So far.
       batch: [P, M, K].
     """
-    count, steps = moments.count, batch.shape[1]
+    before, steps = moments.steps, batch.shape[1]
     batch = batch.astype(np.float64)
     mean = batch.mean(axis=1)
     squares = np.square(batch - mean[:, None]).sum(axis=1)
-    delta, total = mean - moments.mean, count + steps
+    delta = mean - moments.mean
+    total = before + steps
     return Moments(
         total,
         moments.mean + delta * (steps / total),
-        moments.squares + squares + np.square(delta) * (count * steps / total),
+        moments.squares + squares + np.square(delta) * (before * steps / total),
     )
 
 
@@ -52,9 +57,8 @@ def scaling(moments: Moments) -> tuple[Array, Array]:
 
     Before the first step they leave x as it is.
     """
-    if not moments.count:
+    if not moments.steps:
         return np.zeros_like(moments.mean, np.float32), np.ones_like(moments.mean, np.float32)
-    deviation = np.sqrt(moments.squares / moments.count)
-    return moments.mean.astype(np.float32), (1.0 / np.maximum(deviation, DEVIATION_FLOOR)).astype(
-        np.float32
-    )
+    deviation = np.sqrt(moments.squares / moments.steps)
+    scale = 1.0 / np.maximum(deviation, DEVIATION_FLOOR)
+    return moments.mean.astype(np.float32), scale.astype(np.float32)

@@ -1,125 +1,69 @@
 """Policies of a population: Gaussian, or categorical where actions are discrete (EPG, section 3.3;
 first version, 3.3).
 
-Both are a network of one kind, whose answer at a state (means or logits) they turn into a
-distribution over actions. A discrete action is a one-hot row; only the simulation knows it as a
+Both are a network of one kind, whose output at a state (means or logits) they turn into a
+distribution over actions. A discrete action is a one-hot row; only the simulation takes it as a
 number.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from epg_tf.agents.acting import ActingCategorical, ActingGaussian, ActingPolicy
 from epg_tf.agents.distributions import diagonal_gaussian, one_hot_categorical
 from epg_tf.core.experiment import PolicyConfig
-from epg_tf.core.parallel_layers import ParallelMLP, initial_mlp
-from epg_tf.core.types import Array
+from epg_tf.core.parallel_layers import initial_mlp, parallel_mlp
+from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
+from epg_tf.core.types import Array, EnvironmentSpec
 
 
-class ActingPolicy(abc.ABC):
-    """A NumPy copy of P policies, for choosing one action per life and env step.
-
-    A compiled TensorFlow call costs some 400 us, twenty times what this costs at P = 32; so acting
-    works on a copy of the weights, taken after each update.
-
-    Args:
-      weights: Kernels and biases from input to output, as arrays.
-      activation: Keras name of the activation between layers.
-    """
-
-    _ACTIVATIONS = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}
-
-    def __init__(self, weights: Sequence[Array], activation: str):
-        self._kernels = weights[::2]
-        self._biases = [bias[:, None] for bias in weights[1::2]]
-        self._activation = self._ACTIVATIONS.get(activation) or _keras_activation(activation)
-
-    def answer(self, observation: Array) -> Array:
-        """Returns the networks' answers [P, A] at normalised observations [P, O], float32."""
-        hidden = observation[:, None]
-        last = len(self._kernels) - 1
-        for number, (kernel, bias) in enumerate(zip(self._kernels, self._biases, strict=True)):
-            hidden = np.matmul(hidden, kernel)
-            hidden += bias
-            hidden = self._activation(hidden) if number < last else hidden
-        return hidden[:, 0]
-
-    @staticmethod
-    @abc.abstractmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws what makes actions random, float32, of `shape` [..., A]."""
-
-    @abc.abstractmethod
-    def act(self, observation: Array, noise: Array) -> Array:
-        """Returns actions [P, A] float32 at normalised observations [P, O] with noise [P, A] from
-        `draw_noise`.
-        """
-
-
-class ActingGaussian(ActingPolicy):
-    """Acts as a `GaussianPolicy`; weights as its `variables_in_order`."""
-
-    def __init__(self, weights: Sequence[Array], activation: str):
-        super().__init__(weights[:-1], activation)
-        self._deviation = np.exp(weights[-1])
-
-    @staticmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws standard normal noise, float32."""
-        return generator.standard_normal(shape, dtype=np.float32)
-
-    def act(self, observation: Array, noise: Array) -> Array:
-        """Returns mean(s) + deviation * noise, [P, A] float32, unbounded."""
-        return self.answer(observation) + self._deviation * noise
-
-
-class ActingCategorical(ActingPolicy):
-    """Acts as a `CategoricalPolicy`; weights as its `variables_in_order`."""
-
-    @staticmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws standard Gumbel noise, float32."""
-        return generator.gumbel(size=shape).astype(np.float32)
-
-    def act(self, observation: Array, noise: Array) -> Array:
-        """Returns argmax(logits(s) + noise) as one-hot rows [P, A] float32: samples of
-        softmax(logits(s)).
-        """
-        perturbed = self.answer(observation) + noise
-        return np.eye(perturbed.shape[1], dtype=np.float32)[perturbed.argmax(axis=1)]
-
-
-class Policy(tf.keras.Model, abc.ABC):
+class Policy(ParallelModel, abc.ABC):
     """P policies, each a multilayer perceptron from observations to what its distributions need.
+
+    Its layers are hidden_1, ..., output. Called with normalised observations [P, T, O] it returns
+    the policy_output [P, T, A].
 
     Args:
       population: P.
-      observation_size: O.
-      action_size: A, components of an action or number of choices.
+      spec: Sizes of observations and actions.
       config: Hidden layers, activation and start of the policy.
 
     Attributes:
       acting_kind: Class of the copies that act.
+      sizes: Of the network, from input to output.
     """
 
     acting_kind: type[ActingPolicy]
 
-    def __init__(
-        self, population: int, observation_size: int, action_size: int, config: PolicyConfig
-    ):
-        super().__init__(name="policy")
+    def __init__(self, population: int, spec: EnvironmentSpec, config: PolicyConfig):
+        super().__init__(population, "policy")
+        self.spec = spec
         self.config = config
-        self.sizes = (observation_size, *config.hidden, action_size)
-        self.network = ParallelMLP(population, self.sizes, config.activation, "network")
+        self.dense = mlp_layers(population, self.sizes)
+        self.activation = tf.keras.activations.get(config.activation)
+        self._add_shared_layers()
+        self.build()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Returns the sizes of the network's layers, from input to output."""
+        return (self.spec.observation_size, *self.config.hidden, self.spec.action_size)
+
+    def _add_shared_layers(self) -> None:
+        """Adds the weights that all states share; none unless a subclass has some."""
 
     def call(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns the network's answers [P, T, A] at normalised observations [P, T, O]."""
-        return self.network(observation)
+        """Returns the policy_output [P, T, A] at normalised observations [P, T, O]."""
+        weights = [(layer.kernel, layer.bias) for layer in self.dense]
+        return parallel_mlp(observation, weights, self.activation)
 
     @property
     @abc.abstractmethod
@@ -128,31 +72,31 @@ class Policy(tf.keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def distribution_from(
-        self, answer: tf.Tensor, shared_output: tf.Tensor
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor
     ) -> tfp.distributions.Distribution:
-        """Returns action distributions of batch shape [P, T] from answers [P, T, A] and what they
-        share [P, K].
+        """Returns action distributions of batch shape [P, T] from a policy_output [P, T, A] and
+        what all states share [P, K].
         """
 
     def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
-        """Returns action distributions of batch shape [P, T] at normalised observations [P, T, O]."""
+        """Returns distributions of batch shape [P, T] at normalised observations [P, T, O]."""
         return self.distribution_from(self(observation), self.shared_output)
 
     @abc.abstractmethod
-    def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
-        """Returns what a learned loss sees of answers [P, T, A], of the same shape."""
+    def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
+        """Returns the policy channels of a learned loss from a policy_output, both [P, T, A]."""
 
-    def seen_by_losses(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns what a learned loss sees of the policy at normalised observations [P, T, O]: [P,
+    def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns the policy channels of a learned loss at normalised observations [P, T, O]: [P,
         T, A].
         """
-        return self.seen_from(self(observation))
+        return self.loss_input_from(self(observation))
 
     def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
         return initial_mlp(generator, self.sizes, self.config.output_scale)
 
-    def load(self, members: Sequence[Sequence[Array]]) -> None:
+    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
         """Takes the weights of every member, each as from `initial_weights`."""
         for variable, values in zip(
             self.variables_in_order, zip(*members, strict=True), strict=True
@@ -162,23 +106,43 @@ class Policy(tf.keras.Model, abc.ABC):
     @property
     def variables_in_order(self) -> list[tf.Variable]:
         """Lists kernels and biases from input to output, then what all states share."""
-        return [weight for layer in self.network.dense for weight in (layer.kernel, layer.bias)]
+        return list(self.params.values())
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments as plain values, for JSON."""
+        return {
+            "population": self.population,
+            "spec": dataclasses.asdict(self.spec),
+            "config": {**dataclasses.asdict(self.config), "hidden": list(self.config.hidden)},
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Policy:
+        """Returns policies of the same architecture, all weights zero, from `get_config`."""
+        del custom_objects
+        settings = {**config["config"], "hidden": tuple(config["config"]["hidden"])}
+        return cls(
+            config["population"], EnvironmentSpec(**config["spec"]), PolicyConfig(**settings)
+        )
 
 
 class GaussianPolicy(Policy):
     """P policies N(mean(s), deviation^2) with a learned, state-independent deviation; losses see
     the means.
+
+    Its layer after the network's is log_std.
     """
 
     acting_kind = ActingGaussian
 
-    def __init__(
-        self, population: int, observation_size: int, action_size: int, config: PolicyConfig
-    ):
-        super().__init__(population, observation_size, action_size, config)
-        self.log_std = self.add_weight(
-            name="log_std", shape=(population, action_size), initializer="zeros"
-        )
+    def _add_shared_layers(self) -> None:
+        shapes = {"value": (self.spec.action_size,)}
+        self.shared_layer = ParallelLayer(self.population, shapes, "log_std")
+
+    @property
+    def log_std(self) -> tf.Variable:
+        """The log deviations, [P, A]."""
+        return self.shared_layer.value
 
     @property
     def shared_output(self) -> tf.Tensor:
@@ -186,23 +150,18 @@ class GaussianPolicy(Policy):
         return self.log_std
 
     def distribution_from(
-        self, answer: tf.Tensor, shared_output: tf.Tensor
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor
     ) -> tfp.distributions.Distribution:
-        """Returns Gaussians of batch shape [P, T] from means [P, T, A] and log deviations [P, A]."""
-        return diagonal_gaussian(answer, shared_output)
+        """Returns Gaussians, batch shape [P, T], from means [P, T, A] and log deviations [P, A]."""
+        return diagonal_gaussian(policy_output, shared_output)
 
-    def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
+    def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
         """Returns the means themselves, [P, T, A]."""
-        return answer
+        return policy_output
 
     def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
         return initial_policy(generator, self.sizes, self.config)
-
-    @property
-    def variables_in_order(self) -> list[tf.Variable]:
-        """Lists kernels and biases from input to output, then the log deviation."""
-        return [*super().variables_in_order, self.log_std]
 
 
 class CategoricalPolicy(Policy):
@@ -215,20 +174,20 @@ class CategoricalPolicy(Policy):
     @property
     def shared_output(self) -> tf.Tensor:
         """Nothing, [P, 0]."""
-        return tf.zeros([self.network.dense[0].kernel.shape[0], 0])
+        return tf.zeros([self.population, 0])
 
     def distribution_from(
-        self, answer: tf.Tensor, shared_output: tf.Tensor
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor
     ) -> tfp.distributions.Distribution:
         """Returns categorical distributions of batch shape [P, T] over one-hot actions from logits
         [P, T, A].
         """
         del shared_output
-        return one_hot_categorical(answer)
+        return one_hot_categorical(policy_output)
 
-    def seen_from(self, answer: tf.Tensor) -> tf.Tensor:
+    def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
         """Returns the probabilities [P, T, A] of logits (EPG, Figure 2)."""
-        return tf.nn.softmax(answer)
+        return tf.nn.softmax(policy_output)
 
 
 def initial_policy(
@@ -236,9 +195,4 @@ def initial_policy(
 ) -> list[Array]:
     """Draws one member's weights, in the order of `GaussianPolicy.variables_in_order`."""
     log_std = np.full(sizes[-1], config.log_std, np.float32)
-    return initial_mlp(generator, sizes, config.output_scale) + [log_std]
-
-
-def _keras_activation(name: str):
-    function = tf.keras.activations.get(name)
-    return lambda x: function(x).numpy()
+    return [*initial_mlp(generator, sizes, config.output_scale), log_std]

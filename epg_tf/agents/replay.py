@@ -1,4 +1,4 @@
-"""The newest steps of P agents, from which chunks of trajectories are drawn."""
+"""Holds the newest steps of P agents, and draws chunks of trajectories from them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Replay:
         self._written += count
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Removes all steps."""
         self._written = 0
 
     def draw(
@@ -90,7 +90,7 @@ class Replay:
 
         Args:
           generators: P streams.
-          ages: [P] int, env steps since an agent was born, >= 1; what was before is not its own.
+          ages: [P] int, env steps of an agent's life so far, >= 1; earlier ones are not drawn.
           batches: K.
           batch: B.
           length: T; a chunk ends earlier where its episode, or what is held of it, does.
@@ -102,8 +102,8 @@ class Replay:
         held = np.minimum(ages, self.steps)
         starts = np.stack(
             [
-                _block_starts(generator, int(own), batches * batch, length)
-                for generator, own in zip(generators, held, strict=True)
+                _block_starts(generator, int(steps), batches * batch, length)
+                for generator, steps in zip(generators, held, strict=True)
             ]
         )
         numbers = starts[:, :, None] + np.arange(length)  # counted from an agent's oldest step
@@ -120,9 +120,9 @@ class Replay:
             part = values.reshape(-1, *values.shape[2:])[flat].reshape(
                 *rows.shape, *values.shape[2:]
             )
-            there = mask.astype(bool)
+            present = mask.astype(bool)
             drawn[name] = np.where(
-                there if part.ndim == 3 else there[..., None], part, np.float32(0.0)
+                present if part.ndim == 3 else present[..., None], part, np.float32(0.0)
             )
         return {
             name: part.reshape(self._population, batches, batch, *part.shape[2:]).swapaxes(0, 1)

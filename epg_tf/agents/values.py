@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.core.parallel_layers import ParallelMLP
-from epg_tf.core.types import Array
+from epg_tf.core.parallel_layers import parallel_mlp
+from epg_tf.core.parallel_models import ParallelModel, mlp_layers
+from epg_tf.core.types import Array, EnvironmentSpec
 
 
-class ValueNetwork(tf.keras.Model):
+class ValueNetwork(ParallelModel):
     """P estimates V(s) of the discounted return.
+
+    Its layers are hidden_1, ..., output. Called with normalised observations [P, T, O] it returns
+    values [P, T].
 
     Args:
       population: P.
-      observation_size: O.
+      spec: Size of observations.
       hidden: Sizes of the tanh layers.
+
+    Attributes:
+      sizes: Of the network, from input to output.
     """
 
-    def __init__(self, population: int, observation_size: int, hidden: Sequence[int]):
-        super().__init__(name="value_network")
-        self.sizes = (observation_size, *hidden, 1)
-        self.network = ParallelMLP(population, self.sizes, "tanh", "value")
+    def __init__(self, population: int, spec: EnvironmentSpec, hidden: Sequence[int]):
+        super().__init__(population, "value_network")
+        self.spec = spec
+        self.sizes = (spec.observation_size, *hidden, 1)
+        self.dense = mlp_layers(population, self.sizes)
+        self.build()
 
     def call(self, observation: tf.Tensor) -> tf.Tensor:
         """Maps normalised observations [P, T, O] to values [P, T]."""
-        return self.network(observation)[:, :, 0]
+        weights = [(layer.kernel, layer.bias) for layer in self.dense]
+        return parallel_mlp(observation, weights, tf.tanh)[:, :, 0]
 
-    def load(self, members: Sequence[Sequence[Array]]) -> None:
+    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
         """Takes the weights of every member, each as from `initial_mlp`."""
-        variables = [
-            weight for layer in self.network.dense for weight in (layer.kernel, layer.bias)
-        ]
-        for variable, values in zip(variables, zip(*members, strict=True), strict=True):
+        for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
             variable.assign(np.stack(values))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments as plain values, for JSON."""
+        return {
+            "population": self.population,
+            "spec": dataclasses.asdict(self.spec),
+            "hidden": list(self.sizes[1:-1]),
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> ValueNetwork:
+        """Returns networks of the same architecture, all weights zero, from `get_config`."""
+        del custom_objects
+        return cls(config["population"], EnvironmentSpec(**config["spec"]), config["hidden"])

@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from epg_tf.agents.normalizer import DEVIATION_FLOOR
 from epg_tf.artifacts import loss_files, saved_models
-from epg_tf.artifacts.exported_loss import MINIBATCH, ExportedLoss, input_specs
+from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface, save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.losses.contract import Channel
+from epg_tf.losses.channels import MINIBATCH, Channel
 
 FORMAT_VERSION = 1
 MARKERS = ("loss.json", "card.md")  # of an export; a run's losses have no card

@@ -13,10 +13,10 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.files import PathLike
 from epg_tf.core.old_settings import renamed, renamed_channels
+from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import loss_shapes
-from epg_tf.losses.contract import declared_channels
-from epg_tf.losses.temporal_conv import parameter_count
+from epg_tf.losses.channels import declared_channels
 from epg_tf.tasks.registry import make_family
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
@@ -67,13 +67,7 @@ def save_loss(
 def interface(experiment: Experiment) -> dict[str, Any]:
     """Returns what an experiment implies for its loss, for JSON: family, sizes, inputs, shapes."""
     family = make_family(experiment.task)
-    channels = declared_channels(
-        family.observation_size,
-        family.action_size,
-        family.discrete_actions,
-        experiment.loss.memory_units,
-        experiment.loss.reward,
-    )
+    channels = declared_channels(family.spec, experiment.loss)
     return {
         "kind": "temporal_conv_loss",
         "family": family.name,

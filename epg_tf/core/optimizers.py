@@ -1,5 +1,5 @@
-"""Holds Adam as a pure function, for policies inside a life and for the loss outside, and its
-annealing.
+"""Computes steps of Adam, for policies inside a life and for the loss outside, and anneals their
+learning rate.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ import tensorflow as tf
 
 
 def adam_update(
-    gradient,
-    first_moment,
-    second_moment,
-    step,
+    gradient: tf.Tensor,
+    first_moment: tf.Tensor,
+    second_moment: tf.Tensor,
+    step: tf.Tensor | float,
     *,
-    learning_rate,
-    beta_1=0.9,
-    beta_2=0.999,
-    epsilon=1e-8,
-):
+    learning_rate: tf.Tensor | float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-8,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes one Adam step (Kingma and Ba 2015, Algorithm 1).
 
         m <- beta_1 m + (1 - beta_1) g,   v <- beta_2 v + (1 - beta_2) g^2

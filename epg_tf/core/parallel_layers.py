@@ -1,13 +1,13 @@
 """Applies P differently weighted layers to P inputs at once.
 
 Weights carry a leading population axis; one batched matrix product serves the whole population and
-equals P separate layers. The functions are the mathematics; the Keras layers own variables and call
-them.
+equals P separate layers. These functions are the mathematics; the Keras layers that own the
+variables are in `core.parallel_models`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +24,7 @@ def parallel_dense(
 
     Args:
       inputs: [P, T, in].
-      kernel: [P, in, out]; further leading axes, such as that of twin critics, broadcast.
+      kernel: [P, in, out]; both may have further axes after P, such as [P, 2, ...] of twin critics.
       bias: [P, out] or None.
     """
     outputs = tf.matmul(inputs, kernel)
@@ -36,9 +36,9 @@ def parallel_layer_norm(inputs: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -
     2016).
 
     Args:
-      inputs: [..., P, T, units].
-      scale: [..., P, units].
-      shift: [..., P, units].
+      inputs: [P, ..., T, units].
+      scale: [P, ..., units].
+      shift: [P, ..., units].
     """
     mean = tf.reduce_mean(inputs, axis=-1, keepdims=True)
     centred = inputs - mean
@@ -85,44 +85,22 @@ def parallel_convolution(inputs: tf.Tensor, kernel: tf.Tensor, stride: int) -> t
     return outputs
 
 
-class ParallelDense(tf.keras.layers.Layer):
-    """P dense layers with a linear output; weights `kernel` [P, in, out] and `bias` [P, out]."""
-
-    def __init__(self, population: int, input_size: int, units: int, name: str):
-        super().__init__(name=name)
-        self.kernel = self.add_weight(
-            name="kernel", shape=(population, input_size, units), initializer="zeros"
-        )
-        self.bias = self.add_weight(name="bias", shape=(population, units), initializer="zeros")
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps [P, T, in] to [P, T, out]."""
-        return parallel_dense(inputs, self.kernel, self.bias)
-
-
-class ParallelMLP(tf.keras.layers.Layer):
-    """P multilayer perceptrons with linear outputs.
+def parallel_mlp(
+    inputs: tf.Tensor,
+    weights: Sequence[tuple[tf.Tensor, tf.Tensor]],
+    activation: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """Applies P multilayer perceptrons with linear outputs: [P, T, in] -> [P, T, out].
 
     Args:
-      population: P.
-      sizes: Layer sizes from input to output, at least two.
-      activation: Keras name of the activation between layers.
-      name: Keras name.
+      inputs: [P, T, in].
+      weights: (kernel [P, in, out], bias [P, out]) of each layer, from input to output.
+      activation: Between layers.
     """
-
-    def __init__(self, population: int, sizes: Sequence[int], activation: str, name: str):
-        super().__init__(name=name)
-        self.dense = [
-            ParallelDense(population, before, after, f"dense_{number}")
-            for number, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True))
-        ]
-        self.activation = tf.keras.activations.get(activation)
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps [P, T, sizes[0]] to [P, T, sizes[-1]]."""
-        for layer in self.dense[:-1]:
-            inputs = self.activation(layer(inputs))
-        return self.dense[-1](inputs)
+    *hidden, last = weights
+    for kernel, bias in hidden:
+        inputs = activation(parallel_dense(inputs, kernel, bias))
+    return parallel_dense(inputs, *last)
 
 
 def initial_mlp(
@@ -138,7 +116,7 @@ def initial_mlp(
         nearly 0.
 
     Returns:
-      [kernel, bias, kernel, bias, ...], float32, in the order of `ParallelMLP.weights`.
+      [kernel, bias, kernel, bias, ...], float32, from input to output.
     """
     weights = []
     for number, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):

@@ -16,6 +16,7 @@ one agent action. Returns are maximised, losses minimised.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentSpec:
-    """Holds what agents and losses must know of an environment.
+    """Holds the sizes of an environment that agents and losses depend on.
 
     Attributes:
       observation_size: O.
@@ -45,11 +46,11 @@ class LifeKey:
     """Names the random streams of one life.
 
     Two lives with the same key share task, policy initialisation, action noise, resets and
-    minibatch order; they differ in nothing but the loss that teaches them.
+    minibatch order; they differ only in the loss that they minimise.
 
     Attributes:
       seed: The run's seed, >= 0.
-      phase: What the life is for, one of `random_keys.PHASES`; tasks of different phases never
+      phase: What the life is for, one of `random_streams.PHASES`; tasks of different phases never
         coincide.
       epoch: Epoch of evolution, >= 0 (0 outside evolution).
       index: Number of the life within its epoch, >= 0.
@@ -63,11 +64,11 @@ class LifeKey:
 
 @dataclasses.dataclass(frozen=True)
 class LifeOutcomes:
-    """What evolution needs to know about L lives; row i belongs to life i.
+    """What evolution uses of L lives; row i belongs to life i.
 
     Attributes:
-      final_return: [L] mean return of the final episodes, or of those that stand for them; NaN
-      where the life failed.
+      final_return: [L] mean return of the final episodes, or of those used in their place; NaN
+        where the life failed.
       success: [L] share of those episodes that ended at the goal; NaN in families without a goal to
         reach.
       failed: [L] bool, True where physics diverged or a gradient was not finite.
@@ -85,11 +86,11 @@ class LifeOutcomes:
 
 @dataclasses.dataclass(frozen=True)
 class LifeResults(LifeOutcomes):
-    """All that L lives left behind; row i belongs to life i.
+    """All that is measured in L lives; row i belongs to life i.
 
     Attributes, besides those of `LifeOutcomes`:
       episode_return: [L, updates] return of the newest episode finished by each update, NaN before
-      the first.
+        the first.
       kl: [L, updates] mean KL divergence (nats) between the policies before and after each update;
         NaN if not measured.
       policy_hash: [L] str, SHA-256 of the final policy's and memory's parameters.
@@ -106,9 +107,12 @@ class LifeResults(LifeOutcomes):
         )
 
     @staticmethod
-    def join(parts: list[LifeResults]) -> LifeResults:
-        """Returns the lives of all parts, in order."""
+    def join(results: Sequence[LifeResults]) -> LifeResults:
+        """Returns the lives of all results, in order."""
         names = [f.name for f in dataclasses.fields(LifeResults)]
         return LifeResults(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+            **{
+                name: np.concatenate([getattr(result, name) for result in results])
+                for name in names
+            }
         )

@@ -73,14 +73,7 @@ class InnerLoop:
         self.experiment = experiment
         self.family = family
         self.population = experiment.compute.shard_lives
-        self.learner = Learner(
-            self.population,
-            family.observation_size,
-            family.action_size,
-            family.discrete_actions,
-            experiment,
-            measure_kl,
-        )
+        self.learner = Learner(self.population, family.spec, experiment, measure_kl)
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, self.population)
@@ -88,8 +81,7 @@ class InnerLoop:
             self.population,
             experiment.loss.buffer_steps,
             experiment.inner.update_period,
-            family.observation_size,
-            family.action_size,
+            family.spec,
         )
         self._lives: Lives | None = None
 

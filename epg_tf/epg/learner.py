@@ -1,23 +1,24 @@
-"""Teaches P agents for one update: minibatches of a loss, gradients, Adam (Algorithm 2, the block
+"""Updates P agents once: minibatches of a loss, gradients, Adam (Algorithm 2, the block
 `t mod M = 0`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
-from epg_tf.agents.policies import ActingPolicy
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.optimizers import adam_update
-from epg_tf.core.types import Array, LifeKey
-from epg_tf.losses.contract import Experience, GuidedLoss, declared_channels
+from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
+from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.contract import Experience, GuidedLoss, Loss
 from epg_tf.losses.surrogates import SURROGATES
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
@@ -41,9 +42,7 @@ class Learner:
 
     Args:
       population: P.
-      observation_size: O.
-      action_size: A.
-      discrete_actions: Whether an action is one of A choices, given as a one-hot row.
+      spec: Where the agents live.
       experiment: Settings.
       measure_kl: Whether updates report the KL divergence they cause (a few per cent slower).
     """
@@ -51,28 +50,20 @@ class Learner:
     def __init__(
         self,
         population: int,
-        observation_size: int,
-        action_size: int,
-        discrete_actions: bool,
+        spec: EnvironmentSpec,
         experiment: Experiment,
         measure_kl: bool,
     ):
         self.experiment = experiment
         self.measure_kl = measure_kl
-        self.agent = Agent(population, observation_size, action_size, discrete_actions, experiment)
-        channels = declared_channels(
-            observation_size,
-            action_size,
-            discrete_actions,
-            experiment.loss.memory_units,
-            experiment.loss.reward,
-        )
+        self.agent = Agent(population, spec, experiment)
+        channels = declared_channels(spec, experiment.loss)
         self.loss = TemporalConvLoss(
             population, channels, experiment.loss, experiment.inner.update_period
         )
         self.surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
         self._guided = GuidedLoss(self.loss, self.surrogate)
-        self._teachers = {
+        self._losses: dict[str, tuple[Loss[Any], list[tf.Variable]]] = {
             "learned": (self.loss, self.agent.moved_by(True, False)),
             "guided": (self._guided, self.agent.moved_by(True, True)),
             "surrogate": (self.surrogate, self.agent.moved_by(False, True)),
@@ -82,12 +73,12 @@ class Learner:
                 tf.Variable(tf.zeros_like(variable)),
                 tf.Variable(tf.zeros_like(variable)),
             )
-            for variable in self._teachers["guided"][1]
+            for variable in self._losses["guided"][1]
         }
         self._step = tf.Variable(0.0)
         self._learning_rate = tf.Variable(0.0)
         self._kind = "learned"
-        self._updates = {}
+        self._updates: dict[tuple[str, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] = {}
 
     def begin(
         self, keys: Sequence[LifeKey], phi: Array, alpha: float, learning_rate: float
@@ -98,7 +89,7 @@ class Learner:
           keys: P keys.
           phi: [P, D] float32, the loss of each life; unused where alpha is 1.
           alpha: Weight of the surrogate, in [0, 1].
-          learning_rate: Of Adam, >= 0; 0 keeps the agents as they are born.
+          learning_rate: Of Adam, >= 0; 0 keeps the agents as they start.
         """
         self.agent.initialize_agents(keys)
         self._kind = {0.0: "learned", 1.0: "surrogate"}.get(alpha, "guided")
@@ -129,7 +120,7 @@ class Learner:
         kind = (self._kind, order.shape[0])
         if kind not in self._updates:
             self._updates[kind] = tf.function(
-                lambda raw, order: self._update(*self._teachers[kind[0]], raw, order)
+                lambda raw, order: self._update(*self._losses[kind[0]], raw, order)
             )
         finite, kl = self._updates[kind](
             self.raw_experience(buffer, shift, scale), tf.convert_to_tensor(order)
@@ -162,41 +153,43 @@ class Learner:
 
     def hashes(self) -> Array:
         """Returns [P] SHA-256 of each agent's policy and memory."""
-        parts = [variable.numpy() for variable in self.agent.moved_by(True, False)]
+        arrays = [variable.numpy() for variable in self.agent.moved_by(True, False)]
         return np.array(
             [
-                hashlib.sha256(b"".join(part[row].tobytes() for part in parts)).hexdigest()
-                for row in range(len(parts[0]))
+                hashlib.sha256(b"".join(array[row].tobytes() for array in arrays)).hexdigest()
+                for row in range(len(arrays[0]))
             ]
         )
 
     def _update(
-        self, loss, variables, raw: RawExperience, order: tf.Tensor
+        self,
+        loss: Loss[Any],
+        variables: Sequence[tf.Variable],
+        raw: RawExperience,
+        order: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         experience = self._normalised(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
         before = self.agent.policy.distribution(newest) if self.measure_kl else None
         finite = tf.ones([order.shape[1]], tf.bool)
-        for minibatch in tf.range(
-            order.shape[0]
-        ):  # a loop in the graph: S steps compile as quickly as one
+        # A loop in the graph: S steps compile as quickly as one.
+        for minibatch in tf.range(order.shape[0]):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
                 losses = loss.per_step(self.agent, prepared, order[minibatch])
                 total = tf.reduce_sum(losses)
-            # REINFORCE, for one, has no use for the value network
+            # REINFORCE, for example, does not use the value network
             gradients = tape.gradient(
                 total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
             fine = finite_rows(gradients) & tf.math.is_finite(losses)
             self._apply(variables, [zero_rows(gradient, fine) for gradient in gradients])
             finite &= fine
-        if not self.measure_kl:
+        if before is None:
             return finite, tf.fill([order.shape[1]], float("nan"))
-        return finite, tf.reduce_mean(
-            before.kl_divergence(self.agent.policy.distribution(newest)), axis=1
-        )
+        after = self.agent.policy.distribution(newest)
+        return finite, tf.reduce_mean(before.kl_divergence(after), axis=1)
 
     def _normalised(self, raw: RawExperience) -> Experience:
         """Normalises the buffer by the statistics of now; padding stays zero."""

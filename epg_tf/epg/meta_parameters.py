@@ -5,7 +5,7 @@ from __future__ import annotations
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import loss_generator
 from epg_tf.core.types import Array
-from epg_tf.losses.contract import Channel, declared_channels
+from epg_tf.losses.channels import Channel, declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks.registry import make_family
@@ -13,14 +13,7 @@ from epg_tf.tasks.registry import make_family
 
 def loss_channels(experiment: Experiment) -> tuple[Channel, ...]:
     """Returns the inputs that the loss of an experiment declares."""
-    family = make_family(experiment.task)
-    return declared_channels(
-        family.observation_size,
-        family.action_size,
-        family.discrete_actions,
-        experiment.loss.memory_units,
-        experiment.loss.reward,
-    )
+    return declared_channels(make_family(experiment.task).spec, experiment.loss)
 
 
 def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:

@@ -21,7 +21,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
-from epg_tf.losses.objectives import Objective, OffPolicyReinforce
+from epg_tf.losses.objectives import ObjectiveModel, OffPolicyReinforce
 from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
 from epg_tf.tasks.registry import make_family
 
@@ -54,7 +54,7 @@ class ObjectiveMethod:
 
     name: str
     experiment: MetaGenRLExperiment
-    teacher: Callable[[Sequence[LifeKey]], Objective]
+    teacher: Callable[[Sequence[LifeKey]], ObjectiveModel]
     loss: LossName | None = None
 
     @property
@@ -110,7 +110,7 @@ def learned_objective(evaluated: EvaluatedObjective) -> Method:
     """Returns the method that teaches with the learned objective, frozen."""
     experiment = evaluated.experiment
 
-    def teacher(keys: Sequence[LifeKey]) -> Objective:
+    def teacher(keys: Sequence[LifeKey]) -> ObjectiveModel:
         return _lstm_objective(experiment, [evaluated.parameters for _ in keys])
 
     return ObjectiveMethod("objective", experiment, teacher, evaluated.loss)
@@ -123,7 +123,7 @@ def untrained_objective(evaluated: EvaluatedObjective) -> Method:
     def fresh(key: LifeKey) -> Array:
         return initial_parameters(life_generator(key, "objective"), experiment.objective)
 
-    def teacher(keys: Sequence[LifeKey]) -> Objective:
+    def teacher(keys: Sequence[LifeKey]) -> ObjectiveModel:
         return _lstm_objective(experiment, [fresh(key) for key in keys])
 
     return ObjectiveMethod("untrained_objective", experiment, teacher)
@@ -136,7 +136,7 @@ def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
         experiment.agent, policy_learning_rate=experiment.baseline.off_policy_learning_rate
     )
 
-    def teacher(keys: Sequence[LifeKey]) -> Objective:
+    def teacher(keys: Sequence[LifeKey]) -> ObjectiveModel:
         del keys
         return OffPolicyReinforce(agent.discount, experiment.baseline.gae_lambda)
 

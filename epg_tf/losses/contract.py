@@ -1,62 +1,21 @@
-"""Says what every loss answers, learned or hand-made, and what it may see.
+"""Says what every loss computes, learned or hand-made, and what it may use of an agent.
 
-A loss is asked twice. `prepare` runs once per update, on the buffer as it stands, without gradient:
-PPO computes its advantages there, the learned loss convolves what no gradient step will change.
-`per_step` runs once per minibatch, inside the gradient tape, and scores the minibatch's steps.
-EPG's network, PPO and REINFORCE share the contract, so guidance is a weighted sum of two losses and
-the PPO baseline is Algorithm 2 with another loss.
+A loss is called twice. `prepare` runs once per update, on the buffer as it stands, without
+gradient: PPO computes its advantages there, the learned loss convolves what no gradient step will
+change. `per_step` runs once per minibatch, inside the gradient tape, and scores the minibatch's
+steps. EPG's network, PPO and REINFORCE share the contract, so guidance is a weighted sum of two
+losses and the PPO baseline is Algorithm 2 with another loss.
 """
 
 from __future__ import annotations
 
 import abc
-import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
-
-@dataclasses.dataclass(frozen=True)
-class Channel:
-    """One declared input of a learned loss.
-
-    Attributes:
-      name: What it is, see `declared_channels`.
-      width: Its size per step.
-      kind: "history" (recorded in the buffer), "policy" (the policy's answer at a step, which
-        carries gradient) or "constant" (the same at all steps, and carries gradient).
-    """
-
-    name: str
-    width: int
-    kind: str
-
-
-def declared_channels(
-    observation_size: int, action_size: int, discrete_actions: bool, memory_units: int, reward: bool
-) -> tuple[Channel, ...]:
-    """Lists a learned loss's inputs in order (EPG, Eq. 8 and 9).
-
-    Args:
-      observation_size: O.
-      action_size: A.
-      discrete_actions: Whether the policy answers with the probabilities of A choices, not with
-        mean and deviation.
-      memory_units: Units of the memory unit; 0 leaves it out.
-      reward: Whether the loss sees rewards. What is not declared never reaches the loss.
-    """
-    history = [
-        Channel("observation", observation_size, "history"),
-        Channel("action", action_size, "history"),
-    ]
-    history += [Channel("reward", 1, "history")] if reward else []
-    history += [Channel("termination", 1, "history")]
-    policy = Channel(
-        "policy_probability" if discrete_actions else "policy_mean", action_size, "policy"
-    )
-    constant = [] if discrete_actions else [Channel("policy_log_std", action_size, "constant")]
-    constant += [Channel("memory", memory_units, "constant")] if memory_units else []
-    return (*history, policy, *constant)
+Prepared = TypeVar("Prepared")
 
 
 class Experience(NamedTuple):
@@ -86,23 +45,63 @@ class Experience(NamedTuple):
     next_observation: tf.Tensor
 
 
-class Loss(abc.ABC):
-    """What teaches an agent. P lives at once; the answer for one never depends on another.
+class PolicyLike(Protocol):
+    """What losses use of P policies; `agents.policies.Policy` has it."""
 
-    `agent` is an `agents.agent.Agent`: the policy, memory and value network that the gradient
-    moves.
-    """
+    @property
+    def shared_output(self) -> tf.Tensor:
+        """What the distributions at all states share, [P, K]; K may be 0."""
+
+    def __call__(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns the policy_output [P, T, A] at normalised observations [P, T, O]."""
+
+    def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns the policy channels of a learned loss at observations, [P, T, A]."""
+
+    def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
+        """Returns action distributions of batch shape [P, T] at observations."""
+
+    def distribution_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor
+    ) -> tfp.distributions.Distribution:
+        """Returns the same from a policy_output [P, T, A] and what all states share [P, K]."""
+
+
+class ValueLike(Protocol):
+    """P estimates of the discounted return."""
+
+    def __call__(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns V(s), [P, T], at normalised observations [P, T, O]."""
+
+
+class AgentLike(Protocol):
+    """What losses use of P agents; `agents.agent.Agent` has it."""
+
+    @property
+    def policy(self) -> PolicyLike:
+        """The policies."""
+
+    @property
+    def value(self) -> ValueLike:
+        """The value networks."""
+
+    def memory_output(self) -> tf.Tensor | None:
+        """Returns the memory's content [P, units], or None without a memory unit."""
+
+
+class Loss(abc.ABC, Generic[Prepared]):
+    """What P agents minimise; one agent's loss never depends on another agent."""
 
     @abc.abstractmethod
-    def prepare(self, agent: Any, experience: Experience) -> Any:
+    def prepare(self, agent: AgentLike, experience: Experience) -> Prepared:
         """Computes what holds for all minibatches of one update; receives no gradient."""
 
     @abc.abstractmethod
-    def per_step(self, agent: Any, prepared: Any, steps: tf.Tensor) -> tf.Tensor:
+    def per_step(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Scores steps of a minibatch, differentiably in the agent's variables.
 
         Args:
-          agent: Who is taught.
+          agent: Whose variables the gradient moves.
           prepared: What `prepare` returned.
           steps: [P, B] int, numbers of steps among the newest M; 0 is the oldest of them.
 
@@ -111,23 +110,27 @@ class Loss(abc.ABC):
         """
 
 
-class GuidedLoss(Loss):
+class GuidedLoss(Loss[tuple[Any, Any]]):
     """(1 - alpha) * learned + alpha * surrogate (EPG, Eq. 10).
 
     Args:
       learned: L_phi.
       surrogate: L_pg.
+
+    Attributes:
+      alpha: Variable, in [0, 1].
     """
 
-    def __init__(self, learned: Loss, surrogate: Loss):
-        self.learned, self.surrogate = learned, surrogate
+    def __init__(self, learned: Loss[Any], surrogate: Loss[Any]):
+        self.learned = learned
+        self.surrogate = surrogate
         self.alpha = tf.Variable(0.0, trainable=False, name="alpha")
 
-    def prepare(self, agent: Any, experience: Experience) -> Any:
+    def prepare(self, agent: AgentLike, experience: Experience) -> tuple[Any, Any]:
         """Prepares both losses."""
         return self.learned.prepare(agent, experience), self.surrogate.prepare(agent, experience)
 
-    def per_step(self, agent: Any, prepared: Any, steps: tf.Tensor) -> tf.Tensor:
+    def per_step(self, agent: AgentLike, prepared: tuple[Any, Any], steps: tf.Tensor) -> tf.Tensor:
         """Blends both losses, [P]."""
         learned = self.learned.per_step(agent, prepared[0], steps)
         return (1.0 - self.alpha) * learned + self.alpha * self.surrogate.per_step(

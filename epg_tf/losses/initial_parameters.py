@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import Array
-from epg_tf.losses.contract import Channel
+from epg_tf.losses.channels import POLICY, Channel, kernel_rows
 from epg_tf.losses.temporal_conv import parameter_shapes
 
-_GAIN = 3.0  # of a correlation on its way into the context, such that a clear one moves the valley's floor by about 1
+# Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
+_GAIN = 3.0
 
 
 def initial_parameters(
@@ -27,55 +28,46 @@ def initial_parameters(
     context also begin as correlations of the reward with features of the observation, so that where
     the floor goes can depend on what the task rewards.
     """
-    parts = {}
+    params: dict[str, Array] = {}
     for name, shape in parameter_shapes(channels, config).items():
-        fan_in = int(np.prod(shape[:-1]))
-        parts[name] = (
-            generator.standard_normal(shape) / np.sqrt(fan_in)
-            if len(shape) > 1
-            else np.zeros(shape)
-        )
+        deviation = np.sqrt(int(np.prod(shape[:-1])))
+        kernel = len(shape) > 1
+        params[name] = generator.standard_normal(shape) / deviation if kernel else np.zeros(shape)
     if config.start in ("centred", "correlating"):
-        _centre(parts["head/kernel"], parts["output/kernel"], channels)
+        _centre(params["head/kernel"], params["output/kernel"], channels)
     if config.start == "correlating":
-        _correlate(
-            *(parts[f"{name}/kernel"] for name in ("convolution_1", "convolution_2", "context")),
-            channels,
-        )
-    return np.concatenate([part.ravel() for part in parts.values()]).astype(np.float32)
-
-
-def _rows(channels: Sequence[Channel]) -> dict[str, slice]:
-    """Returns name -> rows of a kernel that meet a channel."""
-    starts = np.cumsum([0] + [channel.width for channel in channels])
-    return {
-        channel.name: slice(start, start + channel.width)
-        for channel, start in zip(channels, starts[:-1], strict=True)
-    }
+        _correlate(params, channels)
+    flat: Array = np.concatenate([values.ravel() for values in params.values()])
+    return flat.astype(np.float32)
 
 
 def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
-    """Makes two hidden units per action, as far as there are any, feel its mean with either sign,
+    """Makes two hidden units per action, as far as there are any, see its mean with either sign,
     and nothing else.
     """
-    (where,) = (_rows(channels)[channel.name] for channel in channels if channel.kind == "policy")
-    rows = range(where.start, where.stop)
+    by_name = kernel_rows(channels)
+    (rows,) = (by_name[channel.name] for channel in channels if channel.kind == POLICY)
     for unit in range(min(2 * len(rows), head.shape[1])):
         head[:, unit] = 0.0
         head[rows[unit // 2], unit] = 1.0 - 2.0 * (unit % 2)
         output[unit] = 1.0
 
 
-def _correlate(first: Array, second: Array, context: Array, channels: Sequence[Channel]) -> None:
-    """Makes pairs of context units, as far as there are any, tell how the reward r goes with a
-    random feature u.
+def _correlate(params: Mapping[str, Array], channels: Sequence[Channel]) -> None:
+    """Makes pairs of context units, as far as there are any, show how the reward r correlates with
+    a random feature u.
 
     Two filters add up to leaky |r + u|, two to leaky |r - u|; the difference of the sums has the
-    sign of r u, and 1.6 times the lesser of |r| and |u| as its size. The second convolution and the
-    pooling average it over time. u is a unit vector's product with the observation; both units of a
-    pair receive the average with opposite signs.
+    sign of r u, and 1.6 times the smaller of |r| and |u| as its size. The second convolution and
+    the pooling average it over time. u is a unit vector's product with the observation; both units
+    of a pair receive the average with opposite signs.
     """
-    rows, filters_2 = _rows(channels), second.shape[2]
+    first, second, context = (
+        params[f"{name}/kernel"] for name in ("convolution_1", "convolution_2", "context")
+    )
+    by_name = kernel_rows(channels)
+    rows = {name: slice(by_name[name].start, by_name[name].stop) for name in by_name}
+    filters_2 = second.shape[2]
     over_time = context.reshape(
         -1, filters_2, context.shape[1]
     )  # a view; its first axis is 1 where pooling averages

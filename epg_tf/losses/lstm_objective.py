@@ -1,7 +1,7 @@
 """MetaGenRL's learned objective: an LSTM that runs backwards in time (Kirsch et al. 2019, section
 3.2, Appendix B.1).
 
-    e_t = mean over action dimensions d of conv(a_td, pi(s_t)_d)                 any number of dimensions, in any order
+    e_t = mean over action dimensions d of conv(a_td, pi(s_t)_d)    any number of dimensions
     h_t = LSTM(r_t, V(s_t), V(s_{t+1}), t, e_t; h_{t+1})
     L   = sum over t of bound * tanh((w h_t + b) / bound)
 
@@ -19,15 +19,20 @@ action changes under what states differ in.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.core import parameters
 from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.core.parallel_layers import parallel_dense
+from epg_tf.core.parallel_models import ParallelDense, ParallelLayer, ParallelModel
+from epg_tf.core.parameters import Params
 from epg_tf.core.types import Array
-from epg_tf.losses.objectives import Objective, Recipe, Trajectories, standardised
+from epg_tf.losses.objectives import Objective, Trajectories, standardised
 
 OUTPUT_SCALE = 0.01  # of a fresh objective
 
@@ -53,32 +58,31 @@ def parameter_shapes(config: ObjectiveConfig) -> dict[str, tuple[int, ...]]:
 
 def parameter_count(config: ObjectiveConfig) -> int:
     """Returns the number of the objective's weights."""
-    return sum(int(np.prod(shape)) for shape in parameter_shapes(config).values())
+    return parameters.parameter_count(parameter_shapes(config))
 
 
 def initial_parameters(generator: np.random.Generator, config: ObjectiveConfig) -> Array:
     """Draws a fresh objective, [D] float32: kernels ~ N(0, 1 / fan-in), biases 0, but 1 for the
     forget gate.
 
-    The output kernel is `OUTPUT_SCALE` times that, so that a fresh objective says little beside
-    DDPG's, which it is blended with, and learns a direction before it gets loud.
+    The output kernel is `OUTPUT_SCALE` times that, so that a fresh objective weighs little beside
+    DDPG's, with which it is blended, and learns a direction before it grows.
     """
-    parts = []
+    params: dict[str, Array] = {}
     for name, shape in parameter_shapes(config).items():
         if name.endswith("kernel"):
-            parts.append(generator.standard_normal(shape) / np.sqrt(shape[0]))
+            params[name] = generator.standard_normal(shape) / np.sqrt(shape[0])
         else:
-            parts.append(np.zeros(shape))
-        if name == "output/kernel":
-            parts[-1] *= OUTPUT_SCALE
-        if name == "lstm/bias":
-            parts[-1][config.lstm_units : 2 * config.lstm_units] = 1.0
-    return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+            params[name] = np.zeros(shape)
+    params["output/kernel"] *= OUTPUT_SCALE
+    params["lstm/bias"][config.lstm_units : 2 * config.lstm_units] = 1.0
+    flat: Array = np.concatenate([values.ravel() for values in params.values()])
+    return flat.astype(np.float32)
 
 
 @dataclasses.dataclass(frozen=True)
-class LSTMRecipe(Recipe):
-    """What an `LSTMObjective` is besides its weights.
+class BackwardLSTM(Objective):
+    """The network as a pure function of (params, trajectories, predicted actions).
 
     Attributes:
       config: Sizes and declared inputs.
@@ -88,75 +92,22 @@ class LSTMRecipe(Recipe):
     config: ObjectiveConfig
     discount: float
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the weights' parts, in the order of the flat vector."""
-        return tuple(parameter_shapes(self.config))
+    @functools.cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns name -> shape of the parameters, in the order of the flat vector."""
+        return parameter_shapes(self.config)
 
-    def objective(self, parts: Mapping[str, tf.Tensor]) -> BackwardLSTM:
-        """Returns the objective with these weights; see `parameter_shapes`."""
-        return BackwardLSTM(self, parts)
-
-
-class LSTMObjective(tf.keras.Model, Objective):
-    """P copies of the objective's network, one per agent, which in meta-training all hold the same
-    weights.
-
-    Copies, because then one backward pass gives every agent's gradient of its own, which is what
-    gets clipped and sent to other processes.
-
-    Args:
-      population: P.
-      config: Sizes and declared inputs.
-      discount: gamma of the agents.
-      dtype: Of the weights; float64 serves tests of gradients.
-    """
-
-    def __init__(
-        self, population: int, config: ObjectiveConfig, discount: float, dtype: str = "float32"
-    ):
-        super().__init__(name="lstm_objective", dtype=dtype)
-        self.recipe = LSTMRecipe(config, discount)
-        self.parts = {
-            name: self.add_weight(name=name, shape=(population, *shape), initializer="zeros")
-            for name, shape in parameter_shapes(config).items()
-        }
-
-    def load(self, members: Array) -> None:
-        """Takes every copy's weights, [P, D]."""
-        sizes = [int(np.prod(variable.shape[1:])) for variable in self.parts.values()]
-        for variable, part in zip(
-            self.parts.values(), np.split(members, np.cumsum(sizes)[:-1], axis=1), strict=True
-        ):
-            variable.assign(part.reshape(variable.shape))
-
-    def per_step(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
-        """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
-        return self.recipe.objective(self.parts).per_step(trajectories, predicted)
-
-    call = per_step
-
-
-class BackwardLSTM(Objective):
-    """The mathematics of an `LSTMObjective`; its weights are kept by whoever asks.
-
-    Args:
-      recipe: What it is.
-      parts: Its weights.
-    """
-
-    def __init__(self, recipe: LSTMRecipe, parts: Mapping[str, tf.Tensor]):
-        self.recipe, self.parts = recipe, parts
-        self.config, self.discount = recipe.config, recipe.discount
-
-    def per_step(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
+    def per_step(
+        self, params: Params, trajectories: Trajectories, predicted: tf.Tensor
+    ) -> tf.Tensor:
         """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
         mask = trajectories.mask
-        embedded = self._embed(trajectories.action, predicted)
+        embedded = self._embed(params, trajectories.action, predicted)
         inputs = tf.concat([self._scalars(trajectories), embedded], axis=-1)
-        return self._outputs(self._run_backwards(inputs, mask)) * mask
+        hidden = backward_lstm(inputs, params["lstm/kernel"], params["lstm/bias"], mask)
+        return self._outputs(params, hidden) * mask
 
-    def _embed(self, action: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:
+    def _embed(self, params: Params, action: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:
         """Maps two actions [P, B, T, A] to an embedding [P, B, T, filters]."""
         pairs = tf.stack([action, predicted], axis=-1)
         shape = tf.shape(pairs)
@@ -164,8 +115,8 @@ class BackwardLSTM(Objective):
         for layer in range(self.config.action_layers):
             hidden = parallel_dense(
                 hidden,
-                self.parts[f"action_{layer + 1}/kernel"],
-                self.parts[f"action_{layer + 1}/bias"],
+                params[f"action_{layer + 1}/kernel"],
+                params[f"action_{layer + 1}/bias"],
             )
             hidden = half_relu_half_square(hidden)
         return tf.reduce_mean(
@@ -177,8 +128,8 @@ class BackwardLSTM(Objective):
         their own batch.
         """
         reward, value, next_value, mask = trajectories[1:]
-        seen = (reward, value, reward + self.discount * next_value - value)
-        channels = [standardised(part, mask) for part in seen[: 1 + self.config.value_inputs]]
+        signals = (reward, value, reward + self.discount * next_value - value)
+        channels = [standardised(part, mask) for part in signals[: 1 + self.config.value_inputs]]
         if self.config.time:
             steps = mask.shape[2]
             channels.append(
@@ -186,35 +137,125 @@ class BackwardLSTM(Objective):
             )
         return tf.stack(channels, axis=-1)
 
-    def _run_backwards(self, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Runs the LSTM over [P, B, T, I] from the last step to the first; returns hidden states
-        [P, B, T, units].
-        """
-        units, width, steps = self.config.lstm_units, inputs.shape[-1], inputs.shape[2]
-        kernel, bias = self.parts["lstm/kernel"], self.parts["lstm/bias"]
-        shape = tf.shape(inputs)
-        prepared = parallel_dense(
-            tf.reshape(inputs, [shape[0], -1, width]), kernel[:, :width], bias
-        )
-        prepared = tf.unstack(tf.reshape(prepared, [shape[0], shape[1], steps, 4 * units]), axis=2)
-        hidden = cell = tf.zeros([shape[0], shape[1], units], inputs.dtype)
-        recurrent, outputs = kernel[:, width:], []
-        for step in reversed(range(steps)):
-            candidate, gates = tf.split(
-                prepared[step] + tf.matmul(hidden, recurrent), [units, 3 * units], axis=-1
-            )
-            forget, take, give = tf.split(tf.sigmoid(gates), 3, axis=-1)
-            there = mask[:, :, step, None]  # padding leaves the state at zero
-            cell = (forget * cell + take * tf.tanh(candidate)) * there
-            hidden = give * tf.tanh(cell) * there
-            outputs.append(hidden)
-        return tf.stack(outputs[::-1], axis=2)
-
-    def _outputs(self, hidden: tf.Tensor) -> tf.Tensor:
+    def _outputs(self, params: Params, hidden: tf.Tensor) -> tf.Tensor:
         shape, bound = tf.shape(hidden), self.config.bound
         flat = tf.reshape(hidden, [shape[0], -1, self.config.lstm_units])
-        scores = parallel_dense(flat, self.parts["output/kernel"], self.parts["output/bias"])
+        scores = parallel_dense(flat, params["output/kernel"], params["output/bias"])
         return bound * tf.tanh(tf.reshape(scores, shape[:3]) / bound)
+
+
+class ParallelBackwardLSTM(ParallelLayer):
+    """P LSTMs that read the last step first; weights `kernel` [P, in + units, 4 units] and `bias`.
+
+    Args:
+      population: P.
+      input_size: Length of an input.
+      units: Length of a state.
+      name: Keras name.
+      dtype: Of the weights.
+    """
+
+    def __init__(
+        self, population: int, input_size: int, units: int, name: str, dtype: str = "float32"
+    ):
+        shapes = {"kernel": (input_size + units, 4 * units), "bias": (4 * units,)}
+        super().__init__(population, shapes, name, dtype)
+
+    def call(self, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Maps [P, B, T, in] with a mask [P, B, T] to states [P, B, T, units]."""
+        return backward_lstm(inputs, self.kernel, self.bias, mask)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        rows, columns = self.shapes["kernel"]
+        units = columns // 4
+        return {**super().get_config(), "input_size": rows - units, "units": units}
+
+
+class LSTMObjective(ParallelModel):
+    """P copies of the objective's network, one per agent, which in meta-training all hold the same
+    weights.
+
+    Copies, because then one backward pass gives every agent's own gradient, which is what gets
+    clipped and sent to other processes. Called with trajectories and predicted actions it returns
+    the scores of all steps, [P, B, T].
+
+    Args:
+      population: P.
+      config: Sizes and declared inputs.
+      discount: gamma of the agents.
+      dtype: Of the weights; float64 serves tests of gradients.
+
+    Attributes:
+      function: The objective as a pure function.
+    """
+
+    def __init__(
+        self, population: int, config: ObjectiveConfig, discount: float, dtype: str = "float32"
+    ):
+        super().__init__(population, "lstm_objective", dtype)
+        self.function = BackwardLSTM(config, discount)
+        shapes, units = self.function.shapes, config.lstm_units
+        actions = [f"action_{layer + 1}" for layer in range(config.action_layers)]
+        inputs = shapes["lstm/kernel"][0] - units
+        self.stages = [
+            *(ParallelDense(population, shapes[f"{n}/kernel"], n, dtype) for n in actions),
+            ParallelBackwardLSTM(population, inputs, units, "lstm", dtype),
+            ParallelDense(population, (units, 1), "output", dtype),
+        ]
+        self.build()
+
+    def call(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
+        """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
+        return self.function.per_step(self.params, trajectories, predicted)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments as plain values, for JSON."""
+        return {
+            "population": self.population,
+            "config": dataclasses.asdict(self.function.config),
+            "discount": self.function.discount,
+            "dtype": self.dtype,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> LSTMObjective:
+        """Returns an objective of the same architecture, its weights zero, from `get_config`."""
+        del custom_objects
+        return cls(**{**config, "config": ObjectiveConfig(**config["config"])})
+
+
+def backward_lstm(
+    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor
+) -> tf.Tensor:
+    """Runs P LSTMs from the last step to the first.
+
+    Args:
+      inputs: [P, B, T, in].
+      kernel: [P, in + units, 4 units]; columns: candidate, forget, input, output gate.
+      bias: [P, 4 units].
+      mask: [P, B, T], 1.0 where there is a step; elsewhere states are zero.
+
+    Returns:
+      States [P, B, T, units].
+    """
+    units, width, steps = kernel.shape[-1] // 4, inputs.shape[-1], inputs.shape[2]
+    shape = tf.shape(inputs)
+    prepared = parallel_dense(tf.reshape(inputs, [shape[0], -1, width]), kernel[:, :width], bias)
+    prepared = tf.unstack(tf.reshape(prepared, [shape[0], shape[1], steps, 4 * units]), axis=2)
+    hidden = cell = tf.zeros([shape[0], shape[1], units], inputs.dtype)
+    recurrent = kernel[:, width:]
+    states = []
+    for step in reversed(range(steps)):
+        candidate, gates = tf.split(
+            prepared[step] + tf.matmul(hidden, recurrent), [units, 3 * units], axis=-1
+        )
+        forget, take, give = tf.split(tf.sigmoid(gates), 3, axis=-1)
+        present = mask[:, :, step, None]  # padding leaves the state at zero
+        cell = (forget * cell + take * tf.tanh(candidate)) * present
+        hidden = give * tf.tanh(cell) * present
+        states.append(hidden)
+    return tf.stack(states[::-1], axis=2)
 
 
 def half_relu_half_square(inputs: tf.Tensor) -> tf.Tensor:

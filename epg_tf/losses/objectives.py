@@ -1,4 +1,4 @@
-"""Says what every objective answers, learned or hand-made, that teaches deterministic policies from
+"""Says what every objective computes, learned or hand-made, that deterministic policies minimise on
 replayed chunks.
 
 An objective scores each step of chunks of trajectories, differentiably in the action that the
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from epg_tf.losses.surrogates import advantages
+from epg_tf.core.parameters import Params, Shapes
+from epg_tf.core.types import Array
+from epg_tf.losses.surrogates import Steps, advantages
 
 _TINY = 1e-8
 
@@ -46,7 +47,7 @@ class Trajectories(NamedTuple):
 
     Attributes:
       action: [P, B, T, A].
-      reward: As met.
+      reward: As received.
       value: V(s_t), without gradient.
       next_value: V(s_{t+1}), without gradient; 0 where the episode has ended for good.
       mask: 1.0 where there is a step.
@@ -59,37 +60,27 @@ class Trajectories(NamedTuple):
     mask: tf.Tensor
 
 
-class Recipe(abc.ABC):
-    """Makes an objective from its weights; compares equal to others that do the same.
-
-    Attributes:
-      names: Of the weights' parts, in the order of the flat vector.
-    """
-
-    names: tuple[str, ...]
-
-    @abc.abstractmethod
-    def objective(self, parts: Mapping[str, tf.Tensor]) -> Objective:
-        """Returns the objective with weights name -> [P, ...], of one copy per agent."""
-
-
 class Objective(abc.ABC):
-    """What teaches P policies. The answer for one never depends on another.
+    """What P policies minimise, as a pure function of (params, trajectories, predicted actions).
 
-    Attributes:
-      recipe: Makes the same objective from other weights.
-      parts: Its weights, name -> [P, ...]; none where it has nothing to learn.
+    Immutable and hashable: equal objectives share one compiled update. The objective of one agent
+    never depends on another agent.
     """
 
-    recipe: Recipe
-    parts: Mapping[str, tf.Tensor]
+    @property
+    @abc.abstractmethod
+    def shapes(self) -> Shapes:
+        """Name -> shape of the parameters of one copy, in the order of the flat vector."""
 
     @abc.abstractmethod
-    def per_step(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
+    def per_step(
+        self, params: Params, trajectories: Trajectories, predicted: tf.Tensor
+    ) -> tf.Tensor:
         """Scores every step.
 
         Args:
-          trajectories: What has been met.
+          params: Name -> [P, ...], one copy per agent; tensors inside a tape will do.
+          trajectories: What the agents have recorded.
           predicted: [P, B, T, A], the current policy's actions, through which gradients flow.
 
         Returns:
@@ -97,15 +88,31 @@ class Objective(abc.ABC):
         """
 
 
+class ObjectiveModel(Protocol):
+    """An objective with one copy of its parameters per agent."""
+
+    @property
+    def function(self) -> Objective:
+        """The objective as a pure function."""
+
+    @property
+    def params(self) -> Params:
+        """Name -> [P, ...], in the order of the flat vector."""
+
+    def load(self, flat: Array) -> None:
+        """Takes every copy's parameters, [P, D]."""
+
+
 @dataclasses.dataclass(frozen=True)
-class OffPolicyReinforce(Objective, Recipe):
+class OffPolicyReinforce(Objective):
     """REINFORCE with generalised advantages on replayed steps (MetaGenRL, Appendix B.3), biased as
     the paper says.
 
         L_t = advantage_t * |a_t - pi(s_t)|^2 / 2
 
     which is -log N(a_t; pi(s_t), 1) times the advantage, up to a constant. Advantages are
-    standardised over an agent's batch, lest the step depend on the scale of rewards.
+    standardised over an agent's batch, so that the step does not depend on the scale of rewards.
+    Without parameters, it is its own `ObjectiveModel`.
 
     Attributes:
       discount: gamma.
@@ -116,33 +123,40 @@ class OffPolicyReinforce(Objective, Recipe):
     gae_lambda: float
 
     @property
-    def recipe(self) -> Recipe:
-        """Itself, for it has no weights."""
+    def function(self) -> Objective:
+        """Itself."""
         return self
 
     @property
-    def parts(self) -> Mapping[str, tf.Tensor]:
+    def params(self) -> Params:
         """Nothing."""
         return {}
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def shapes(self) -> Shapes:
         """Nothing."""
-        return ()
+        return {}
 
-    def objective(self, parts: Mapping[str, tf.Tensor]) -> Objective:
-        """Returns itself."""
-        del parts
-        return self
+    def load(self, flat: Array) -> None:
+        """Takes nothing.
 
-    def per_step(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
+        Raises:
+          ValueError: There are parameters in `flat`.
+        """
+        if flat.shape[1]:
+            raise ValueError(f"flat has shape {flat.shape}; OffPolicyReinforce has no parameters")
+
+    def per_step(
+        self, params: Params, trajectories: Trajectories, predicted: tf.Tensor
+    ) -> tf.Tensor:
         """Scores every step, [P, B, T]."""
+        del params
         advantage = self.advantage(trajectories)
         distance = tf.reduce_sum(tf.square(trajectories.action - predicted), axis=-1)
         return 0.5 * advantage * distance * trajectories.mask
 
     def advantage(self, trajectories: Trajectories) -> tf.Tensor:
-        """Computes standardised advantages, [P, B, T]; what they are in the padding means nothing."""
+        """Computes standardised advantages, [P, B, T]; those in the padding mean nothing."""
         mask = trajectories.mask
         shape = tf.shape(mask)
         flat = [tf.reshape(part, [-1, shape[2]]) for part in trajectories[1:]]
@@ -150,9 +164,8 @@ class OffPolicyReinforce(Objective, Recipe):
         # Every chunk's last step is a cut: what follows it is worth next_value, 0 where the episode
         # has ended.
         last = valid * (1.0 - tf.pad(valid[:, 1:], [[0, 0], [0, 1]]))
-        raw = advantages(
-            reward, value, next_value, tf.zeros_like(reward), last, self.discount, self.gae_lambda
-        )
+        steps = Steps(reward, value, next_value, tf.zeros_like(reward), last)
+        raw = advantages(steps, self.discount, self.gae_lambda)
         return standardised(tf.reshape(raw, shape), mask)
 
 
@@ -160,8 +173,8 @@ def standardised(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Shifts and scales each agent's [P, B, T] to mean 0 and deviation 1 over its steps; the
     padding becomes 0.
 
-    What does not vary becomes 0: counted from an agent's first step it is so exactly, whatever the
-    rounding of means.
+    What does not vary becomes exactly 0, since values are first counted from the agent's first
+    step.
     """
     values = values - values[:, :1, :1]
     steps = tf.reduce_sum(mask, axis=[1, 2], keepdims=True)
@@ -175,8 +188,3 @@ def total(per_step: tf.Tensor) -> tf.Tensor:
     3.2).
     """
     return tf.reduce_mean(tf.reduce_sum(per_step, axis=2), axis=1)
-
-
-def flattened(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Lines up parts [P, ...] as [P, D]."""
-    return tf.concat([tf.reshape(part, [tf.shape(part)[0], -1]) for part in parts], axis=1)

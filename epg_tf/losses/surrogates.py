@@ -7,13 +7,14 @@ advantage flows across it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tf_agents.utils import value_ops
 
 from epg_tf.core.experiment import SurrogateConfig
-from epg_tf.losses.contract import Experience, Loss
+from epg_tf.losses.contract import AgentLike, Experience, Loss
 
 _TINY = 1e-8
 
@@ -26,40 +27,53 @@ class Prepared(NamedTuple):
       action: [P, M, A], as sampled.
       advantage: [P, M], standardised.
       value_target: [P, M].
-      answer: [P, M, A] of the policy before the update: means or logits.
-      shared_output: [P, K] of the policy before the update: log deviations or nothing.
+      policy_output: [P, M, A], of the policy before the update: means or logits.
+      shared_output: [P, K], of the policy before the update: log deviations or nothing.
     """
 
     observation: tf.Tensor
     action: tf.Tensor
     advantage: tf.Tensor
     value_target: tf.Tensor
-    answer: tf.Tensor
+    policy_output: tf.Tensor
     shared_output: tf.Tensor
 
 
-def advantages(
-    reward, value, next_value, terminated, truncated, discount: float, gae_lambda: float
-) -> tf.Tensor:
+class Steps(NamedTuple):
+    """M consecutive steps of P lives, all [P, M].
+
+    Attributes:
+      reward: As received.
+      value: V of the state acted in.
+      next_value: V of the state reached, in the same episode.
+      terminated: 1.0 where the reached state is worth nothing.
+      truncated: 1.0 where a time limit cut the episode.
+    """
+
+    reward: tf.Tensor
+    value: tf.Tensor
+    next_value: tf.Tensor
+    terminated: tf.Tensor
+    truncated: tf.Tensor
+
+
+def advantages(steps: Steps, discount: float, gae_lambda: float) -> tf.Tensor:
     """Computes generalised advantage estimates (Schulman et al. 2016, Eq. 16) over M consecutive
     steps.
 
-    TF-Agents' recursion knows one kind of end, discount 0. So whatever value follows a cut (a time
-    limit, or the end of the M steps) is paid out with the reward, and the discount is set to 0 at
+    TF-Agents' recursion has one kind of end, discount 0. So whatever value follows a cut (a time
+    limit, or the end of the M steps) is added to the reward, and the discount is set to 0 at
     every episode's last step.
 
     Args:
-      reward: [P, M].
-      value: [P, M], V of the state acted in.
-      next_value: [P, M], V of the state reached, in the same episode.
-      terminated: [P, M], 1.0 where the reached state is worth nothing.
-      truncated: [P, M], 1.0 where a time limit cut the episode.
+      steps: Rewards, values and ends.
       discount: gamma.
       gae_lambda: lambda.
 
     Returns:
       [P, M], without gradient.
     """
+    reward, value, next_value, terminated, truncated = steps
     goes_on = discount * (1.0 - terminated) * (1.0 - truncated)
     bootstrapped = reward + discount * truncated * (1.0 - terminated) * next_value
     return value_ops.generalized_advantage_estimation(
@@ -78,7 +92,7 @@ def standardised(values: tf.Tensor) -> tf.Tensor:
     return (values - mean) / (tf.sqrt(variance) + _TINY)
 
 
-class ProximalPolicyOptimization(Loss):
+class ProximalPolicyOptimization(Loss[Prepared]):
     """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
 
         L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
@@ -90,19 +104,18 @@ class ProximalPolicyOptimization(Loss):
     def __init__(self, config: SurrogateConfig):
         self.config = config
 
-    def prepare(self, agent: Any, experience: Experience) -> Prepared:
+    def prepare(self, agent: AgentLike, experience: Experience) -> Prepared:
         """Estimates advantages with the value network as it stands."""
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
         value = agent.value(observation)
-        estimate = advantages(
+        met = Steps(
             experience.raw_reward,
             value,
             agent.value(experience.next_observation),
             experience.terminated,
             experience.truncated,
-            self.config.discount,
-            self.config.gae_lambda,
         )
+        estimate = advantages(met, self.config.discount, self.config.gae_lambda)
         return Prepared(
             observation,
             experience.raw_action,
@@ -112,12 +125,16 @@ class ProximalPolicyOptimization(Loss):
             tf.identity(agent.policy.shared_output),
         )
 
-    def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+    def per_step(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Averages the PPO loss over a minibatch, [P]."""
         config = self.config
-        varying = (tf.gather(part, steps, batch_dims=1) for part in prepared[:-1])
-        rows = Prepared(*varying, prepared.shared_output)
-        old = agent.policy.distribution_from(rows.answer, rows.shared_output)
+        varying = {
+            name: tf.gather(values, steps, batch_dims=1)
+            for name, values in prepared._asdict().items()
+            if name != "shared_output"
+        }
+        rows = Prepared(**varying, shared_output=prepared.shared_output)
+        old = agent.policy.distribution_from(rows.policy_output, rows.shared_output)
         new = agent.policy.distribution(rows.observation)
         ratio = tf.exp(new.log_prob(rows.action) - old.log_prob(rows.action))
         clipped = tf.clip_by_value(ratio, 1.0 - config.clip, 1.0 + config.clip)
@@ -127,7 +144,7 @@ class ProximalPolicyOptimization(Loss):
         return tf.reduce_mean(policy + penalty + config.value_coefficient * error, axis=1)
 
 
-class Reinforce(Loss):
+class Reinforce(Loss[Prepared]):
     """REINFORCE with standardised discounted returns-to-go as weights (Williams 1992; EPG, Eq. 2).
 
     L = -A log pi(a | s)
@@ -136,20 +153,15 @@ class Reinforce(Loss):
     def __init__(self, config: SurrogateConfig):
         self.config = config
 
-    def prepare(self, agent: Any, experience: Experience) -> Prepared:
+    def prepare(self, agent: AgentLike, experience: Experience) -> Prepared:
         """Sums the discounted rewards that followed each step within the newest M; no value is
         bootstrapped.
         """
         nothing = tf.zeros_like(experience.raw_reward)
-        returns = advantages(
-            experience.raw_reward,
-            nothing,
-            nothing,
-            experience.terminated,
-            experience.truncated,
-            self.config.discount,
-            1.0,
+        met = Steps(
+            experience.raw_reward, nothing, nothing, experience.terminated, experience.truncated
         )
+        returns = advantages(met, self.config.discount, 1.0)
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
         return Prepared(
             observation,
@@ -160,7 +172,7 @@ class Reinforce(Loss):
             tf.identity(agent.policy.shared_output),
         )
 
-    def per_step(self, agent: Any, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+    def per_step(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Averages -A log pi over a minibatch, [P]."""
         observation, action, advantage = (
             tf.gather(part, steps, batch_dims=1) for part in prepared[:3]
@@ -169,4 +181,7 @@ class Reinforce(Loss):
         return -tf.reduce_mean(advantage * log_prob, axis=1)
 
 
-SURROGATES: dict[str, type[Loss]] = {"ppo": ProximalPolicyOptimization, "reinforce": Reinforce}
+SURROGATES: dict[str, Callable[[SurrogateConfig], Loss[Any]]] = {
+    "ppo": ProximalPolicyOptimization,
+    "reinforce": Reinforce,
+}

@@ -1,13 +1,13 @@
 """EPG's learned loss: temporal convolutions over the agent's recent history (EPG, section 3.3,
 Figure 2).
 
-    x_i      = channels of step i: observation, action, [reward,] termination, policy, memory       Eq. 8, 9
-    context  = dense(conv(conv(x_{t-N} ... x_t)))
+    x_i      = channels of step i: observation, action, [reward,] termination, policy, memory
+    context  = dense(conv(conv(x_{t-N} ... x_t)))                                  Eq. 8, 9
     L_i      = head(x_i, context)
 
 Two identities make it cheap. A channel that is constant in time meets the convolution as a bias.
 What the buffer recorded does not change while one update's minibatches move the policy, so its
-share of the first convolution is computed once per update; only the policy's answers are convolved
+share of the first convolution is computed once per update; only the policy's outputs are convolved
 again.
 
 Convolutions are not padded, so a few of the newest steps may lie past the last window (with the
@@ -16,25 +16,37 @@ paper's sizes, the newest 7 of 512). The head sees those steps all the same.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.parallel_layers import convolution_length, parallel_convolution, parallel_dense
-from epg_tf.core.types import Array
-from epg_tf.losses.contract import Channel, Experience, Loss
+from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
+from epg_tf.core.parameters import Params
+from epg_tf.losses.channels import (
+    CONSTANT,
+    HISTORY,
+    MINIBATCH,
+    POLICY,
+    Channel,
+    input_width,
+    kernel_rows,
+)
+from epg_tf.losses.contract import AgentLike, Experience, Loss
 
-Parts = Mapping[str, tf.Tensor]
+_LAYERS = ("convolution_1", "convolution_2", "context", "head", "output")
+_CONTEXT = "context"  # rows of the head's kernel after those of the channels
 
 
 class Prepared(NamedTuple):
     """What one update of the learned loss starts from.
 
     Attributes:
-      convolved: [P, T1, F1], the first convolution's answer to the recorded channels.
+      convolved: [P, T1, F1], the first convolution of the recorded channels.
       newest_history: [P, M, C_h], recorded channels of the newest steps.
     """
 
@@ -42,9 +54,226 @@ class Prepared(NamedTuple):
     newest_history: tf.Tensor
 
 
+class PolicyInputs(NamedTuple):
+    """What the gradient flows through at one minibatch.
+
+    Attributes:
+      buffered: [P, N, C_p], policy channels at all buffered steps.
+      scored: [P, B, C_p], the same at the minibatch's steps.
+      constants: [P, C_c], constant channels; C_c may be 0.
+    """
+
+    buffered: tf.Tensor
+    scored: tf.Tensor
+    constants: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class TemporalConv:
+    """The network as a pure function of (params, inputs).
+
+    `params` is name -> weights with a leading axis of P lives, or of 1 where all share them; see
+    `shapes`.
+
+    Attributes:
+      channels: Declared inputs, from `declared_channels`.
+      config: Sizes, slopes, pooling, reduction.
+      update_period: M.
+    """
+
+    channels: tuple[Channel, ...]
+    config: LossConfig
+    update_period: int
+
+    @functools.cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns name -> shape of the parameters, in the order of the flat vector phi."""
+        return parameter_shapes(self.channels, self.config)
+
+    @functools.cached_property
+    def _rows(self) -> dict[str, list[int]]:
+        """Returns the rows of a kernel that meet each kind of channel, then the context."""
+        by_name = kernel_rows(self.channels)
+        rows = {
+            kind: [row for c in self.channels if c.kind == kind for row in by_name[c.name]]
+            for kind in (HISTORY, POLICY, CONSTANT)
+        }
+        width = input_width(self.channels)
+        return {**rows, _CONTEXT: list(range(width, width + self.config.context))}
+
+    def names(self, kind: str) -> list[str]:
+        """Returns the names of the channels of one kind, in order."""
+        return [channel.name for channel in self.channels if channel.kind == kind]
+
+    def prepare(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> Prepared:
+        """Convolves the recorded channels.
+
+        Args:
+          params: The weights.
+          inputs: Name -> [P, N, width] of the history channels; others are ignored.
+        """
+        history = tf.concat([inputs[name] for name in self.names(HISTORY)], axis=2)
+        kernel = self._kernel(params, "convolution_1/kernel", HISTORY)
+        convolved = parallel_convolution(history, kernel, self.config.strides[0])
+        return Prepared(convolved, history[:, -self.update_period :])
+
+    def per_step(
+        self, params: Params, prepared: Prepared, policy: PolicyInputs, steps: tf.Tensor
+    ) -> tf.Tensor:
+        """Scores steps one by one.
+
+        Args:
+          params: The weights.
+          prepared: From `prepare`.
+          policy: What the gradient flows through.
+          steps: [P, B] int, among the newest M.
+
+        Returns:
+          [P, B] losses L_i.
+        """
+        constants = policy.constants[:, None]
+        context = self._context(params, prepared.convolved, policy.buffered, constants)
+        history = tf.gather(prepared.newest_history, steps, batch_dims=1)
+        varying = tf.concat([history, policy.scored], axis=2)
+        hidden = tf.matmul(varying, self._kernel(params, "head/kernel", HISTORY, POLICY))
+        shared = tf.concat([constants, context], axis=2)
+        hidden += tf.matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
+        hidden = self._activate(hidden + params["head/bias"][:, None])
+        return parallel_dense(hidden, params["output/kernel"], params["output/bias"])[:, :, 0]
+
+    def losses(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Scores steps from all inputs by name, in one go; differentiable in them.
+
+        Args:
+          params: The weights.
+          inputs: By channel: history and policy channels [P, N, width], oldest step first,
+            constants [P, width]; "minibatch": [P, B] int, steps among the newest M.
+
+        Returns:
+          [P, B] losses L_i.
+        """
+        steps = inputs[MINIBATCH]
+        buffered = tf.concat([inputs[name] for name in self.names(POLICY)], axis=2)
+        scored = tf.gather(buffered[:, -self.update_period :], steps, batch_dims=1)
+        nothing = tf.zeros([tf.shape(steps)[0], 0], buffered.dtype)
+        constants = [inputs[name] for name in self.names(CONSTANT)] or [nothing]
+        policy = PolicyInputs(buffered, scored, tf.concat(constants, axis=1))
+        return self.per_step(params, self.prepare(params, inputs), policy, steps)
+
+    def reduced(self, losses: tf.Tensor) -> tf.Tensor:
+        """Returns [P], the mean or sum of a minibatch's losses [P, B]."""
+        reduce = tf.reduce_mean if self.config.reduction == "mean" else tf.reduce_sum
+        return reduce(losses, axis=1)
+
+    def _activate(self, inputs: tf.Tensor) -> tf.Tensor:
+        return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)
+
+    def _kernel(self, params: Params, name: str, *kinds: str) -> tf.Tensor:
+        """Returns the rows (last axis but one) of a kernel that meet inputs of these kinds."""
+        rows = [row for kind in kinds for row in self._rows[kind]]
+        return tf.gather(params[name], tf.constant(rows, tf.int32), axis=-2)  # there may be none
+
+    def _context(
+        self, params: Params, convolved: tf.Tensor, policy: tf.Tensor, constants: tf.Tensor
+    ) -> tf.Tensor:
+        """Finishes the convolutions: [P, T1, F1], [P, N, C_p], [P, 1, C_c] -> [P, 1, context]."""
+        first, second = self.config.strides
+        convolved += parallel_convolution(
+            policy, self._kernel(params, "convolution_1/kernel", POLICY), first
+        )
+        over_time = tf.reduce_sum(self._kernel(params, "convolution_1/kernel", CONSTANT), axis=1)
+        convolved += tf.matmul(constants, over_time) + params["convolution_1/bias"][:, None]
+        hidden = self._activate(convolved)
+        hidden = parallel_convolution(hidden, params["convolution_2/kernel"], second)
+        hidden = self._activate(hidden + params["convolution_2/bias"][:, None])
+        if self.config.pooling == "mean":
+            hidden = tf.reduce_mean(hidden, axis=1, keepdims=True)
+        else:
+            hidden = tf.reshape(hidden, [-1, 1, hidden.shape[1] * hidden.shape[2]])
+        return self._activate(
+            parallel_dense(hidden, params["context/kernel"], params["context/bias"])
+        )
+
+
+class TemporalConvLoss(ParallelModel, Loss[tuple[Prepared, tf.Tensor]]):
+    """P learned losses side by side, one per life.
+
+    Called with a dict of inputs by name (see `TemporalConv.losses`) it returns the per-step losses
+    [P, B]. An update of agents goes through `prepare` and `per_step` instead, which compute the
+    same and share among minibatches what they can.
+
+    Args:
+      population: P.
+      channels: Declared inputs, from `declared_channels`.
+      config: Sizes, slopes, pooling, reduction.
+      update_period: M.
+    """
+
+    def __init__(
+        self, population: int, channels: Sequence[Channel], config: LossConfig, update_period: int
+    ):
+        super().__init__(population, "temporal_conv_loss")
+        self.network = network = TemporalConv(tuple(channels), config, update_period)
+        kernels = {name: network.shapes[f"{name}/kernel"] for name in _LAYERS}
+        convolutions = [
+            ParallelConvolution(population, kernels[name], stride, name)
+            for name, stride in zip(_LAYERS[:2], config.strides, strict=True)
+        ]
+        dense = [ParallelDense(population, kernels[name], name) for name in _LAYERS[2:]]
+        self.stages = [*convolutions, *dense]
+        self.build()
+        self.trainable = False  # evolution moves it, not gradients
+
+    def call(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns losses [P, B] of inputs by name; see `TemporalConv.losses`."""
+        return self.network.losses(self.params, inputs)
+
+    def prepare(self, agent: AgentLike, experience: Experience) -> tuple[Prepared, tf.Tensor]:
+        """Convolves the recorded channels; also returns the policy's inputs [P, N, O]."""
+        del agent
+        inputs = {name: getattr(experience, name) for name in self.network.names(HISTORY)}
+        return self.network.prepare(self.params, inputs), experience.observation
+
+    def per_step(
+        self, agent: AgentLike, prepared: tuple[Prepared, tf.Tensor], steps: tf.Tensor
+    ) -> tf.Tensor:
+        """Reduces the losses of a minibatch to [P]; gradient reaches the policy at all N steps, and
+        the memory.
+        """
+        network = self.network
+        once, observation = prepared
+        policy, memory = agent.policy, agent.memory_output()
+        constants = [policy.shared_output] + ([] if memory is None else [memory])
+        newest = observation[:, -network.update_period :]
+        scored = policy.loss_input(tf.gather(newest, steps, batch_dims=1))
+        inputs = PolicyInputs(policy.loss_input(observation), scored, tf.concat(constants, axis=1))
+        return network.reduced(network.per_step(self.params, once, inputs, steps))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments as plain values, for JSON."""
+        network = self.network
+        return {
+            "population": self.population,
+            "channels": [dataclasses.asdict(channel) for channel in network.channels],
+            "config": dataclasses.asdict(network.config),
+            "update_period": network.update_period,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> TemporalConvLoss:
+        """Returns a loss of the same architecture, its weights zero, from `get_config`."""
+        del custom_objects
+        settings: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+            for name, value in config["config"].items()
+        }
+        channels = [Channel(**channel) for channel in config["channels"]]
+        return cls(config["population"], channels, LossConfig(**settings), config["update_period"])
+
+
 def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the parts of phi, in the order in which the flat vector holds them."""
-    inputs = sum(channel.width for channel in channels)
+    """Returns name -> shape of the parts of phi, in the order of the flat vector."""
+    inputs = input_width(channels)
     first, second = config.filters
     steps = config.buffer_steps
     for width, stride in zip(config.widths, config.strides, strict=True):
@@ -62,204 +291,3 @@ def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[st
         "output/kernel": (config.head, 1),
         "output/bias": (1,),
     }
-
-
-def split(phi: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Returns name -> [P, ...] of the parts of phi, [P, D]."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
-    return {
-        name: part.reshape(-1, *shape)
-        for (name, shape), part in zip(shapes.items(), np.split(phi, ends, axis=1), strict=True)
-    }
-
-
-def parameter_count(shapes: dict[str, tuple[int, ...]]) -> int:
-    """Returns D."""
-    return sum(int(np.prod(shape)) for shape in shapes.values())
-
-
-class TemporalConv:
-    """The network's mathematics; its weights are kept by whoever asks.
-
-    `parts` is name -> weights with a leading axis of P lives, or of 1 where all share them; see
-    `parameter_shapes`.
-
-    Args:
-      channels: Declared inputs, from `declared_channels`.
-      config: Sizes, slopes, pooling.
-      update_period: M.
-    """
-
-    def __init__(self, channels: Sequence[Channel], config: LossConfig, update_period: int):
-        self.channels = tuple(channels)
-        self.config = config
-        self.update_period = update_period
-        self.shapes = parameter_shapes(channels, config)
-        inputs = sum(channel.width for channel in self.channels)
-        self._rows = {kind: self._rows_of(kind) for kind in ("history", "policy", "constant")}
-        self._rows["context"] = list(
-            range(inputs, inputs + config.context)
-        )  # of the head: it follows the channels
-
-    def _rows_of(self, kind: str) -> list[int]:
-        starts = np.cumsum([0] + [channel.width for channel in self.channels])
-        return [
-            row
-            for channel, start in zip(self.channels, starts[:-1], strict=True)
-            if channel.kind == kind
-            for row in range(start, start + channel.width)
-        ]
-
-    def _activate(self, inputs: tf.Tensor) -> tf.Tensor:
-        return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)
-
-    def _kernel(self, parts: Parts, name: str, *kinds: str) -> tf.Tensor:
-        """Returns the rows (last axis but one) of a kernel that meet inputs of these kinds, in this
-        order.
-        """
-        rows = [row for kind in kinds for row in self._rows[kind]]
-        return tf.gather(parts[name], tf.constant(rows, tf.int32), axis=-2)  # there may be none
-
-    def prepare(self, parts: Parts, recorded: Mapping[str, tf.Tensor]) -> Prepared:
-        """Convolves the recorded channels, given by name as [P, N, width]."""
-        history = tf.concat(
-            [recorded[c.name] for c in self.channels if c.kind == "history"], axis=2
-        )
-        kernel = self._kernel(parts, "convolution_1/kernel", "history")
-        convolved = parallel_convolution(history, kernel, self.config.strides[0])
-        return Prepared(convolved, history[:, -self.update_period :])
-
-    def per_step(
-        self,
-        parts: Parts,
-        prepared: Prepared,
-        answers: tf.Tensor,
-        scored_answers: tf.Tensor,
-        constants: tf.Tensor,
-        steps: tf.Tensor,
-    ) -> tf.Tensor:
-        """Scores steps one by one.
-
-        Args:
-          parts: The weights.
-          prepared: From `prepare`.
-          answers: [P, N, A], the policy's at all buffered steps.
-          scored_answers: [P, B, A], those at `steps`.
-          constants: [P, K], what all steps share: log deviations, then memory, as far as declared.
-          steps: [P, B] int, among the newest M.
-
-        Returns:
-          [P, B] losses L_i.
-        """
-        constants = constants[:, None]
-        context = self._context(parts, prepared.convolved, answers, constants)
-        varying = tf.concat(
-            [tf.gather(prepared.newest_history, steps, batch_dims=1), scored_answers], axis=2
-        )
-        hidden = tf.matmul(varying, self._kernel(parts, "head/kernel", "history", "policy"))
-        shared = tf.concat([constants, context], axis=2)
-        hidden += tf.matmul(shared, self._kernel(parts, "head/kernel", "constant", "context"))
-        hidden = self._activate(hidden + parts["head/bias"][:, None])
-        return parallel_dense(hidden, parts["output/kernel"], parts["output/bias"])[:, :, 0]
-
-    def _context(
-        self, parts: Parts, convolved: tf.Tensor, answers: tf.Tensor, constants: tf.Tensor
-    ) -> tf.Tensor:
-        """Finishes the convolutions: [P, T1, F1], [P, N, A], [P, 1, K] -> context [P, 1, 32]."""
-        first, second = self.config.strides
-        convolved += parallel_convolution(
-            answers, self._kernel(parts, "convolution_1/kernel", "policy"), first
-        )
-        over_time = tf.reduce_sum(self._kernel(parts, "convolution_1/kernel", "constant"), axis=1)
-        convolved += tf.matmul(constants, over_time) + parts["convolution_1/bias"][:, None]
-        hidden = self._activate(convolved)
-        hidden = parallel_convolution(hidden, parts["convolution_2/kernel"], second)
-        hidden = self._activate(hidden + parts["convolution_2/bias"][:, None])
-        if self.config.pooling == "mean":
-            hidden = tf.reduce_mean(hidden, axis=1, keepdims=True)
-        else:
-            hidden = tf.reshape(hidden, [-1, 1, hidden.shape[1] * hidden.shape[2]])
-        return self._activate(
-            parallel_dense(hidden, parts["context/kernel"], parts["context/bias"])
-        )
-
-
-class TemporalConvLoss(tf.keras.Model, Loss):
-    """P learned losses side by side, one per life.
-
-    Args:
-      population: P.
-      channels: Declared inputs, from `declared_channels`.
-      config: Sizes, slopes, pooling, reduction.
-      update_period: M.
-    """
-
-    def __init__(
-        self, population: int, channels: Sequence[Channel], config: LossConfig, update_period: int
-    ):
-        super().__init__(name="temporal_conv_loss")
-        self.network = TemporalConv(channels, config, update_period)
-        self.shapes = self.network.shapes
-        self.parts = {
-            name: self.add_weight(
-                name=name, shape=(population, *shape), initializer="zeros", trainable=False
-            )
-            for name, shape in self.shapes.items()
-        }
-
-    def load(self, phi: Array) -> None:
-        """Takes the parameters of all lives from phi, [P, D] float32."""
-        for name, values in split(phi, self.shapes).items():
-            self.parts[name].assign(values)
-
-    def prepare(self, agent: Any, experience: Experience) -> tuple[Prepared, tf.Tensor]:
-        """Convolves the recorded channels; also returns the policy's inputs [P, N, O]."""
-        del agent
-        recorded = {
-            "observation": experience.observation,
-            "action": experience.action,
-            "reward": experience.reward,
-            "termination": experience.termination,
-        }
-        return self.network.prepare(self.parts, recorded), experience.observation
-
-    def per_step(
-        self, agent: Any, prepared: tuple[Prepared, tf.Tensor], steps: tf.Tensor
-    ) -> tf.Tensor:
-        """Reduces the losses of a minibatch to [P]; gradient reaches the policy at all N steps, and
-        the memory.
-        """
-        losses = self.call(*prepared, agent.policy, agent.memory_output(), steps)
-        return reduced(losses, self.network.config.reduction)
-
-    def call(
-        self,
-        prepared: Prepared,
-        observation: tf.Tensor,
-        policy: Any,
-        memory: tf.Tensor | None,
-        steps: tf.Tensor,
-    ) -> tf.Tensor:
-        """Scores steps one by one.
-
-        Args:
-          prepared: From `prepare`.
-          observation: [P, N, O], from there too.
-          policy: An `agents.policies.Policy`.
-          memory: [P, units], or None without a memory unit.
-          steps: [P, B] int, among the newest M.
-
-        Returns:
-          [P, B] losses L_i.
-        """
-        constants = tf.concat([policy.shared_output] + ([] if memory is None else [memory]), axis=1)
-        newest = observation[:, -self.network.update_period :]
-        scored = policy.seen_by_losses(tf.gather(newest, steps, batch_dims=1))
-        return self.network.per_step(
-            self.parts, prepared, policy.seen_by_losses(observation), scored, constants, steps
-        )
-
-
-def reduced(losses: tf.Tensor, reduction: str) -> tf.Tensor:
-    """Returns [P], the "mean" or "sum" of a minibatch's losses [P, B]."""
-    return (tf.reduce_mean if reduction == "mean" else tf.reduce_sum)(losses, axis=1)

@@ -19,8 +19,8 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.losses.objectives import Objective
-from epg_tf.metagenrl.learner import ActorLearner
+from epg_tf.losses.objectives import ObjectiveModel
+from epg_tf.metagenrl.learner import PopulationLearner
 from epg_tf.metagenrl.update import UpdateResult
 from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.tasks.base import TaskFamily
@@ -94,7 +94,7 @@ class AgentShard:
         self,
         family: TaskFamily,
         keys: Sequence[LifeKey],
-        objective: Objective,
+        objective: ObjectiveModel,
         settings: ShardSettings,
     ) -> None:
         check_continuous(family)
@@ -102,13 +102,8 @@ class AgentShard:
         self.family = family
         self.population = len(keys)
         self.round = 0
-        self.learner = ActorLearner(
-            self.population,
-            family.observation_size,
-            family.action_size,
-            agent,
-            objective,
-            settings.meta,
+        self.learner = PopulationLearner(
+            self.population, family.spec, agent, objective, settings.meta
         )
         self.replay = Replay(
             self.population, agent.replay_steps, family.observation_size, family.action_size

@@ -1,35 +1,41 @@
-"""Keeps what P agents of one environment have learned, and teaches them from their replays."""
+"""Keeps what P agents of one environment have learned, and updates them from their replays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.agents.deterministic import ActingDeterministic, initial_weights
+from epg_tf.agents.acting import ActingDeterministic
+from epg_tf.agents.deterministic import initial_weights
+from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import Array, LifeKey
-from epg_tf.losses.objectives import Chunks, Objective
+from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
+from epg_tf.losses.objectives import Chunks, ObjectiveModel
 from epg_tf.metagenrl.update import (
     AgentState,
     Learned,
+    UpdateInputs,
     UpdateResult,
     batches_needed,
     compiled_update,
 )
 
+# Field of `AgentState` -> its name in checkpoints. Those of the critics changed with their axes:
+# "critics" held [2, P, ...], which for two agents has the shape of [P, 2, ...].
+_SAVED_AS = {"policy": "policy", "critics": "twin_critics"}
 
-class ActorLearner:
+
+class PopulationLearner:
     """P agents' policies, critics, targets and Adam moments, updated by one compiled function.
 
     Args:
       population: P.
-      observation_size: O.
-      action_size: A.
+      spec: Where the agents live.
       agent: Settings of agents.
-      objective: What the policies follow; an `LSTMObjective` can be learned.
+      objective: What the policies minimise; an `LSTMObjective` can be learned.
       meta: How it is learned; None: it is frozen.
 
     Attributes:
@@ -41,69 +47,77 @@ class ActorLearner:
     def __init__(
         self,
         population: int,
-        observation_size: int,
-        action_size: int,
+        spec: EnvironmentSpec,
         agent: AgentConfig,
-        objective: Objective,
+        objective: ObjectiveModel,
         meta: MetaConfig | None,
     ):
-        self.objective, self.batches = objective, batches_needed(agent, meta)
-        self._policy_sizes = (observation_size, *agent.hidden, action_size)
-        self._critic_sizes = (observation_size + action_size, *agent.hidden, 1)
-        self._update = compiled_update(agent, meta, objective.recipe)
-        policy = [np.stack([part] * population) for part in self._zeros(self._policy_sizes)]
-        critics = [
-            np.stack([np.stack([part] * population)] * 2)
-            for part in self._zeros(self._critic_sizes)
-        ]
-        self.state = _tensors(
-            AgentState(
-                Learned(*[policy] * 4), Learned(*[critics] * 4), np.zeros(population, np.float32)
-            )
+        self.objective = objective
+        self.batches = batches_needed(agent, meta)
+        self._policy_sizes = (spec.observation_size, *agent.hidden, spec.action_size)
+        self._critic_sizes = (spec.observation_size + spec.action_size, *agent.hidden, 1)
+        self._update = compiled_update(agent, meta, objective.function)
+        policy = _zeros(self._policy_sizes, (population,))
+        critics = _zeros(self._critic_sizes, (population, 2))
+        self.state = AgentState(
+            Learned(*[policy] * 4), Learned(*[critics] * 4), tf.zeros([population])
         )
 
-    @staticmethod
-    def _zeros(sizes: Sequence[int]) -> list[Array]:
-        return [np.zeros_like(part) for part in initial_weights(np.random.default_rng(0), sizes)]
-
-    def initialize_agents(self, ids: Sequence[int], keys: Sequence[LifeKey]) -> None:
-        """Draws fresh weights for the agents `ids`, each from its own streams, and forgets their
-        moments.
+    def initialize_agents(self, ids: Iterable[int], keys: Sequence[LifeKey]) -> None:
+        """Draws fresh weights for the agents `ids`, each from its own streams, and sets their
+        moments to zero.
         """
         arrays = self.arrays()
         for agent, key in zip(ids, keys, strict=True):
             generator = life_generator(key, "critic")
             twins = [initial_weights(generator, self._critic_sizes) for _ in range(2)]
             fresh = {
-                "policy": initial_weights(life_generator(key, "policy"), self._policy_sizes),
-                "critics": [np.stack(pair) for pair in zip(*twins, strict=True)],
+                _SAVED_AS["policy"]: initial_weights(
+                    life_generator(key, "policy"), self._policy_sizes
+                ),
+                _SAVED_AS["critics"]: [np.stack(pair) for pair in zip(*twins, strict=True)],
             }
-            for name, array in arrays.items():
-                network, *rest = name.split("/")
-                if rest:
-                    own = array[:, agent] if network == "critics" else array[agent]
-                    own[...] = (
-                        fresh[network][int(rest[1])] if rest[0] in ("weights", "target") else 0.0
-                    )
+            for network, weights in fresh.items():
+                for place, weight in enumerate(weights):
+                    for kind in Learned._fields:
+                        drawn = kind in ("weights", "target")
+                        arrays[f"{network}/{kind}/{place}"][agent] = weight if drawn else 0.0
             arrays["updates"][agent] = 0.0
         self.load(arrays)
 
     def arrays(self) -> dict[str, Array]:
-        """Returns copies of everything that learning goes on from, by name, e.g.
-        "policy/weights/0".
+        """Returns copies of everything that later updates depend on, by name, e.g.
+        "policy/weights/0"; the first axis is the agents'.
         """
         return {name: np.array(part) for name, part in _named(self.state)}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Takes what `arrays` returned."""
-        names = iter([name for name, _ in _named(self.state)])
-        self.state = tf.nest.map_structure(
-            lambda part: tf.constant(arrays[next(names)]), self.state
+        """Takes what `arrays` returned.
+
+        Raises:
+          RecordError: An array is missing or has another shape, as in checkpoints of versions whose
+            twin critics had the axes [2, P, ...].
+        """
+        names = []
+        for name, part in _named(self.state):
+            if name not in arrays:
+                raise RecordError(
+                    f"agents' array {name} is missing, so another version of epg_tf wrote them; "
+                    f"begin a new run"
+                )
+            if arrays[name].shape != tuple(part.shape):
+                raise RecordError(
+                    f"agents' array {name} has shape {arrays[name].shape} instead of "
+                    f"{tuple(part.shape)}, so it belongs to other agents; begin a new run"
+                )
+            names.append(name)
+        self.state = tf.nest.pack_sequence_as(
+            self.state, [tf.constant(arrays[name]) for name in names]
         )
 
     def acting_policy(self) -> ActingDeterministic:
         """Returns copies of the policies, for acting."""
-        return ActingDeterministic([part.numpy() for part in self.state.policy.weights])
+        return ActingDeterministic([weight.numpy() for weight in self.state.policy.weights])
 
     def update(
         self,
@@ -113,7 +127,7 @@ class ActorLearner:
         policy_rate: float,
         active: Array,
     ) -> UpdateResult:
-        """Updates the agents once, critics `policy_delay` times; arguments as of `compiled_update`.
+        """Updates the agents once, critics `policy_delay` times; arguments as in `UpdateInputs`.
 
         Args:
           chunks: Fields of `Chunks`, each [K, P, B, T, ...].
@@ -122,23 +136,26 @@ class ActorLearner:
           policy_rate: Learning rate.
           active: [P] bool.
         """
-        batches = Chunks(**{name: tf.constant(values) for name, values in chunks.items()})
-        scalars = [tf.constant(value, tf.float32) for value in (blend, policy_rate, active)]
-        parts = {name: tf.convert_to_tensor(part) for name, part in self.objective.parts.items()}
-        self.state, taught = self._update(
-            self.state, parts, batches, tf.constant(smoothing), *scalars
+        inputs = UpdateInputs(
+            Chunks(**{name: tf.constant(values) for name, values in chunks.items()}),
+            tf.constant(smoothing),
+            *(tf.constant(value, tf.float32) for value in (blend, policy_rate, active)),
         )
-        return taught
+        params = {name: tf.convert_to_tensor(part) for name, part in self.objective.params.items()}
+        self.state, result = self._update(self.state, params, inputs)
+        return result
+
+
+def _zeros(sizes: Sequence[int], leading: tuple[int, ...]) -> list[tf.Tensor]:
+    """Returns weights of networks [*leading], all zero, in the order of `initial_weights`."""
+    drawn = initial_weights(np.random.default_rng(0), sizes)
+    return [tf.zeros([*leading, *weight.shape]) for weight in drawn]
 
 
 def _named(state: AgentState) -> Iterator[tuple[str, tf.Tensor]]:
     """Yields the parts of a state with their names, in the order in which tf.nest flattens it."""
-    for network in ("policy", "critics"):
+    for network, saved_as in _SAVED_AS.items():
         for kind in Learned._fields:
             for place, part in enumerate(getattr(getattr(state, network), kind)):
-                yield f"{network}/{kind}/{place}", part
+                yield f"{saved_as}/{kind}/{place}", part
     yield "updates", state.updates
-
-
-def _tensors(state: AgentState) -> AgentState:
-    return tf.nest.map_structure(tf.constant, state)

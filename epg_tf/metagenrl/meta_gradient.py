@@ -1,16 +1,19 @@
-"""How an objective's weights ought to change: second-order gradients through the critic (MetaGenRL,
-Equation 6).
+"""Computes how an objective's params should change: second-order gradients through the critic
+(MetaGenRL, Equation 6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import Weights, action_values, policy_action
-from epg_tf.losses.objectives import Chunks, Objective, Trajectories, total
+from epg_tf.losses.objectives import Chunks, Trajectories, total
 from epg_tf.metagenrl import td3
+
+Score = Callable[[Trajectories, tf.Tensor], tf.Tensor]
+"""An objective with its params: (trajectories, predicted actions) -> [P, B, T]."""
 
 
 def trajectories_of(chunks: Chunks, policy: Weights, critic: Weights) -> Trajectories:
@@ -25,27 +28,28 @@ def trajectories_of(chunks: Chunks, policy: Weights, critic: Weights) -> Traject
 
 
 def policy_gradient(
-    objective: Objective, policy: Weights, observation: tf.Tensor, seen: Trajectories
+    score: Score, policy: Weights, observation: tf.Tensor, trajectories: Trajectories
 ) -> list[tf.Tensor]:
     """Differentiates the objective's value with respect to every agent's policy.
 
     Args:
-      objective: L_alpha.
+      score: L_alpha.
       policy: theta.
-      observation: [P, B, T, O], where the policy is asked.
-      seen: What the objective sees besides.
+      observation: [P, B, T, O], at which the policy acts.
+      trajectories: What the objective sees besides.
     """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(policy)
-        value = total(objective.per_step(seen, policy_action(observation, policy)))
-    return tape.gradient(value, policy)
+        value = total(score(trajectories, policy_action(observation, policy)))
+    gradient: list[tf.Tensor] = tape.gradient(value, policy)
+    return gradient
 
 
 def virtual_policies(
-    objective: Objective,
+    score: Score,
     policy: Weights,
     observations: Sequence[tf.Tensor],
-    seen: Sequence[Trajectories],
+    trajectories: Sequence[Trajectories],
     learning_rate: float,
     unit: bool = False,
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -54,20 +58,21 @@ def virtual_policies(
         theta_{i+1} = theta_i - rate * grad L_alpha(tau_i, V, pi_{theta_i})
 
     Args:
-      objective: L_alpha.
-      policy: theta_0; the values in `seen` are its own, at every step.
+      score: L_alpha.
+      policy: theta_0; the values in `trajectories` are its own, at every step.
       observations: Of tau_0, tau_1, ..., disjoint batches.
-      seen: The same batches as the objective sees them.
+      trajectories: The same batches as the objective sees them.
       learning_rate: Of the steps.
       unit: Scale each gradient to norm 1 before its step, so that only directions count.
 
     Returns:
-      (the policies after the last step, differentiable in the objective's weights; the gradient of
+      (the policies after the last step, differentiable in the objective's params; the gradient of
       the first step).
     """
-    weights, first = list(policy), None
-    for observation, trajectories in zip(observations, seen, strict=True):
-        gradient = policy_gradient(objective, weights, observation, trajectories)
+    weights = list(policy)
+    first: list[tf.Tensor] = []
+    for observation, recorded in zip(observations, trajectories, strict=True):
+        gradient = policy_gradient(score, weights, observation, recorded)
         step = td3.unit(gradient) if unit else gradient
         weights = [part - learning_rate * slope for part, slope in zip(weights, step, strict=True)]
         first = first or gradient
@@ -75,7 +80,7 @@ def virtual_policies(
 
 
 def meta_loss(chunks: Chunks, policy: Weights, critic: Weights) -> tf.Tensor:
-    """Returns -Q1(s, pi(s)) averaged over each agent's steps, [P]: what an objective's weights are
+    """Returns -Q1(s, pi(s)) averaged over each agent's steps, [P]: what an objective's params are
     to lower.
     """
     values = (

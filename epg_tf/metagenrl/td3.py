@@ -32,25 +32,24 @@ def targets(
     """Computes r + gamma min(Q1', Q2')(s', a'), or r where the episode ended for good (clipped
     double-Q), [P, B, T].
 
-    A time limit is no such end: the state it cut off is worth what the critics say.
+    A time limit is not such an end: the state after it keeps the critics' value.
     """
     following = tf.reduce_min(
-        action_values(chunks.next_observation, next_action, target_critics), axis=0
+        action_values(chunks.next_observation, next_action, target_critics), axis=1
     )
     return chunks.reward + discount * (1.0 - chunks.terminated) * following
 
 
 def critic_error(chunks: Chunks, critics: Weights, target: tf.Tensor) -> tf.Tensor:
     """Returns each agent's squared TD error, both critics' added, averaged over its steps, [P]."""
-    errors = (
-        tf.square(action_values(chunks.observation, chunks.action, critics) - target) * chunks.mask
-    )
-    return tf.reduce_sum(errors, axis=[0, 2, 3]) / tf.reduce_sum(chunks.mask, axis=[1, 2])
+    values = action_values(chunks.observation, chunks.action, critics)
+    errors = tf.square(values - target[:, None]) * chunks.mask[:, None]
+    return tf.reduce_sum(errors, axis=[1, 2, 3]) / tf.reduce_sum(chunks.mask, axis=[1, 2])
 
 
 def q_objective(chunks: Chunks, action: tf.Tensor, critic: Weights) -> tf.Tensor:
-    """Returns DDPG's objective -Q1(s, a) of each step, [P, B, T], 0 in the padding; by actions
-    alone differentiable.
+    """Returns DDPG's objective -Q1(s, a) of each step, [P, B, T], 0 in the padding; differentiable
+    in the actions alone.
     """
     return -action_values(chunks.observation, action, critic) * chunks.mask
 
@@ -60,19 +59,35 @@ def averaged(old: Sequence[tf.Tensor], new: Sequence[tf.Tensor], rate: float) ->
     return [before + rate * (after - before) for before, after in zip(old, new, strict=True)]
 
 
-def clipped(gradients: Sequence[tf.Tensor], limit: float, axis: int = 0) -> list[tf.Tensor]:
+def clipped(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
     """Scales each agent's gradient down to a global norm of at most `limit`; one that is not finite
     becomes 0.
 
     Args:
-      gradients: Parts, with the agents on `axis`; axes before it (twin critics) belong to the same
-      gradient.
+      gradients: Parts, [P, ...].
       limit: Largest norm, > 0.
-      axis: Number of the population axis.
     """
-    norm = tf.sqrt(_squares(gradients, axis))
-    factor = tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), 0.0)
-    return _scaled(gradients, factor, axis)
+    return _scaled(gradients, _clip_factor(_squares(gradients), limit))
+
+
+def clipped_twins(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
+    """Does the same with parts [P, 2, ...] of twin critics, which are one gradient.
+
+    Squares are added with the twins on the first axis: in another order the last bits of the norm,
+    and with them every result so far, would change.
+    """
+    squares = 0.0
+    for part in gradients:
+        rest = range(2, part.shape.rank)
+        twins_first = tf.transpose(tf.square(part), [1, 0, *rest])
+        squares += tf.reduce_sum(twins_first, axis=[0, *rest])
+    return _scaled(gradients, _clip_factor(squares, limit))
+
+
+def _clip_factor(squares: tf.Tensor, limit: float) -> tf.Tensor:
+    """Returns what to multiply gradients of these squared norms by, [P]."""
+    norm = tf.sqrt(squares)
+    return tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), 0.0)
 
 
 def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -80,42 +95,36 @@ def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
     One that is not finite, or not longer than 1e-15, becomes 0 and has no derivative.
     """
-    squares = _squares(gradients, 0)
+    squares = _squares(gradients)
     norm = tf.sqrt(tf.maximum(squares, _TINY))  # the root of 0 has no derivative
     usable = (squares > _TINY) & tf.math.is_finite(norm)
-    return _scaled(gradients, tf.where(usable, 1.0 / norm, 0.0), 0)
+    return _scaled(gradients, tf.where(usable, 1.0 / norm, 0.0))
 
 
-def _squares(gradients: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
+def _squares(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the squared global norm of each agent's gradient, [P]."""
-    return sum(
-        tf.reduce_sum(tf.square(part), axis=[k for k in range(part.shape.rank) if k != axis])
-        for part in gradients
-    )
+    return sum(tf.reduce_sum(tf.square(part), axis=_own_axes(part)) for part in gradients)
 
 
-def _scaled(gradients: Sequence[tf.Tensor], factor: tf.Tensor, axis: int) -> list[tf.Tensor]:
-    """Multiplies each agent's gradient by its factor [P]; 0 wins over what is not finite."""
+def _own_axes(part: tf.Tensor) -> list[int]:
+    """Returns all axes but the population's."""
+    return list(range(1, part.shape.rank))
+
+
+def _scaled(gradients: Sequence[tf.Tensor], factor: tf.Tensor) -> list[tf.Tensor]:
+    """Multiplies each agent's gradient by its factor [P]; a factor of 0 gives 0 even for values
+    that are not finite.
+    """
     return [
-        tf.math.multiply_no_nan(
-            part, tf.reshape(factor, [1] * axis + [-1] + [1] * (part.shape.rank - axis - 1))
-        )
+        tf.math.multiply_no_nan(part, tf.reshape(factor, [-1] + [1] * (part.shape.rank - 1)))
         for part in gradients
     ]
 
 
-def finite(parts: Sequence[tf.Tensor], axis: int = 0) -> tf.Tensor:
-    """Returns for each agent whether all numbers in its parts are finite, [P] bool; agents are on
-    `axis`.
-    """
+def finite(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns for each agent whether all numbers in its parts [P, ...] are finite, [P] bool."""
     return tf.reduce_all(
-        [
-            tf.reduce_all(
-                tf.math.is_finite(part), axis=[k for k in range(part.shape.rank) if k != axis]
-            )
-            for part in parts
-        ],
-        axis=0,
+        [tf.reduce_all(tf.math.is_finite(part), axis=_own_axes(part)) for part in parts], axis=0
     )
 
 

@@ -1,5 +1,5 @@
-"""One update of P agents as a pure function: critics, then policies, targets, and what the
-objective should learn.
+"""One update of P agents as a pure function: critics, then policies, targets, and the gradient of
+the objective.
 
 Compiled once per process for agents of the same sizes and settings, however many shards of them
 there are.
@@ -16,19 +16,20 @@ import tensorflow as tf
 from epg_tf.agents.deterministic import first_critic, policy_action
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.optimizers import adam_update
-from epg_tf.losses.objectives import Chunks, Objective, Recipe, flattened, total
+from epg_tf.core.parameters import Params, flattened
+from epg_tf.losses.objectives import Chunks, Objective, total
 from epg_tf.metagenrl import meta_gradient, td3
 
 Weights = list[tf.Tensor]
 
 
 class Learned(NamedTuple):
-    """A network in learning: P policies, or P twin critics, whose parts have the leading axes [2,
-    P].
+    """A network that learns: P policies, or P twin critics, whose weights have the leading axes
+    [P, 2].
 
     Attributes:
-      weights: As `agents.actor_critic.Weights`.
-      target: Slowly following them.
+      weights: As `agents.deterministic.Weights`.
+      target: The same, following them slowly.
       first: First moments of Adam.
       second: Second moments.
     """
@@ -40,15 +41,36 @@ class Learned(NamedTuple):
 
 
 class AgentState(NamedTuple):
-    """All that P agents go on from; `updates` [P] counts those of the policies."""
+    """All that later updates of P agents depend on; `updates` [P] counts those of the policies."""
 
     policy: Learned
     critics: Learned
     updates: tf.Tensor
 
 
+class UpdateInputs(NamedTuple):
+    """What an update of P agents takes besides their state and the objective's params.
+
+    Attributes:
+      chunks: With another leading axis of K batches. Critics take the first ones, the objective as
+        many as it needs, beginning with the first; the batch after those measures its meta_loss.
+      smoothing: [policy_delay, P, B, T, A], standard normal.
+      blend: Weight of the objective in the policies' gradient; the rest is DDPG's. Below 1 both
+        gradients are first scaled to norm 1, since the two have no scale in common.
+      policy_rate: Learning rate of the policies.
+      active: [P], 1.0 or 0.0; agents that are not active keep their weights and do not contribute
+        to the objective.
+    """
+
+    chunks: Chunks
+    smoothing: tf.Tensor
+    blend: tf.Tensor
+    policy_rate: tf.Tensor
+    active: tf.Tensor
+
+
 class UpdateResult(NamedTuple):
-    """What one update of P agents found out.
+    """What one update of P agents measured.
 
     Attributes:
       objective_gradient: [P, D], each agent's; [P, 0] where the objective is not being learned.
@@ -57,7 +79,8 @@ class UpdateResult(NamedTuple):
         steps if any.
       agreement: [P], cosine of the angle between the objective's and DDPG's gradient of the policy.
       finite: [P] bool, whether all of this was, gradients before they were clipped included; where
-        not, the agent stays as it is, but for its targets, and has no say in the objective.
+        not, the agent stays as it is, except for its targets, and does not contribute to the
+        objective.
     """
 
     objective_gradient: tf.Tensor
@@ -67,6 +90,9 @@ class UpdateResult(NamedTuple):
     finite: tf.Tensor
 
 
+CompiledUpdate = Callable[[AgentState, Params, UpdateInputs], tuple[AgentState, UpdateResult]]
+
+
 def batches_needed(agent: AgentConfig, meta: MetaConfig | None) -> int:
     """Returns K, how many batches of chunks an update takes."""
     return max(agent.policy_delay, 1 + (meta.virtual_steps if meta else 0))
@@ -74,81 +100,55 @@ def batches_needed(agent: AgentConfig, meta: MetaConfig | None) -> int:
 
 @functools.cache
 def compiled_update(
-    agent: AgentConfig, meta: MetaConfig | None, recipe: Recipe
-) -> Callable[..., tuple]:
+    agent: AgentConfig, meta: MetaConfig | None, objective: Objective
+) -> CompiledUpdate:
     """Returns the compiled update.
 
     Args:
       agent: Settings of agents.
       meta: How the objective is learned; None: it is frozen.
-      recipe: Makes the objective from its weights.
+      objective: What policies minimise, as a pure function.
 
     Returns:
-      A function of
-        state: `AgentState`.
-        parts: The objective's weights, name -> [P, ...].
-        chunks: `Chunks` with another leading axis of K batches. Critics take the first ones, the
-          objective as many as it needs, beginning with the first, and its judge the one after
-          those.
-        smoothing: [policy_delay, P, B, T, A], standard normal.
-        blend: Weight of the objective in what policies follow; the rest is DDPG's. Below 1 both
-          gradients are first scaled to norm 1, for the two objectives have no scale in common.
-        policy_rate: Learning rate of the policies.
-        active: [P], 1.0 or 0.0: such agents keep their weights and have no say in the objective.
-      that returns the new state and `UpdateResult`.
+      A function of (state, the objective's params, inputs) that returns the new state and
+      `UpdateResult`.
     """
 
     def update(
-        state: AgentState,
-        parts: dict[str, tf.Tensor],
-        chunks: Chunks,
-        smoothing: tf.Tensor,
-        blend: tf.Tensor,
-        policy_rate: tf.Tensor,
-        active: tf.Tensor,
+        state: AgentState, params: Params, inputs: UpdateInputs
     ) -> tuple[AgentState, UpdateResult]:
         batches = [
-            Chunks(*(part[number] for part in chunks))
+            Chunks(*(field[number] for field in inputs.chunks))
             for number in range(batches_needed(agent, meta))
         ]
-        critics, error = state.critics, 0.0
-        for number in range(agent.policy_delay):
-            step = state.updates * agent.policy_delay + number + 1.0
-            critics, one_error = _moved_critics(
-                critics,
-                state.policy.target,
-                batches[number],
-                smoothing[number],
-                step,
-                active,
-                agent,
-            )
-            error += one_error / agent.policy_delay
+        critics, error = _moved_critics(state, batches, inputs, agent)
         weights, critic = state.policy.weights, first_critic(critics.weights)
         gradient, objective_gradient, value = _gradients(
-            batches, weights, critic, parts, meta, recipe
+            batches, weights, critic, params, meta, objective
         )
         ddpg = _ddpg_gradient(batches[0], weights, critic)
         finite = td3.finite([error, value, *objective_gradient, *gradient, *ddpg])
-        active *= tf.cast(finite, active.dtype)
+        active = inputs.active * tf.cast(finite, inputs.active.dtype)
         critics = _unless(finite, critics, state.critics)
-        followed = td3.clipped(_blended(gradient, ddpg, blend), agent.clip)
-        policy = _adam(state.policy, followed, state.updates + 1.0, policy_rate, active, axis=0)
-        new = AgentState(
-            *(
-                network._replace(target=td3.averaged(network.target, network.weights, agent.tau))
-                for network in (policy, critics)
-            ),
-            state.updates + active,
+        blended = td3.clipped(_blended(gradient, ddpg, inputs.blend), agent.clip)
+        policy = _adam(state.policy, blended, state.updates + 1.0, inputs.policy_rate, active)
+        policy, critics = (
+            network._replace(target=td3.averaged(network.target, network.weights, agent.tau))
+            for network in (policy, critics)
         )
-        say = (
+        scaled = (
             td3.unit(objective_gradient)
             if meta and meta.normalize_agent_gradients
             else td3.clipped(objective_gradient, agent.clip)
         )
-        return new, UpdateResult(
-            flattened(say) * active[:, None], error, value, td3.cosine(gradient, ddpg), finite
+        result = UpdateResult(
+            objective_gradient=flattened(scaled) * active[:, None],
+            critic_error=error,
+            value=value,
+            agreement=td3.cosine(gradient, ddpg),
+            finite=finite,
         )
+        return AgentState(policy, critics, state.updates + active), result
 
     return tf.function(update)
 
@@ -156,33 +156,47 @@ def compiled_update(
 def _unless(finite: tf.Tensor, new: Learned, old: Learned) -> Learned:
     """Returns critics as they were where an agent is not `finite`, [P]."""
     return tf.nest.map_structure(
-        lambda after, before: tf.where(
-            tf.reshape(finite, [-1] + [1] * (after.shape.rank - 2)), after, before
-        ),
-        new,
-        old,
+        lambda after, before: tf.where(_broadcast(finite, after), after, before), new, old
     )
 
 
+def _broadcast(values: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Returns [P] with as many further axes of length 1 as `like`, [P, ...], has."""
+    return tf.reshape(values, [-1] + [1] * (like.shape.rank - 1))
+
+
 def _blended(gradient: Weights, ddpg: Weights, blend: tf.Tensor) -> Weights:
-    """Returns what policies follow: the objective's gradient, or while it warms up a blend of
-    directions.
-    """
+    """Returns the gradient of policies: the objective's, or a blend of directions in warm-up."""
+    directions = zip(gradient, td3.unit(gradient), td3.unit(ddpg), strict=True)
     return [
-        tf.where(blend < 1.0, blend * own + (1.0 - blend) * other, raw)
-        for raw, own, other in zip(gradient, td3.unit(gradient), td3.unit(ddpg), strict=True)
+        tf.where(blend < 1.0, blend * unit + (1.0 - blend) * ddpg_unit, raw)
+        for raw, unit, ddpg_unit in directions
     ]
 
 
 def _moved_critics(
+    state: AgentState, batches: Sequence[Chunks], inputs: UpdateInputs, agent: AgentConfig
+) -> tuple[Learned, tf.Tensor]:
+    """Moves the critics `policy_delay` times; returns them and their mean error, [P]."""
+    critics, error = state.critics, 0.0
+    for number in range(agent.policy_delay):
+        step = state.updates * agent.policy_delay + number + 1.0
+        gradient, one_error = _critic_gradient(
+            critics, state.policy.target, batches[number], inputs.smoothing[number], agent
+        )
+        critics = _adam(critics, gradient, step, agent.critic_learning_rate, inputs.active)
+        error += one_error / agent.policy_delay
+    return critics, error
+
+
+def _critic_gradient(
     critics: Learned,
     policy_target: Weights,
     chunks: Chunks,
     noise: tf.Tensor,
-    step: tf.Tensor,
-    active: tf.Tensor,
     agent: AgentConfig,
-) -> tuple[Learned, tf.Tensor]:
+) -> tuple[Weights, tf.Tensor]:
+    """Returns the clipped gradient of the critics' TD error, and the error, [P]."""
     action = td3.smoothed(
         policy_action(chunks.next_observation, policy_target),
         noise,
@@ -193,57 +207,50 @@ def _moved_critics(
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(critics.weights)
         error = td3.critic_error(chunks, critics.weights, tf.stop_gradient(target))
-    gradient = td3.clipped(tape.gradient(error, critics.weights), agent.clip, axis=1)
-    return _adam(critics, gradient, step, agent.critic_learning_rate, active, axis=1), error
+    return td3.clipped_twins(tape.gradient(error, critics.weights), agent.clip), error
 
 
 def _gradients(
     batches: Sequence[Chunks],
     policy: Weights,
     critic: Weights,
-    parts: dict[str, tf.Tensor],
+    params: Params,
     meta: MetaConfig | None,
-    recipe: Recipe,
+    objective: Objective,
 ) -> tuple[Weights, Weights, tf.Tensor]:
-    """Returns the objective's gradient of the policies, the judge's of the objective, if any, and
-    the judge's value.
+    """Returns the objective's gradient of the policies, the meta_loss's gradient of the objective's
+    params (of width 0 where it is frozen), and the policies' value.
     """
+    score = functools.partial(objective.per_step, params)
     if meta is None:
-        batch, objective = batches[0], recipe.objective(parts)
-        gradient = meta_gradient.policy_gradient(
-            objective,
-            policy,
-            batch.observation,
-            meta_gradient.trajectories_of(batch, policy, critic),
-        )
-        return (
-            gradient,
-            [tf.zeros([batch.mask.shape[0], 0])],
-            -meta_gradient.meta_loss(batch, policy, critic),
-        )
+        batch = batches[0]
+        recorded = meta_gradient.trajectories_of(batch, policy, critic)
+        gradient = meta_gradient.policy_gradient(score, policy, batch.observation, recorded)
+        nothing = tf.zeros([batch.mask.shape[0], 0])
+        return gradient, [nothing], -meta_gradient.meta_loss(batch, policy, critic)
     virtual = batches[: meta.virtual_steps]
-    seen = [meta_gradient.trajectories_of(batch, policy, critic) for batch in virtual]
+    trajectories = [meta_gradient.trajectories_of(batch, policy, critic) for batch in virtual]
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(parts)
-        objective: Objective = recipe.objective(parts)
+        tape.watch(params)
         moved, gradient = meta_gradient.virtual_policies(
-            objective,
+            score,
             policy,
             [batch.observation for batch in virtual],
-            seen,
+            trajectories,
             meta.virtual_learning_rate,
             meta.unit_virtual_steps,
         )
         meta_loss = meta_gradient.meta_loss(batches[meta.virtual_steps], moved, critic)
-    by_name = tape.gradient(meta_loss, parts)
-    return gradient, [by_name[name] for name in recipe.names], -meta_loss
+    by_name = tape.gradient(meta_loss, params)
+    return gradient, [by_name[name] for name in objective.shapes], -meta_loss
 
 
 def _ddpg_gradient(chunks: Chunks, policy: Weights, critic: Weights) -> Weights:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(policy)
         value = total(td3.q_objective(chunks, policy_action(chunks.observation, policy), critic))
-    return tape.gradient(value, policy)
+    gradient: Weights = tape.gradient(value, policy)
+    return gradient
 
 
 def _adam(
@@ -252,21 +259,22 @@ def _adam(
     step: tf.Tensor,
     rate: float | tf.Tensor,
     active: tf.Tensor,
-    axis: int,
 ) -> Learned:
-    """Moves the agents that are active; they are on `axis`, and `step` is [P]."""
-    moved: list[tuple] = []
-    for weight, slope, *moments in zip(
+    """Moves the agents that are active; `step` and `active` are [P]."""
+    moved: list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]] = []
+    for weight, slope, first, second in zip(
         network.weights, gradient, network.first, network.second, strict=True
     ):
-        own = [-1] + [1] * (slope.shape.rank - 1 - axis)  # so that [P] meets [..., P, ...]
-        there = tf.reshape(active, own)
-        update, *new = adam_update(slope, *moments, tf.reshape(step, own), learning_rate=rate)
+        moving = _broadcast(active, slope)
+        update, new_first, new_second = adam_update(
+            slope, first, second, _broadcast(step, slope), learning_rate=rate
+        )
         moved.append(
             (
-                weight + there * update,
-                *(old + there * (after - old) for old, after in zip(moments, new, strict=True)),
+                weight + moving * update,
+                first + moving * (new_first - first),
+                second + moving * (new_second - second),
             )
         )
-    weights, first, second = (list(column) for column in zip(*moved, strict=True))
-    return Learned(weights, network.target, first, second)
+    weights, first_moments, second_moments = (list(column) for column in zip(*moved, strict=True))
+    return Learned(weights, network.target, first_moments, second_moments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from epg_tf.agents.buffer import Buffer
+from epg_tf.core.types import EnvironmentSpec
 from epg_tf.tasks.base import StepResult
 
 P, N, M, O, A = 2, 10, 4, 3, 2  # noqa: E741 (the legend's letter)
@@ -29,7 +30,7 @@ def marked(number, life_offset=LIFE):
 
 def filled(periods):
     """Returns a buffer after that many periods; steps are counted from 1."""
-    buffer = Buffer(P, N, M, O, A)
+    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
     for period in range(periods):
         buffer.make_room()
         for step in range(M):
@@ -94,7 +95,7 @@ def test_newest_lays_observation_action_reward_side_by_side():
 
 
 def test_a_buffer_of_one_period_forgets_all_of_the_last():
-    buffer = Buffer(P, M, M, O, A)
+    buffer = Buffer(P, M, M, EnvironmentSpec(O, A))
     for number in (1, 5):
         buffer.make_room()
         for step in range(M):
@@ -105,7 +106,7 @@ def test_a_buffer_of_one_period_forgets_all_of_the_last():
 
 def test_the_buffer_keeps_copies():
     """The simulation reuses its arrays; what was recorded must not move with them."""
-    buffer = Buffer(P, N, M, O, A)
+    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
     buffer.make_room()
     observation, action, result = marked(1)
     buffer.write(0, observation, action, result)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from epg_tf.agents.acting import ActingDeterministic
 from epg_tf.agents.deterministic import (
-    ActingDeterministic,
     action_values,
     first_critic,
     initial_weights,
@@ -29,7 +29,7 @@ def make_policy(hidden=(7, 6), seed=0, dtype=np.float64):
 
 def make_critics(hidden=(7, 6), seed=1, dtype=np.float64):
     """Returns weights of the twin critics of P agents."""
-    return slow.random_network(np.random.default_rng(seed), (2, P), (O + A, *hidden, 1), dtype)
+    return slow.random_network(np.random.default_rng(seed), (P, 2), (O + A, *hidden, 1), dtype)
 
 
 def draw(*shape, seed=2, dtype=np.float64):
@@ -42,10 +42,10 @@ def tensors(parts):
     return [tf.constant(part) for part in parts]
 
 
-@pytest.mark.parametrize("leading", [(), (2,)])
-def test_layer_norm_equals_the_reference(leading):
-    inputs = 3.0 + 2.0 * draw(*leading, P, 4, 6)
-    scale, shift = draw(*leading, P, 6, seed=3), draw(*leading, P, 6, seed=4)
+@pytest.mark.parametrize("twins", [(), (2,)])
+def test_layer_norm_equals_the_reference(twins):
+    inputs = 3.0 + 2.0 * draw(P, *twins, 4, 6)
+    scale, shift = draw(P, *twins, 6, seed=3), draw(P, *twins, 6, seed=4)
     found = parallel_layer_norm(inputs, tf.constant(scale), tf.constant(shift)).numpy()
     for *place, row in np.ndindex(inputs.shape[:-1]):
         expected = slow.layer_norm(inputs[(*place, row)], scale[tuple(place)], shift[tuple(place)])
@@ -88,19 +88,19 @@ def test_policy_equals_the_reference(hidden, axes):
 def test_twin_critics_equal_two_single_networks(axes):
     weights, observation, action = make_critics(), draw(P, *axes, O), draw(P, *axes, A, seed=3)
     found = action_values(tf.constant(observation), tf.constant(action), tensors(weights)).numpy()
-    assert found.shape == (2, P, *axes)
-    for twin, member, *place in np.ndindex(found.shape):
+    assert found.shape == (P, 2, *axes)
+    for member, twin, *place in np.ndindex(found.shape):
         expected = slow.action_value(
-            [part[twin, member] for part in weights],
+            [part[member, twin] for part in weights],
             observation[(member, *place)],
             action[(member, *place)],
         )
-        assert found[(twin, member, *place)] == pytest.approx(expected, rel=1e-9)
+        assert found[(member, twin, *place)] == pytest.approx(expected, rel=1e-9)
     for twin in range(2):
-        alone = action_values(observation, action, tensors(part[twin] for part in weights))
-        np.testing.assert_allclose(alone, found[twin], rtol=1e-12)
+        alone = action_values(observation, action, tensors(part[:, twin] for part in weights))
+        np.testing.assert_allclose(alone, found[:, twin], rtol=1e-12)
     first = action_values(observation, action, first_critic(tensors(weights)))
-    np.testing.assert_allclose(first, found[0], rtol=1e-12)
+    np.testing.assert_allclose(first, found[:, 0], rtol=1e-12)
 
 
 def test_the_hidden_layers_are_relu():
@@ -153,14 +153,11 @@ def test_one_agent_never_depends_on_another():
         ).numpy()
 
     healthy = run()
-    for part in (*weights, observation, *(twin for twins in critics for twin in twins)):
+    for part in (*weights, observation, *critics):
         part[1] = np.nan
     ill = run()
     assert healthy[0][[0, 2]].tobytes() == ill[0][[0, 2]].tobytes() and np.isnan(ill[0][1]).all()
-    assert (
-        healthy[1][:, [0, 2]].tobytes() == ill[1][:, [0, 2]].tobytes()
-        and np.isnan(ill[1][:, 1]).all()
-    )
+    assert healthy[1][[0, 2]].tobytes() == ill[1][[0, 2]].tobytes() and np.isnan(ill[1][1]).all()
 
 
 def test_initial_weights_fill_their_bounds():

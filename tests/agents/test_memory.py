@@ -47,7 +47,7 @@ def test_gradient_writes_each_memory_on_its_own():
 
 
 def test_more_inputs_are_quicker_to_write():
-    """The same small step on every weight moves the content in proportion to the number of inputs."""
+    """The same small step on every weight moves the content in proportion to the inputs."""
     moved = []
     for inputs in (1, 8):
         memory = Memory(P, inputs, UNITS)

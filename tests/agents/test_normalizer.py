@@ -35,10 +35,10 @@ def test_merging_equals_two_passes_over_everything(sizes, shift):
     parts = batches(sizes, shift=shift)
     everything = np.concatenate(parts, axis=1).astype(np.float64)
     moments = merged(parts)
-    assert moments.count == sum(sizes)
+    assert moments.steps == sum(sizes)
     np.testing.assert_allclose(moments.mean, everything.mean(axis=1), rtol=1e-10)
     np.testing.assert_allclose(
-        moments.squares / moments.count, everything.var(axis=1), rtol=1e-8, atol=1e-9
+        moments.squares / moments.steps, everything.var(axis=1), rtol=1e-8, atol=1e-9
     )
 
 

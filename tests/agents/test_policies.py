@@ -12,7 +12,7 @@ from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import LifeKey
+from epg_tf.core.types import EnvironmentSpec, LifeKey
 from tests import reference
 
 P, O, A = 3, 5, 2  # noqa: E741 (the legend's letter)
@@ -26,7 +26,9 @@ KEYS = [LifeKey(3, "test", 0, index) for index in range(P)]
 
 def random_policy(activation="tanh", hidden=(7, 6), kind=GaussianPolicy, action_size=A):
     """Returns P policies with random weights everywhere."""
-    policy = kind(P, O, action_size, PolicyConfig(hidden=hidden, activation=activation))
+    policy = kind(
+        P, EnvironmentSpec(O, action_size), PolicyConfig(hidden=hidden, activation=activation)
+    )
     generator = np.random.default_rng(0)
     for variable in policy.variables_in_order:
         variable.assign(0.6 * generator.standard_normal(variable.shape))
@@ -56,7 +58,7 @@ def test_mean_equals_the_reference(activation, hidden):
     for mean in (
         policy(observation),
         tf.function(policy)(observation),
-        policy.seen_by_losses(observation),
+        policy.loss_input(observation),
     ):
         np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
 
@@ -103,12 +105,12 @@ def test_acting_copy_is_a_copy(kind):
     acting = kind.acting_kind(weights, "tanh")
     observation, noise = np.ones((P, O), np.float32), np.ones((P, A), np.float32)
     before = [weight.copy() for weight in weights]
-    first, answer = acting.act(observation, noise), acting.answer(observation)
+    first, answer = acting.act(observation, noise), acting.policy_output(observation)
     for variable in policy.variables_in_order:
         variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
     np.testing.assert_array_equal(acting.act(observation, noise), first)
-    np.testing.assert_array_equal(acting.answer(observation), answer)
-    assert not (acting_copy(policy).answer(observation) == answer).any()
+    np.testing.assert_array_equal(acting.policy_output(observation), answer)
+    assert not (acting_copy(policy).policy_output(observation) == answer).any()
     assert (
         all((a == b).all() for a, b in zip(weights, before, strict=True))
         and (observation == 1).all()
@@ -157,7 +159,7 @@ def test_categorical_policy_equals_the_reference(hidden):
         )
         np.testing.assert_allclose(one(observation)[life], logits, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(
-            one.seen_by_losses(observation)[life], reference.softmax(logits), rtol=1e-4
+            one.loss_input(observation)[life], reference.softmax(logits), rtol=1e-4
         )
         expected = [
             reference.categorical_log_probability(a, row)
@@ -173,11 +175,11 @@ def test_categorical_policy_equals_the_reference(hidden):
 
 def test_literal_probabilities():
     """Weights 0, biases log 1, log 2, log 5: probabilities 1/8, 2/8, 5/8 whatever is observed."""
-    policy = CategoricalPolicy(P, O, 3, PolicyConfig(hidden=(2,)))
+    policy = CategoricalPolicy(P, EnvironmentSpec(O, 3, True), PolicyConfig(hidden=(2,)))
     policy.variables_in_order[-1].assign(np.log([[1.0, 2.0, 5.0]] * P))
     observation = np.random.default_rng(0).standard_normal((P, 4, O)).astype(np.float32)
     np.testing.assert_allclose(
-        policy.seen_by_losses(observation), [[[0.125, 0.25, 0.625]] * 4] * P, rtol=1e-6
+        policy.loss_input(observation), [[[0.125, 0.25, 0.625]] * 4] * P, rtol=1e-6
     )
     log_prob = policy.distribution(observation).log_prob(tf.one_hot(tf.fill([P, 4], 2), 3))
     np.testing.assert_allclose(log_prob, np.full((P, 4), np.log(0.625)), rtol=1e-6)
@@ -193,7 +195,7 @@ def test_categorical_acting_copy_chooses_the_largest_of_logits_plus_noise():
             acting.draw_noise(generator, (P, 4)),
         )
         logits = policy(observation[:, None])[:, 0].numpy()
-        np.testing.assert_allclose(acting.answer(observation), logits, atol=1e-6, rtol=1e-6)
+        np.testing.assert_allclose(acting.policy_output(observation), logits, atol=1e-6, rtol=1e-6)
         found = acting.act(observation, noise)
         assert found.dtype == noise.dtype == np.float32
         assert found.tolist() == [
@@ -207,7 +209,7 @@ def test_actions_are_as_frequent_as_they_are_probable():
     """
     policy, draws = random_policy(kind=CategoricalPolicy, action_size=4), 40000
     observation = np.random.default_rng(3).standard_normal((P, O)).astype(np.float32)
-    probability = policy.seen_by_losses(observation[:, None])[:, 0].numpy()
+    probability = policy.loss_input(observation[:, None])[:, 0].numpy()
     assert np.ptp(probability, axis=1).min() > 0.2
     generators, acting = [life_generator(key, "action") for key in KEYS], acting_copy(policy)
     noise = np.stack([acting.draw_noise(generator, (draws, 4)) for generator in generators])
@@ -231,7 +233,7 @@ def test_categorical_policies_do_not_mix():
         return [
             part.numpy()
             for part in (
-                policy.seen_by_losses(observation),
+                policy.loss_input(observation),
                 distribution.log_prob(action),
                 old.kl_divergence(distribution),
             )
@@ -262,9 +264,9 @@ def test_initial_weights_have_columns_of_the_documented_norm():
 
 
 def test_value_network_equals_the_reference():
-    value = ValueNetwork(P, O, (6, 4))
+    value = ValueNetwork(P, EnvironmentSpec(O, A), (6, 4))
     members = [initial_mlp(np.random.default_rng(life), value.sizes, 1.0) for life in range(P)]
-    value.load(members)
+    value.load_members(members)
     observation = np.random.default_rng(9).standard_normal((P, 8, O)).astype(np.float32)
     found = value(tf.constant(observation)).numpy()
     assert found.shape == (P, 8)
@@ -279,7 +281,7 @@ def test_agents_are_born_from_their_own_keys(tiny):
     """Weights depend on the key alone: not on the position in the shard, nor on who was there
     before.
     """
-    agent = Agent(P, O, A, False, tiny)
+    agent = Agent(P, EnvironmentSpec(O, A), tiny)
     agent.initialize_agents(KEYS)
     first = [variable.numpy() for variable in agent.moved_by(True, True)]
     for variable in agent.moved_by(True, True):
@@ -288,14 +290,14 @@ def test_agents_are_born_from_their_own_keys(tiny):
     for before, variable in zip(first, agent.moved_by(True, True), strict=True):
         np.testing.assert_array_equal(variable.numpy()[::-1], before)
     assert not agent.memory.kernel.numpy().any()
-    kernel = agent.policy.network.dense[0].kernel.numpy()
+    kernel = agent.policy.dense[0].kernel.numpy()
     assert not np.array_equal(kernel[0], kernel[1])
     expected = initial_policy(life_generator(KEYS[2], "policy"), agent.policy.sizes, tiny.policy)
     np.testing.assert_array_equal(first[0][2], expected[0])
 
 
 def test_an_agent_with_discrete_actions_is_a_network_without_log_deviation(tiny):
-    agent = Agent(P, O, A, True, tiny)
+    agent = Agent(P, EnvironmentSpec(O, A, True), tiny)
     agent.initialize_agents(KEYS)
     assert isinstance(agent.policy, CategoricalPolicy)
     assert [v.shape[1:] for v in agent.policy.variables_in_order] == [(O, 8), (8,), (8, A), (A,)]
@@ -308,7 +310,7 @@ def test_an_agent_with_discrete_actions_is_a_network_without_log_deviation(tiny)
 
 
 def test_agent_without_memory(make_tiny):
-    agent = Agent(P, O, A, False, make_tiny(loss={"memory_units": 0}))
+    agent = Agent(P, EnvironmentSpec(O, A), make_tiny(loss={"memory_units": 0}))
     agent.initialize_agents(KEYS)
     assert agent.memory is None and agent.memory_output() is None
     assert len(agent.moved_by(True, False)) == len(agent.policy.variables_in_order)

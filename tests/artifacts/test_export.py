@@ -15,7 +15,8 @@ from epg_tf.artifacts import export, saved_models
 from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.core.errors import RecordError
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count, parameter_shapes
+from epg_tf.core.parameters import parameter_count
+from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 
@@ -64,9 +65,9 @@ def asked(make_agent, make_experience):
         own.load(np.repeat(learned.phi[None], P, axis=0))
         policy, memory = agent.policy, agent.memory_output()
         moved = {
-            "policy_probability"
-            if known["discrete_actions"]
-            else "policy_mean": policy.seen_by_losses(experience.observation)
+            "policy_probability" if known["discrete_actions"] else "policy_mean": policy.loss_input(
+                experience.observation
+            )
         }
         moved |= {} if known["discrete_actions"] else {"policy_log_std": policy.shared_output}
         moved |= {} if memory is None else {"memory": memory}
@@ -217,7 +218,7 @@ def test_a_shipped_loss_describes_itself(tmp_path):
         "action",
     ]
     assert described["phi_sha256"] == json.loads((tmp_path / "loss.json").read_text())["phi_sha256"]
-    assert sum(part.numpy().size for part in loaded.parts.values()) == 1473
+    assert sum(part.numpy().size for part in loaded.params.values()) == 1473
     assert (tmp_path / "card.md").read_text() == "the card"
     again = epg_tf.load_loss(tmp_path)
     assert again.phi.tobytes() == learned.phi.tobytes() and again.experiment == learned.experiment

@@ -12,7 +12,7 @@ from tf_agents.policies import py_tf_eager_policy
 from tf_agents.trajectories import time_step as ts
 
 import epg_tf
-from epg_tf.agents.policies import ActingCategorical, ActingGaussian
+from epg_tf.agents.acting import ActingCategorical, ActingGaussian
 from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.saved_policy import TrainedPolicy, save_policy
 from epg_tf.evaluation.evaluate import evaluate, loss_request
@@ -62,7 +62,7 @@ def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
     parts, shift, scale, policy = saved()
     seen = np.repeat(observations(1), count, axis=0)
     acting = ActingGaussian([part[None] for part in parts], "tanh")
-    mean = acting.answer(((seen - shift) * scale)[None, 0])[0]
+    mean = acting.policy_output(((seen - shift) * scale)[None, 0])[0]
     actions = policy.action(ts.restart(tf.constant(seen), count)).action.numpy()
     assert actions.shape == (count, 2) and actions.dtype == np.float32
     if count > 1:
@@ -80,7 +80,7 @@ def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
 def test_discrete_actions_have_the_agents_probabilities(saved):
     parts, shift, scale, policy = saved(discrete=True)
     seen = np.repeat(observations(1), 4000, axis=0)
-    logits = ActingCategorical([part[None] for part in parts], "tanh").answer(
+    logits = ActingCategorical([part[None] for part in parts], "tanh").policy_output(
         ((seen - shift) * scale)[None, 0]
     )[0]
     actions = policy.action(ts.restart(tf.constant(seen), 4000)).action.numpy()

@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import (
-    ParallelDense,
-    ParallelMLP,
     convolution_length,
     initial_mlp,
     parallel_convolution,
     parallel_dense,
+    parallel_mlp,
 )
+from epg_tf.core.parallel_models import ParallelDense, mlp_layers
 from tests import reference
 
 P = 3
@@ -106,9 +106,13 @@ def test_convolution_length_counts_outputs():
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_mlp_equals_separate_keras_models(activation):
     sizes = (4, 6, 5, 2)
-    network = ParallelMLP(P, sizes, activation, "mlp")
-    for number, variable in enumerate(network.weights):
-        variable.assign(draw(*variable.shape, seed=number))
+    stacked = mlp_layers(P, sizes)
+    assert [layer.name for layer in stacked] == ["hidden_1", "hidden_2", "output"]
+    for number, layer in enumerate(stacked):
+        layer.set_weights(
+            [draw(*w.shape, seed=2 * number + k) for k, w in enumerate(layer.weights)]
+        )
+    weights = [(layer.kernel, layer.bias) for layer in stacked]
     inputs = draw(P, 7, 4)
     for member in range(P):
         layers = [tf.keras.layers.Dense(size, activation) for size in sizes[1:-1]] + [
@@ -116,16 +120,14 @@ def test_mlp_equals_separate_keras_models(activation):
         ]
         model = tf.keras.Sequential([tf.keras.Input((4,)), *layers])
         for number, layer in enumerate(layers):
-            stacked = network.dense[number]
-            layer.set_weights([stacked.kernel[member].numpy(), stacked.bias[member].numpy()])
-        np.testing.assert_allclose(
-            network(inputs)[member], model(inputs[member]), rtol=1e-4, atol=1e-5
-        )
+            layer.set_weights([weight[member].numpy() for weight in weights[number]])
+        found = parallel_mlp(inputs, weights, tf.keras.activations.get(activation))
+        np.testing.assert_allclose(found[member], model(inputs[member]), rtol=1e-4, atol=1e-5)
 
 
 def test_members_do_not_mix():
     """NaN in one member leaves every bit of the others."""
-    dense = ParallelDense(P, 4, 5, "dense")
+    dense = ParallelDense(P, (4, 5), "dense")
     dense.kernel.assign(draw(P, 4, 5))
     inputs, kernel = draw(P, 20, 4), draw(P, 6, 4, 5)
     spoilt, broken = inputs.copy(), kernel.copy()
@@ -142,7 +144,7 @@ def test_members_do_not_mix():
 def test_initial_mlp_matches_the_layer_and_its_scales():
     weights = initial_mlp(np.random.default_rng(0), (4, 6, 2), 0.5)
     assert [w.shape for w in weights] == [
-        tuple(v.shape[1:]) for v in ParallelMLP(1, (4, 6, 2), "tanh", "m").weights
+        tuple(weight.shape[1:]) for layer in mlp_layers(1, (4, 6, 2)) for weight in layer.weights
     ]
     np.testing.assert_allclose(np.linalg.norm(weights[0], axis=0), 1.0, rtol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(weights[2], axis=0), 0.5, rtol=1e-6)

@@ -11,12 +11,12 @@ import pytest
 
 from epg_tf.agents.policies import initial_policy
 from epg_tf.core.errors import Interrupted
+from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi, loss_shapes
 from epg_tf.epg.shards import Shards
-from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import make_family
 

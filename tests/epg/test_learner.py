@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.buffer import Buffer
-from epg_tf.core.types import LifeKey
+from epg_tf.core.parameters import parameter_count
+from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.learner import Learner, finite_rows, zero_rows
-from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.tasks.base import StepResult
 from tests import reference
 
@@ -43,7 +43,7 @@ def make_buffer(experiment, periods=3, discrete=False):
     scale (random too).
     """
     period, generator = experiment.inner.update_period, np.random.default_rng(6)
-    buffer = Buffer(P, experiment.loss.buffer_steps, period, O, A)
+    buffer = Buffer(P, experiment.loss.buffer_steps, period, EnvironmentSpec(O, A))
     for _ in range(periods):
         buffer.make_room()
         for step in range(period):
@@ -126,7 +126,7 @@ def test_one_update_equals_the_reference(experiment, discrete):
     """Normalisation with padding, minibatches in turn, gradients through all N steps, Adam: the
     weights agree.
     """
-    learner = Learner(P, O, A, discrete, experiment, measure_kl=False)
+    learner = Learner(P, EnvironmentSpec(O, A, discrete), experiment, measure_kl=False)
     phi, order = make_phi(learner), make_order(experiment)
     buffer, shift, scale = make_buffer(experiment, discrete=discrete)
     assert not buffer.lived.all() and len(order) == 2
@@ -160,7 +160,7 @@ def test_one_update_equals_the_reference(experiment, discrete):
 def test_every_kind_of_teaching_moves_what_it_should(make_tiny, experiment, alpha, kind, discrete):
     """A learned loss moves the memory, PPO the value network; both move the policy."""
     tiny = make_tiny(compute={"shard_lives": P}, surrogate={"kind": kind})
-    learner = Learner(P, O, A, discrete, tiny, measure_kl=True)
+    learner = Learner(P, EnvironmentSpec(O, A, discrete), tiny, measure_kl=True)
     buffer, shift, scale = make_buffer(experiment, discrete=discrete)
     learner.begin(KEYS, make_phi(learner), alpha, 0.01)
     agent = learner.agent
@@ -178,7 +178,7 @@ def test_every_kind_of_teaching_moves_what_it_should(make_tiny, experiment, alph
 
 def test_kl_equals_the_reference(experiment):
     """Mean over the newest M steps of KL(before, after)."""
-    learner = Learner(P, O, A, False, experiment, measure_kl=True)
+    learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=True)
     (buffer, shift, scale), period = make_buffer(experiment), experiment.inner.update_period
     learner.begin(KEYS, make_phi(learner), 0.0, 0.05)
     before = learner.weights()
@@ -201,7 +201,7 @@ def test_kl_of_discrete_actions_equals_the_reference(make_tiny):
     experiment = make_tiny(
         compute={"shard_lives": P}, loss={"memory_units": 0}, policy={"output_scale": 0.5}
     )
-    learner = Learner(P, O, A, True, experiment, measure_kl=True)
+    learner = Learner(P, EnvironmentSpec(O, A, True), experiment, measure_kl=True)
     (buffer, shift, scale), period = (
         make_buffer(experiment, discrete=True),
         experiment.inner.update_period,
@@ -237,8 +237,8 @@ def test_a_surrogate_learns_which_arm_is_best(make_tiny, kind):
     )
     means, period = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, -1.0]]), experiment.inner.update_period
     learner, buffer = (
-        Learner(P, 1, 3, True, experiment, measure_kl=False),
-        Buffer(P, 32, period, 1, 3),
+        Learner(P, EnvironmentSpec(1, 3, True), experiment, measure_kl=False),
+        Buffer(P, 32, period, EnvironmentSpec(1, 3, True)),
     )
     generator = np.random.default_rng(0)
     learner.begin(KEYS, make_phi(learner), 1.0, 0.01)
@@ -269,14 +269,14 @@ def test_a_surrogate_learns_which_arm_is_best(make_tiny, kind):
         )
         finite, _ = learner.update(buffer, shift, scale, order.astype(np.int32))
         assert finite.all()
-    probability = learner.agent.policy.seen_by_losses(observation[:, None])[:, 0].numpy()
+    probability = learner.agent.policy.loss_input(observation[:, None])[:, 0].numpy()
     assert (
         (chosen[0].max(axis=1) < 0.6).all() and probability[0, 1] > 0.9 and probability[1, 0] > 0.9
     )
 
 
 def test_kl_is_nan_unless_measured(experiment):
-    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=False)
     learner.begin(KEYS, make_phi(learner), 0.0, 0.01)
     _, kl = learner.update(*make_buffer(experiment), make_order(experiment))
     assert kl.shape == (P,) and np.isnan(kl).all()
@@ -286,7 +286,7 @@ def test_begin_forgets_the_lives_before(experiment):
     """Weights, memory, Adam moments and step count start afresh: the same update gives the same
     bits.
     """
-    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=False)
     phi, buffer, order, hashes = (
         make_phi(learner),
         make_buffer(experiment),
@@ -302,7 +302,7 @@ def test_begin_forgets_the_lives_before(experiment):
 
 
 def test_hashes_cover_policy_and_memory(experiment):
-    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=False)
     learner.begin(KEYS, make_phi(learner), 0.0, 0.01)
     weights = [*learner.weights(), learner.agent.memory.kernel.numpy()]
     first = learner.hashes()
@@ -325,7 +325,7 @@ def test_finite_rows_and_zero_rows():
 
 def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):
     """That life keeps the policy it had, and its neighbour learns on as ever."""
-    learner = Learner(P, O, A, False, experiment, measure_kl=False)
+    learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=False)
     phi, buffer, order, hashes = (
         make_phi(learner),
         make_buffer(experiment),

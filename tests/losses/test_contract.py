@@ -6,22 +6,25 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.losses.contract import GuidedLoss, Loss, declared_channels
+from epg_tf.core.parameters import parameter_count
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.contract import GuidedLoss, Loss
 from epg_tf.losses.surrogates import SURROGATES, ProximalPolicyOptimization
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count
+from epg_tf.losses.temporal_conv import TemporalConvLoss
 
 P, O, A, M, N = 2, 4, 2, 8, 32  # noqa: E741 (the legend's letter)
 STEPS = tf.constant([[7, 0, 3, 1], [1, 2, 6, 0]], tf.int32)
 
 
-class Known(Loss):
-    """A loss whose answer is known: `slope` times the sum of the log deviation."""
+class Known(Loss[float]):
+    """A loss whose values are known: `slope` times the sum of the log deviation."""
 
     def __init__(self, slope):
         self.slope = slope
 
     def prepare(self, agent, experience):
-        """Remembers who asked."""
+        """Returns the slope."""
         return self.slope
 
     def per_step(self, agent, prepared, steps):
@@ -31,9 +34,7 @@ class Known(Loss):
 
 def learned_loss(experiment, discrete=False):
     """Returns a learned loss with random phi."""
-    channels = declared_channels(
-        O, A, discrete, experiment.loss.memory_units, experiment.loss.reward
-    )
+    channels = declared_channels(EnvironmentSpec(O, A, discrete), experiment.loss)
     loss = TemporalConvLoss(P, channels, experiment.loss, M)
     loss.load(
         0.4
@@ -42,43 +43,6 @@ def learned_loss(experiment, discrete=False):
         .astype(np.float32)
     )
     return loss
-
-
-@pytest.mark.parametrize(
-    ("discrete", "memory", "reward", "names"),
-    [
-        (
-            False,
-            32,
-            True,
-            "observation action reward termination policy_mean policy_log_std memory",
-        ),
-        (False, 32, False, "observation action termination policy_mean policy_log_std memory"),
-        (False, 0, False, "observation action termination policy_mean policy_log_std"),
-        (True, 32, True, "observation action reward termination policy_probability memory"),
-        (True, 0, False, "observation action termination policy_probability"),
-    ],
-)
-def test_declared_channels_have_the_documented_order_and_widths(discrete, memory, reward, names):
-    channels = declared_channels(11, 3, discrete, memory, reward)
-    widths = {
-        "observation": 11,
-        "action": 3,
-        "reward": 1,
-        "termination": 1,
-        "policy_mean": 3,
-        "policy_probability": 3,
-        "policy_log_std": 3,
-        "memory": 32,
-    }
-    assert [(c.name, c.width) for c in channels] == [(name, widths[name]) for name in names.split()]
-    kinds = {
-        "policy_mean": "policy",
-        "policy_probability": "policy",
-        "policy_log_std": "constant",
-        "memory": "constant",
-    }
-    assert all(c.kind == kinds.get(c.name, "history") for c in channels)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])

@@ -7,16 +7,23 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.experiment import LossConfig
-from epg_tf.losses.contract import declared_channels
+from epg_tf.core.parameters import split
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
-from epg_tf.losses.temporal_conv import TemporalConv, TemporalConvLoss, parameter_shapes, split
+from epg_tf.losses.temporal_conv import (
+    PolicyInputs,
+    TemporalConv,
+    TemporalConvLoss,
+    parameter_shapes,
+)
 
 P, O, A, M = 3, 4, 2, 8  # noqa: E741 (the legend's letter)
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
 
 
 def test_initial_parameters_have_the_stated_deviations():
-    channels = declared_channels(11, 3, False, 32, False)
+    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig())
     shapes = parameter_shapes(channels, LossConfig())
     phi, start = initial_parameters(np.random.default_rng(0), channels, LossConfig()), 0
     assert phi.dtype == np.float32 and phi.shape == (17285,)
@@ -32,12 +39,10 @@ def test_initial_parameters_have_the_stated_deviations():
 def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
     make_tiny, make_agent, make_experience
 ):
-    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else the loss sees."""
+    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else is seen."""
     experiment = make_tiny(loss={"start": "centred", "head": 2 * A})
     agent, config = make_agent(experiment, P, O, A), experiment.loss
-    loss = TemporalConvLoss(
-        P, declared_channels(O, A, False, config.memory_units, False), config, M
-    )
+    loss = TemporalConvLoss(P, declared_channels(EnvironmentSpec(O, A), config), config, M)
     phi = [
         initial_parameters(np.random.default_rng(life), loss.network.channels, experiment.loss)
         for life in range(P)
@@ -53,7 +58,7 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
 
 
 def test_a_centred_start_leaves_the_other_units_as_drawn():
-    channels = declared_channels(11, 3, False, 32, False)
+    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig())
     plain, centred = (
         initial_parameters(np.random.default_rng(0), channels, LossConfig(start=start))
         for start in ("random", "centred")
@@ -69,7 +74,6 @@ def test_a_correlating_start_tells_how_the_reward_goes_with_a_feature(changes, f
     """With r = u: 0.8 (|2 u| + 0) per step, times 1 + 0.2 for both signs of the second convolution,
     times 3.
     """
-    channels = declared_channels(O, A, False, 0, True)
     config = LossConfig(
         buffer_steps=16,
         widths=(1, 1),
@@ -82,6 +86,7 @@ def test_a_correlating_start_tells_how_the_reward_goes_with_a_feature(changes, f
         start="correlating",
         **changes,
     )
+    channels = declared_channels(EnvironmentSpec(O, A), config)
     network, generator = TemporalConv(channels, config, M), np.random.default_rng(0)
     parts = split(initial_parameters(generator, channels, config)[None], network.shapes)
     feature = parts["convolution_1/kernel"][0, 0, :O, 0]
@@ -90,7 +95,7 @@ def test_a_correlating_start_tells_how_the_reward_goes_with_a_feature(changes, f
     parts["head/kernel"][:, -4], parts["output/kernel"][:] = (
         1.0,
         1.0,
-    )  # the first unit of the context alone is heard
+    )  # the first unit of the context alone is seen
     observation, action = (
         generator.standard_normal((1, 16, size)).astype(np.float32) for size in (O, A)
     )
@@ -104,10 +109,9 @@ def test_a_correlating_start_tells_how_the_reward_goes_with_a_feature(changes, f
     prepared = network.prepare(
         parts, {name: tf.constant(values, tf.float32) for name, values in recorded.items()}
     )
-    answers = tf.constant(generator.standard_normal((1, 16, A)), tf.float32)
-    found = network.per_step(
-        parts, prepared, answers, answers[:, :1], tf.zeros([1, A]), tf.zeros([1, 1], tf.int32)
-    )
+    means = tf.constant(generator.standard_normal((1, 16, A)), tf.float32)
+    policy = PolicyInputs(means, means[:, :1], tf.zeros([1, A]))
+    found = network.per_step(parts, prepared, policy, tf.zeros([1, 1], tf.int32))
     np.testing.assert_allclose(
         found, [[expected * np.abs(u).mean() * (0.2 if expected < 0 else 1.0)]], atol=1e-5
     )
@@ -117,7 +121,7 @@ def test_a_correlating_start_leaves_the_other_units_as_drawn():
     """Of 8, 4 and 8 units the first convolution changes all, the second all, the context half: two
     features.
     """
-    channels = declared_channels(11, 3, False, 32, True)
+    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig(reward=True))
     config = {"reward": True, "filters": (9, 5), "context": 8, "pooling": "mean"}
     shapes = parameter_shapes(channels, LossConfig(**config))
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.metagenrl_experiment import ObjectiveConfig
+from epg_tf.core.parameters import flattened
 from epg_tf.losses.lstm_objective import (
     OUTPUT_SCALE,
     LSTMObjective,
@@ -18,7 +19,7 @@ from epg_tf.losses.lstm_objective import (
     parameter_shapes,
     stacked,
 )
-from epg_tf.losses.objectives import Trajectories, flattened
+from epg_tf.losses.objectives import Trajectories
 from tests import metagenrl_reference as slow
 
 P, B, T, A = 3, 4, 6, 2
@@ -45,10 +46,10 @@ def scores_and_slopes(objective, seen, predicted):
     """Returns scores [P, B, T], their sum's gradient by predicted actions, and by the weights, [P,
     D].
     """
-    parts, predicted = list(objective.parts.values()), tf.constant(predicted)
+    parts, predicted = list(objective.params.values()), tf.constant(predicted)
     with tf.GradientTape() as tape:
         tape.watch(predicted)
-        scores = objective.per_step(Trajectories(*map(tf.constant, seen)), predicted)
+        scores = objective(Trajectories(*map(tf.constant, seen)), predicted)
         value = tf.reduce_sum(scores)
     by_predicted, *by_weights = tape.gradient(value, [predicted, *parts])
     return scores.numpy(), by_predicted.numpy(), flattened(by_weights).numpy()
@@ -56,7 +57,7 @@ def scores_and_slopes(objective, seen, predicted):
 
 def score(objective, seen, predicted):
     """Returns scores [P, B, T]."""
-    return objective.per_step(Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
+    return objective(Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_scores_equal_the_reference(changes, actions):
     """Whatever the number of action dimensions, the weights are the same."""
     objective, alpha = make_objective(**changes)
     seen, predicted = make_trajectories(actions=actions)
-    for run in (objective.per_step, tf.function(objective.per_step)):
+    for run in (objective, tf.function(objective)):
         found = run(Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
         for member in range(P):
             chunks = slow.without_padding(
@@ -87,7 +88,7 @@ def test_scores_equal_the_reference(changes, actions):
                 predicted[member],
                 *(part[member] for part in seen[1:4]),
             )
-            config = objective.recipe.config
+            config = objective.function.config
             for chunk, expected in enumerate(
                 slow.objective(alpha[member], config, DISCOUNT, T, chunks)
             ):
@@ -187,7 +188,7 @@ def test_scores_stay_within_the_bound():
 
 def test_the_bound_is_a_scaled_tanh():
     objective, _ = make_objective(scale=0.0)
-    objective.parts["output/bias"].assign([[500.0], [-2000.0], [1.0]])
+    objective.params["output/bias"].assign([[500.0], [-2000.0], [1.0]])
     scores = score(objective, *make_trajectories())[:, 0, 0]
     np.testing.assert_allclose(
         scores, [1000 * math.tanh(0.5), 1000 * math.tanh(-2), 1.0], rtol=1e-6
@@ -277,5 +278,5 @@ def test_sizes_of_table_3():
 
 def test_weights_are_lined_up_as_they_were_loaded():
     objective, alpha = make_objective()
-    np.testing.assert_array_equal(flattened(list(objective.parts.values())), alpha)
+    np.testing.assert_array_equal(flattened(list(objective.params.values())), alpha)
     np.testing.assert_array_equal(stacked(alpha[0], 2), [alpha[0], alpha[0]])

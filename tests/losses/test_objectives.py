@@ -27,7 +27,7 @@ def tensors(seen):
 
 
 def reference_advantages(seen, member, discount, gae_lambda):
-    """Advantages of one agent's chunks, each estimated alone, standardised over all of their steps."""
+    """Advantages of one agent's chunks, each estimated alone, standardised over all steps."""
     raw = []
     for reward, value, following in slow.without_padding(
         seen.mask[member], *(part[member] for part in seen[1:4])
@@ -45,7 +45,7 @@ def reference_advantages(seen, member, discount, gae_lambda):
 def test_off_policy_reinforce_equals_the_reference(discount, gae_lambda):
     objective, (seen, predicted) = OffPolicyReinforce(discount, gae_lambda), make_trajectories()
     for run in (objective.per_step, tf.function(objective.per_step)):
-        found = run(tensors(seen), tf.constant(predicted)).numpy()
+        found = run({}, tensors(seen), tf.constant(predicted)).numpy()
         for member in range(P):
             for chunk, expected in enumerate(
                 reference_advantages(seen, member, discount, gae_lambda)
@@ -70,7 +70,7 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not():
     zero, one = np.zeros((1, 2, 1)), np.ones((1, 2, 1))
     action = np.array([[[[0.6]], [[0.6]]]])
     seen = Trajectories(action, one, zero, np.array([[[4.0], [0.0]]]), one)
-    scores = OffPolicyReinforce(0.5, 0.97).per_step(tensors(seen), tf.constant(action - 0.4))
+    scores = OffPolicyReinforce(0.5, 0.97).per_step({}, tensors(seen), tf.constant(action - 0.4))
     np.testing.assert_allclose(scores, [[[0.08], [-0.08]]], rtol=1e-6)
 
 
@@ -80,7 +80,7 @@ def test_descent_moves_policies_towards_actions_that_did_better_than_expected():
     given, asked = tensors(seen), tf.constant(predicted)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch([asked, given.reward, given.value, given.next_value])
-        value = tf.reduce_sum(objective.per_step(given, asked))
+        value = tf.reduce_sum(objective.per_step({}, given, asked))
     expected = (objective.advantage(given).numpy() * seen.mask)[..., None] * (
         predicted - seen.action
     )
@@ -95,7 +95,7 @@ def test_the_scale_of_rewards_does_not_matter():
         **{name: 1000.0 * getattr(seen, name) for name in ("reward", "value", "next_value")}
     )
     one, other = (
-        objective.per_step(tensors(given), tf.constant(predicted)) for given in (seen, louder)
+        objective.per_step({}, tensors(given), tf.constant(predicted)) for given in (seen, louder)
     )
     np.testing.assert_allclose(one, other, rtol=1e-6)
 
@@ -106,9 +106,9 @@ def test_what_is_in_the_padding_changes_no_bit():
         make_trajectories(dtype=np.float32),
     )
     *spoilt, odd = (slow.with_garbage(part, seen.mask) for part in (*seen[:4], predicted))
-    one = objective.per_step(tensors(seen), tf.constant(predicted)).numpy()
+    one = objective.per_step({}, tensors(seen), tf.constant(predicted)).numpy()
     other = objective.per_step(
-        Trajectories(*map(tf.constant, spoilt), tf.constant(seen.mask)), tf.constant(odd)
+        {}, Trajectories(*map(tf.constant, spoilt), tf.constant(seen.mask)), tf.constant(odd)
     )
     np.testing.assert_array_equal(one, other)
     assert not one[seen.mask == 0].any() and one[seen.mask > 0].all()
@@ -119,10 +119,10 @@ def test_one_agent_never_depends_on_another():
         OffPolicyReinforce(0.99, 0.97),
         make_trajectories(dtype=np.float32),
     )
-    healthy = objective.per_step(tensors(seen), tf.constant(predicted)).numpy()
+    healthy = objective.per_step({}, tensors(seen), tf.constant(predicted)).numpy()
     for part in (*seen[:4], predicted):
         part[1] = np.nan
-    ill = objective.per_step(tensors(seen), tf.constant(predicted)).numpy()
+    ill = objective.per_step({}, tensors(seen), tf.constant(predicted)).numpy()
     assert healthy[[0, 2]].tobytes() == ill[[0, 2]].tobytes() and np.isnan(ill[1]).any()
 
 
@@ -151,3 +151,13 @@ def test_total_sums_over_steps_and_averages_over_chunks():
         [[[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]]
     )
     np.testing.assert_array_equal(total(per_step), [5.0, -0.5])
+
+
+def test_an_objective_without_parameters_is_its_own_model():
+    objective = OffPolicyReinforce(0.99, 0.97)
+    assert objective.function is objective and not objective.params and not objective.shapes
+    assert hash(objective) == hash(OffPolicyReinforce(0.99, 0.97))
+    assert objective != OffPolicyReinforce(0.99, 0.9)
+    objective.load(np.zeros((P, 0), np.float32))
+    with pytest.raises(ValueError, match="has no parameters"):
+        objective.load(np.zeros((P, 1), np.float32))

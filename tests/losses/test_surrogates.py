@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.losses.surrogates import ProximalPolicyOptimization, Reinforce, advantages, standardised
+from epg_tf.losses.surrogates import (
+    ProximalPolicyOptimization,
+    Reinforce,
+    Steps,
+    advantages,
+    standardised,
+)
 from tests import reference
 
 P, O, A, M, N = 3, 4, 2, 12, 20  # noqa: E741 (the legend's letter)
@@ -46,7 +52,7 @@ def test_advantages_equal_the_reference(discount, gae_lambda):
     expected = np.array(
         [reference.gae(*(part[life] for part in parts), discount, gae_lambda) for life in range(P)]
     )
-    for function in both_ways(lambda *a: advantages(*a, discount, gae_lambda)):
+    for function in both_ways(lambda *a: advantages(Steps(*a), discount, gae_lambda)):
         np.testing.assert_allclose(
             function(*map(tf.constant, parts)), expected, rtol=1e-5, atol=1e-5
         )
@@ -56,9 +62,9 @@ def test_literal_advantages():
     """gamma 0.5, lambda 1: three steps, one end in the middle; by hand."""
     one = np.ones((1, 3), np.float32)
     never, middle = np.zeros((1, 3), np.float32), np.array([[0.0, 1.0, 0.0]], np.float32)
-    ended = advantages(one, 0 * one, 4 * one, middle, never, 0.5, 1.0)
+    ended = advantages(Steps(one, 0 * one, 4 * one, middle, never), 0.5, 1.0)
     np.testing.assert_allclose(ended, [[1.5, 1.0, 3.0]])  # 1 + 0.5 * 1; 1; 1 + 0.5 * 4
-    cut = advantages(one, 0 * one, 4 * one, never, middle, 0.5, 1.0)
+    cut = advantages(Steps(one, 0 * one, 4 * one, never, middle), 0.5, 1.0)
     np.testing.assert_allclose(cut, [[2.5, 3.0, 3.0]])  # 1 + 0.5 * 3; 1 + 0.5 * 4; 1 + 0.5 * 4
 
 
@@ -72,8 +78,8 @@ def test_nothing_flows_across_an_end(end):
     changed = [part.copy() for part in (reward, value, next_value)]
     for part in changed:
         part[:, 6:] += 100.0
-    one = advantages(reward, value, next_value, *flags, 0.99, 0.95).numpy()
-    other = advantages(*changed, *flags, 0.99, 0.95).numpy()
+    one = advantages(Steps(reward, value, next_value, *flags), 0.99, 0.95).numpy()
+    other = advantages(Steps(*changed, *flags), 0.99, 0.95).numpy()
     np.testing.assert_array_equal(one[:, :6], other[:, :6])
     assert (one[:, 6:] != other[:, 6:]).all()
 
@@ -81,7 +87,7 @@ def test_nothing_flows_across_an_end(end):
 def test_discount_zero_leaves_reward_minus_value():
     reward, value, *rest = random_steps()
     np.testing.assert_allclose(
-        advantages(reward, value, *rest, 0.0, 0.95), reward - value, rtol=1e-6
+        advantages(Steps(reward, value, *rest), 0.0, 0.95), reward - value, rtol=1e-6
     )
 
 
@@ -100,11 +106,7 @@ def life_parts(agent, experience, life):
     float64.
     """
     weights = [np.float64(v[life]) for v in agent.policy.variables_in_order]
-    value = [
-        np.float64(w[life])
-        for layer in agent.value.network.dense
-        for w in (layer.kernel, layer.bias)
-    ]
+    value = [np.float64(w[life]) for layer in agent.value.dense for w in (layer.kernel, layer.bias)]
     return (
         weights,
         value,

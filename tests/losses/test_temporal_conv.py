@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from epg_tf.core.experiment import LossConfig
-from epg_tf.losses.contract import declared_channels
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_count, parameter_shapes
+from epg_tf.core.parameters import parameter_count
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from tests import reference
 
 P, O, A, M = 3, 4, 2, 8  # noqa: E741 (the legend's letter)
@@ -18,9 +24,8 @@ STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
 def make_loss(experiment, seed=2, discrete=False):
     """Returns a loss of P random phi, biases included, and these phi [P, D]."""
     config = experiment.loss
-    loss = TemporalConvLoss(
-        P, declared_channels(O, A, discrete, config.memory_units, config.reward), config, M
-    )
+    channels = declared_channels(EnvironmentSpec(O, A, discrete), config)
+    loss = TemporalConvLoss(P, channels, config, M)
     phi = 0.4 * np.random.default_rng(seed).standard_normal(
         (P, parameter_count(loss.shapes))
     ).astype(np.float32)
@@ -143,9 +148,87 @@ def test_gradient_equals_finite_differences_of_the_reference(
             assert np.abs(expected).max() > 1e-4
 
 
+def inputs_by_name(loss, agent, experience):
+    """Returns what the loss is called with, as a dict of its channels and the minibatch."""
+    policy, memory = agent.policy, agent.memory_output()
+    values = {
+        **experience._asdict(),
+        "policy_mean": policy.loss_input(experience.observation),
+        "policy_probability": policy.loss_input(experience.observation),
+        "policy_log_std": policy.shared_output,
+        "memory": memory,
+        "minibatch": tf.constant(STEPS),
+    }
+    return {name: values[name] for name in [c.name for c in loss.network.channels] + ["minibatch"]}
+
+
+@pytest.mark.parametrize("changes", [{}, {"reward": True, "memory_units": 0, "reduction": "sum"}])
+@pytest.mark.parametrize("discrete", [False, True])
+def test_calling_the_model_equals_the_two_stages(
+    make_tiny, make_agent, make_experience, changes, discrete
+):
+    """Values and gradients: named inputs in one go, and prepare then per_step as in an update."""
+    experiment = make_tiny(loss=changes)
+    agent = make_agent(experiment, P, O, A, discrete=discrete)
+    loss, _ = make_loss(experiment, discrete=discrete)
+    experience = make_experience(P, 32, M, O, A)
+    variables = agent.moved_by(True, False)
+    reduce = tf.reduce_sum if experiment.loss.reduction == "sum" else tf.reduce_mean
+    found = []
+    for score in (
+        lambda: reduce(loss(inputs_by_name(loss, agent, experience)), axis=1),
+        lambda: loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS)),
+    ):
+        with tf.GradientTape() as tape:
+            losses = score()
+        found.append([losses, *tape.gradient(losses, variables)])
+    for one, other in zip(*found, strict=True):
+        assert np.abs(other).max() > 1e-3
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_of_a_leading_axis_of_one_are_shared(tiny, make_agent, make_experience):
+    """As an exported loss has them: the pure function is the same."""
+    agent, (loss, phi) = make_agent(tiny, P, O, A), make_loss(tiny)
+    loss.load(np.repeat(phi[:1], P, axis=0))
+    inputs = inputs_by_name(loss, agent, make_experience(P, 32, M, O, A))
+    shared = {name: values[:1] for name, values in loss.params.items()}
+    np.testing.assert_allclose(loss.network.losses(shared, inputs), loss(inputs), rtol=1e-5)
+
+
+def test_a_keras_user_finds_what_he_expects(tiny, make_agent, make_experience):
+    """Named layers with their parameters in the summary, and a round trip through plain JSON."""
+    agent, (loss, phi) = make_agent(tiny, P, O, A), make_loss(tiny)
+    names = ["convolution_1", "convolution_2", "context", "head", "output"]
+    assert loss.built and [layer.name for layer in loss.layers] == names
+    assert loss.count_params() == P * phi.shape[1]
+    text = io.StringIO()
+    loss.summary(print_fn=lambda line: text.write(line + "\n"))
+    for layer in loss.layers:
+        (line,) = [row for row in text.getvalue().splitlines() if row.startswith(f" {layer.name} ")]
+        assert line.split()[-1] == str(layer.count_params()) != "0"
+    assert loss.get_layer("head").kernel.name == "head/kernel:0"
+    config = json.loads(json.dumps(loss.get_config()))
+    again = TemporalConvLoss.from_config(config)
+    assert again.network == loss.network and hash(again.network) == hash(loss.network)
+    inputs = inputs_by_name(loss, agent, make_experience(P, 32, M, O, A))
+    assert not again(inputs).numpy().any()
+    again.set_weights(loss.get_weights())
+    assert again(inputs).numpy().tobytes() == loss(inputs).numpy().tobytes()
+    np.testing.assert_array_equal(
+        np.concatenate([w.reshape(P, -1) for w in again.get_weights()], axis=1), phi
+    )
+
+
+def test_networks_that_differ_are_not_equal(tiny):
+    loss, _ = make_loss(tiny)
+    other = dataclasses.replace(loss.network, update_period=M + 1)
+    assert other != loss.network and dataclasses.replace(other, update_period=M) == loss.network
+
+
 @pytest.mark.parametrize("discrete", [False, True])
 def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experience, discrete):
-    """An observation older than the newest M, met by the convolution alone, still moves the policy."""
+    """An observation older than the newest M, seen by the convolution alone, moves the policy."""
     agent, (loss, _) = (
         make_agent(tiny, P, O, A, discrete=discrete),
         make_loss(tiny, discrete=discrete),
@@ -213,7 +296,7 @@ def test_one_life_never_depends_on_another(tiny, make_agent, make_experience, di
 
 def test_paper_sizes_give_17285_parameters():
     """Hopper: O 11, A 3, N 512, memory 32, no reward; sizes of section 4."""
-    shapes = parameter_shapes(declared_channels(11, 3, False, 32, False), LossConfig())
+    shapes = parameter_shapes(declared_channels(EnvironmentSpec(11, 3), LossConfig()), LossConfig())
     assert parameter_count(shapes) == 17285
     assert shapes["convolution_1/kernel"] == (8, 53, 10) and shapes["context/kernel"] == (350, 32)
 
@@ -222,14 +305,12 @@ def test_discrete_actions_leave_out_the_log_deviation():
     """Of 3 choices: 3 channels fewer, each with 8 * 10 weights in the first convolution and 16 in
     the head.
     """
-    assert (
-        parameter_count(parameter_shapes(declared_channels(11, 3, True, 32, False), LossConfig()))
-        == 17285 - 3 * 96
-    )
+    channels = declared_channels(EnvironmentSpec(11, 3, True), LossConfig())
+    assert parameter_count(parameter_shapes(channels, LossConfig())) == 17285 - 3 * 96
 
 
 def test_mean_pooling_frees_phi_from_the_buffer_length():
-    channels = declared_channels(11, 3, False, 32, True)
+    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig(reward=True))
     counts = {
         parameter_count(parameter_shapes(channels, LossConfig(pooling="mean", buffer_steps=n)))
         for n in (64, 512, 1024)

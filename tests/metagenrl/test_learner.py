@@ -11,12 +11,15 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import policy_action
+from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig, ObjectiveConfig
-from epg_tf.core.types import LifeKey
+from epg_tf.core.parameters import flattened
+from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
-from epg_tf.losses.objectives import Chunks, flattened
+from epg_tf.losses.objectives import Chunks
 from epg_tf.metagenrl import meta_gradient, td3
-from epg_tf.metagenrl.learner import ActorLearner
+from epg_tf.metagenrl.learner import PopulationLearner
+from epg_tf.metagenrl.update import compiled_update
 from tests import metagenrl_reference as slow
 from tests import reference
 
@@ -42,15 +45,16 @@ def eagerly():
 
 
 def make_learner(meta=META, keys=KEYS, alpha=ALPHA, **changes):
-    """Returns new-born agents, each with an objective of its own."""
+    """Returns fresh agents, each with an objective of its own."""
     objective = LSTMObjective(len(keys), OBJECTIVE, AGENT.discount)
     objective.load(alpha)
-    learner = ActorLearner(len(keys), O, A, dataclasses.replace(AGENT, **changes), objective, meta)
+    agent = dataclasses.replace(AGENT, **changes)
+    learner = PopulationLearner(len(keys), EnvironmentSpec(O, A), agent, objective, meta)
     learner.initialize_agents(range(len(keys)), keys)
     return learner
 
 
-def lessons(learner, seed=1, delay=AGENT.policy_delay):
+def update_inputs(learner, seed=1, delay=AGENT.policy_delay):
     """Returns batches for an update of P agents, [K, P, ...], and noise for smoothing,
     [policy_delay, P, ...].
     """
@@ -68,10 +72,10 @@ def lessons(learner, seed=1, delay=AGENT.policy_delay):
     return chunks, noise
 
 
-def teach(learner, given, blend=0.5, rate=1e-2, asleep=()):
-    """Takes one update; returns what was taught as arrays by name."""
+def teach(learner, given, blend=0.5, rate=1e-2, inactive=()):
+    """Takes one update; returns its results as arrays by name."""
     chunks, noise = given
-    active = np.array([member not in asleep for member in range(noise.shape[1])])
+    active = np.array([member not in inactive for member in range(noise.shape[1])])
     return {
         name: part.numpy()
         for name, part in learner.update(chunks, noise, blend, rate, active)._asdict().items()
@@ -80,17 +84,14 @@ def teach(learner, given, blend=0.5, rate=1e-2, asleep=()):
 
 def experienced(meta=META, **changes):
     """Returns agents after 3, 1 and 2 updates, so that no moment, step count or target is what it
-    was at birth.
+    was at the start.
     """
     learner = make_learner(meta, **changes)
-    for seed, asleep in ((10, []), (11, [1]), (12, [1, 2])):
-        teach(learner, lessons(learner, seed, changes.get("policy_delay", 2)), asleep=asleep)
+    for seed, inactive in ((10, []), (11, [1]), (12, [1, 2])):
+        teach(
+            learner, update_inputs(learner, seed, changes.get("policy_delay", 2)), inactive=inactive
+        )
     return learner
-
-
-def members(name, part):
-    """Returns a part of `arrays` with the agents on the first axis."""
-    return np.moveaxis(part, 1 if name.startswith("critics") else 0, 0)
 
 
 def clip_by_hand(gradient, limit):
@@ -116,9 +117,7 @@ class OneAgent:
         for name, part in arrays.items():
             if name != "updates":
                 kind, _ = name.rsplit("/", 1)
-                self.state.setdefault(kind, []).append(
-                    part[:, self.alone] if "critics" in name else part[self.alone]
-                )
+                self.state.setdefault(kind, []).append(part[self.alone])
         self.updates = int(arrays["updates"][member])
 
     def adam(self, name, gradient, step, rate):
@@ -133,7 +132,7 @@ class OneAgent:
             self.state[f"{name}/first"][place], self.state[f"{name}/second"][place] = adam.m, adam.v
 
     def update(self, agent, meta, alpha, chunks, noise, blend, rate):
-        """Changes the state; returns what was taught."""
+        """Changes the state; returns the results."""
         batches = [
             Chunks(**{name: tf.constant(part[number, self.alone]) for name, part in chunks.items()})
             for number in range(len(chunks["mask"]))
@@ -146,21 +145,21 @@ class OneAgent:
                 agent.target_policy_noise,
                 agent.target_policy_noise_clip,
             )
-            target = td3.targets(batch, action, self.state["critics/target"], agent.discount)
-            critics = [tf.constant(part) for part in self.state["critics/weights"]]
+            target = td3.targets(batch, action, self.state["twin_critics/target"], agent.discount)
+            critics = [tf.constant(part) for part in self.state["twin_critics/weights"]]
             with tf.GradientTape() as tape:
                 tape.watch(critics)
                 errors.append(td3.critic_error(batch, critics, target)[0])
             gradient = clip_by_hand(tape.gradient(errors[-1], critics), agent.clip)
             self.adam(
-                "critics",
+                "twin_critics",
                 gradient,
                 self.updates * agent.policy_delay + number + 1,
                 agent.critic_learning_rate,
             )
         policy = [tf.constant(part) for part in self.state["policy/weights"]]
         critic, steps = (
-            [part[0] for part in self.state["critics/weights"]],
+            [part[:, 0] for part in self.state["twin_critics/weights"]],
             meta.virtual_steps if meta else 0,
         )
         objective = LSTMObjective(1, OBJECTIVE, agent.discount)
@@ -171,7 +170,7 @@ class OneAgent:
             tape.watch(policy)
             action = policy_action(batches[0].observation, policy)
             value = tf.reduce_sum(td3.q_objective(batches[0], action, critic)) / B
-        ddpg, parts = tape.gradient(value, policy), list(objective.parts.values())
+        ddpg, parts = tape.gradient(value, policy), list(objective.params.values())
         with tf.GradientTape() as tape:
             moved, _ = meta_gradient.virtual_policies(
                 objective,
@@ -198,7 +197,7 @@ class OneAgent:
             ]
         )
         self.adam("policy", clip_by_hand(gradient, agent.clip), self.updates + 1, rate)
-        for name in ("policy", "critics"):
+        for name in ("policy", "twin_critics"):
             self.state[f"{name}/target"] = [
                 old + agent.tau * (new - old)
                 for old, new in zip(
@@ -232,7 +231,7 @@ def test_an_update_equals_its_pieces(meta, changes, blend, compiled):
     """
     tf.config.run_functions_eagerly(not compiled)
     learner = experienced(meta, **changes)
-    before, given = learner.arrays(), lessons(learner, delay=changes.get("policy_delay", 2))
+    before, given = learner.arrays(), update_inputs(learner, delay=changes.get("policy_delay", 2))
     taught, after = teach(learner, given, blend), learner.arrays()
     for member in range(P):
         alone = OneAgent(before, member)
@@ -245,11 +244,9 @@ def test_an_update_equals_its_pieces(meta, changes, blend, compiled):
             )
         for kind, parts in alone.state.items():
             for place, part in enumerate(parts):
-                found, old = (
-                    members(kind, arrays[f"{kind}/{place}"])[member] for arrays in (after, before)
-                )
+                found, old = (arrays[f"{kind}/{place}"][member] for arrays in (after, before))
                 np.testing.assert_allclose(
-                    found, members(kind, part)[0], rtol=1e-3, atol=1e-5, err_msg=f"{kind}/{place}"
+                    found, part[0], rtol=1e-3, atol=1e-5, err_msg=f"{kind}/{place}"
                 )
                 assert (found != old).any()
     assert before["updates"].tolist() == [3, 1, 2] and after["updates"].tolist() == [4, 2, 3]
@@ -273,7 +270,7 @@ def test_a_blend_of_zero_leaves_the_objective_out():
     policies = []
     for alpha in (ALPHA, -ALPHA):
         learner = make_learner(alpha=alpha)
-        teach(learner, lessons(learner), blend=0.0)
+        teach(learner, update_inputs(learner), blend=0.0)
         policies.append(learner.arrays()["policy/weights/0"])
     assert policies[0].tobytes() == policies[1].tobytes()
 
@@ -285,9 +282,9 @@ def test_the_objective_is_left_to_others():
     policies = []
     for meta, size in ((META, ALPHA.shape[1]), (None, 0)):
         learner = make_learner(meta)
-        taught = teach(learner, lessons(learner), blend=1.0)
+        taught = teach(learner, update_inputs(learner), blend=1.0)
         assert taught["objective_gradient"].shape == (P, size)
-        np.testing.assert_array_equal(flattened(list(learner.objective.parts.values())), ALPHA)
+        np.testing.assert_array_equal(flattened(list(learner.objective.params.values())), ALPHA)
         policies.append(learner.arrays()["policy/weights/0"])
     np.testing.assert_allclose(policies[0], policies[1], atol=1e-5)
     assert np.abs(policies[0] - make_learner().arrays()["policy/weights/0"]).max() > 5e-3
@@ -296,33 +293,52 @@ def test_the_objective_is_left_to_others():
 def test_the_learning_rate_is_the_policies_alone():
     learner = make_learner()
     before = learner.arrays()
-    teach(learner, lessons(learner), rate=0.0)
+    teach(learner, update_inputs(learner), rate=0.0)
     after = learner.arrays()
     np.testing.assert_array_equal(after["policy/weights/0"], before["policy/weights/0"])
-    assert (after["critics/weights/0"] != before["critics/weights/0"]).any()
+    assert (after["twin_critics/weights/0"] != before["twin_critics/weights/0"]).any()
 
 
 def test_arrays_are_all_that_learning_goes_on_from():
     learner, other = experienced(), make_learner(keys=[STRANGER] * P)
     kept = learner.arrays()
     copies = {name: part.copy() for name, part in kept.items()}
-    teach(learner, lessons(learner, 20))
+    teach(learner, update_inputs(learner, 20))
     assert all(kept[name].tobytes() == copies[name].tobytes() for name in kept)
     other.load(kept)
     for seed in (20, 21):
-        found = teach(other, lessons(other, seed))
-    expected = teach(learner, lessons(learner, 21))
+        found = teach(other, update_inputs(other, seed))
+    expected = teach(learner, update_inputs(learner, 21))
     assert all(found[name].tobytes() == expected[name].tobytes() for name in expected)
     assert all(
         part.tobytes() == other.arrays()[name].tobytes() for name, part in learner.arrays().items()
     )
 
 
+@pytest.mark.parametrize("population", [2, P])
+def test_checkpoints_with_twins_first_are_refused(population):
+    """They held [2, P, ...] as "critics"; with two agents the shapes alone would not tell."""
+    learner = make_learner(keys=KEYS[:population], alpha=ALPHA[:population])
+    arrays = learner.arrays()
+    before = {name: part.tobytes() for name, part in arrays.items()}
+    swapped = {n: p.swapaxes(0, 1) if n.startswith("twin") else p for n, p in arrays.items()}
+    old = {name.replace("twin_critics", "critics"): part for name, part in swapped.items()}
+    for given, named in ((old, "missing"), (swapped, "has shape")):
+        if given is swapped and population == 2:
+            continue
+        with pytest.raises(RecordError, match=f"twin_critics/weights/0 {named}") as error:
+            make_learner(keys=KEYS[:population], alpha=ALPHA[:population]).load(given)
+        assert "\n" not in str(error.value)
+        with pytest.raises(RecordError):
+            learner.load(given)
+    assert {name: part.tobytes() for name, part in learner.arrays().items()} == before
+
+
 @pytest.mark.parametrize(("meta", "blend"), [(META, 0.5), (META, 1.0), (None, 1.0)])
-def test_an_agent_without_finite_lessons_stays_where_it_is_and_harms_nobody(meta, blend):
-    """Though DDPG's gradient has no rewards in it, and moments of former steps would carry it on."""
+def test_an_agent_without_finite_inputs_stays_where_it_is_and_harms_nobody(meta, blend):
+    """Though DDPG's gradient has no rewards in it, and former moments would carry it on."""
     healthy, ill = experienced(meta), experienced(meta)
-    before, (chunks, noise) = ill.arrays(), lessons(ill)
+    before, (chunks, noise) = ill.arrays(), update_inputs(ill)
     expected = teach(healthy, (chunks, noise), blend)
     spoilt = {**chunks, "reward": chunks["reward"].copy()}
     spoilt["reward"][:, 1] = np.nan
@@ -332,21 +348,19 @@ def test_an_agent_without_finite_lessons_stays_where_it_is_and_harms_nobody(meta
     for name, part in expected.items():
         assert part[[0, 2]].tobytes() == found[name][[0, 2]].tobytes(), name
     for name in before:
-        one, other, old = (
-            members(name, arrays[name]) for arrays in (healthy.arrays(), ill.arrays(), before)
-        )
+        one, other, old = (arrays[name] for arrays in (healthy.arrays(), ill.arrays(), before))
         assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes(), name
         if "target" not in name:
             assert other[1].tobytes() == old[1].tobytes(), name
 
 
-@pytest.mark.parametrize("where", ["objective", "judge"])
-def test_an_objective_or_a_verdict_that_is_not_finite_is_reported(where):
-    """The critics' errors are finite: one judge's batch is not among those that critics learn from."""
+@pytest.mark.parametrize("where", ["objective", "meta_loss"])
+def test_an_objective_or_a_meta_loss_that_is_not_finite_is_reported(where):
+    """The critics' errors are finite: the batch of the meta_loss is not one of theirs."""
     alpha = ALPHA.copy()
     alpha[1] *= np.nan if where == "objective" else 1.0
     learner = make_learner(None if where == "objective" else META, alpha=alpha, policy_delay=1)
-    chunks, noise = lessons(learner, delay=1)
+    chunks, noise = update_inputs(learner, delay=1)
     chunks["observation"][1:, 1] = np.nan
     taught = teach(learner, (chunks, noise), blend=1.0)
     assert (
@@ -356,20 +370,18 @@ def test_an_objective_or_a_verdict_that_is_not_finite_is_reported(where):
 
 
 @pytest.mark.parametrize("meta", [META, None])
-def test_an_agent_asleep_stays_as_it_is_but_for_its_targets(meta):
-    alert, drowsy = experienced(meta), experienced(meta)
-    before, given = drowsy.arrays(), lessons(drowsy)
-    expected, found = teach(alert, given), teach(drowsy, given, asleep=[1])
+def test_an_inactive_agent_stays_as_it_is_but_for_its_targets(meta):
+    healthy, resting = experienced(meta), experienced(meta)
+    before, given = resting.arrays(), update_inputs(resting)
+    expected, found = teach(healthy, given), teach(resting, given, inactive=[1])
     assert not found["objective_gradient"][1].any()
     for name, part in expected.items():
         assert part[[0, 2]].tobytes() == found[name][[0, 2]].tobytes(), name
     for name in before:
-        one, other, old = (
-            members(name, arrays[name]) for arrays in (alert.arrays(), drowsy.arrays(), before)
-        )
+        one, other, old = (arrays[name] for arrays in (healthy.arrays(), resting.arrays(), before))
         assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes(), name
         if "target" in name:
-            weights = members(name, before[name.replace("target", "weights")])
+            weights = before[name.replace("target", "weights")]
             np.testing.assert_allclose(
                 other[1], old[1] + AGENT.tau * (weights[1] - old[1]), atol=1e-6
             )
@@ -384,7 +396,7 @@ def test_agents_together_equal_agents_alone():
         for member in range(P)
     ]
     for seed in range(2):
-        chunks, noise = lessons(together, seed)
+        chunks, noise = update_inputs(together, seed)
         found = teach(together, (chunks, noise))
         for member, learner in enumerate(alone):
             only = slice(member, member + 1)
@@ -396,11 +408,11 @@ def test_agents_together_equal_agents_alone():
                     found[name][only], part, rtol=1e-3, atol=1e-5, err_msg=name
                 )
     for name, part in together.arrays().items():
-        rows = [members(name, learner.arrays()[name])[0] for learner in alone]
-        np.testing.assert_allclose(rows, members(name, part), atol=1e-5, err_msg=name)
+        rows = [learner.arrays()[name][0] for learner in alone]
+        np.testing.assert_allclose(rows, part, atol=1e-5, err_msg=name)
 
 
-def test_birth():
+def test_fresh_agents():
     """Targets begin where weights do, moments and counts at zero; agents and twins differ, by their
     keys alone.
     """
@@ -412,19 +424,19 @@ def test_birth():
         if "target" in name:
             assert part.tobytes() == arrays[name.replace("target", "weights")].tobytes()
         assert "weights" in name or "target" in name or not part.any()
-    policy, critics = arrays["policy/weights/0"], arrays["critics/weights/0"]
+    policy, critics = arrays["policy/weights/0"], arrays["twin_critics/weights/0"]
     np.testing.assert_array_equal(others["policy/weights/0"][:2], policy[[2, 0]])
-    np.testing.assert_array_equal(others["critics/weights/0"][:, :2], critics[:, [2, 0]])
+    np.testing.assert_array_equal(others["twin_critics/weights/0"][:2], critics[[2, 0]])
     assert len({part.tobytes() for part in (*policy, *others["policy/weights/0"])}) == 4
     assert len({part.tobytes() for part in critics.reshape(2 * P, -1)}) == 2 * P
 
 
-def test_rebirth_forgets_everything_and_harms_nobody():
+def test_a_new_start_forgets_everything_and_harms_nobody():
     learner = experienced()
     before, fresh = learner.arrays(), make_learner(keys=[KEYS[0], STRANGER, KEYS[1]]).arrays()
     learner.initialize_agents([1, 2], [STRANGER, KEYS[1]])
     for name, part in learner.arrays().items():
-        found, old, new = (members(name, each) for each in (part, before[name], fresh[name]))
+        found, old, new = part, before[name], fresh[name]
         assert (
             found[0].tobytes() == old[0].tobytes() and found[1:].tobytes() == new[1:].tobytes()
         ), name
@@ -439,6 +451,13 @@ def test_the_acting_policy_is_a_copy_of_the_policy():
     weights = [learner.arrays()[f"policy/weights/{place}"] for place in range(6)]
     before = acting.act(observation)
     np.testing.assert_allclose(before, policy_action(observation, weights), atol=1e-6)
-    teach(learner, lessons(learner))
+    teach(learner, update_inputs(learner))
     np.testing.assert_array_equal(acting.act(observation), before)
     assert (learner.acting_policy().act(observation) != before).all()
+
+
+def test_equal_objectives_share_one_compiled_update():
+    """Whatever their params are; another discount is another objective."""
+    objectives = [LSTMObjective(P, OBJECTIVE, discount).function for discount in (0.9, 0.9, 0.8)]
+    updates = [compiled_update(AGENT, META, objective) for objective in objectives]
+    assert updates[0] is updates[1] and updates[0] is not updates[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,9 @@ import tensorflow as tf
 
 from epg_tf.agents.deterministic import policy_action
 from epg_tf.core.metagenrl_experiment import ObjectiveConfig
+from epg_tf.core.parameters import flattened
 from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
-from epg_tf.losses.objectives import Chunks, OffPolicyReinforce, flattened
+from epg_tf.losses.objectives import Chunks, OffPolicyReinforce
 from epg_tf.metagenrl.meta_gradient import (
     meta_loss,
     policy_gradient,
@@ -72,24 +74,24 @@ def moved_policies(setting, steps, rate=RATE, unit=False):
     )
 
 
-def verdicts(setting, steps, rate=RATE, unit=False):
-    """Returns what the critics say of the policies after virtual steps, [P]."""
+def meta_losses(setting, steps, rate=RATE, unit=False):
+    """Returns the meta_loss of the policies after virtual steps, [P]."""
     moved, _ = moved_policies(setting, steps, rate, unit)
     return meta_loss(Chunks(*tensors(setting.batches[steps])), moved, tensors(setting.critic))
 
 
 def meta_gradient(setting, steps, rate=RATE, unit=False):
-    """Returns the gradient of the verdicts by the objectives' weights, [P, D]."""
-    parts = list(setting.objective.parts.values())
+    """Returns the gradient of the meta_losses by the objectives' weights, [P, D]."""
+    parts = list(setting.objective.params.values())
     with tf.GradientTape() as tape:
-        value = verdicts(setting, steps, rate, unit)
+        value = meta_losses(setting, steps, rate, unit)
     return flattened(tape.gradient(value, parts)).numpy()
 
 
 def slope_by_differences(setting, steps, width, unit):
     """Returns the same by central differences; all agents at once, for none depends on another."""
     compiled, slopes = (
-        tf.function(lambda: verdicts(setting, steps, unit=unit)),
+        tf.function(lambda: meta_losses(setting, steps, unit=unit)),
         np.zeros_like(setting.alpha),
     )
     for place in range(setting.alpha.shape[1]):
@@ -137,13 +139,13 @@ def test_policy_gradient_equals_finite_differences_of_the_reference():
         trajectories_of(Chunks(*tensors(batch)), policy, critic),
     )
     for member in range(P):
-        before, judge = (
+        before, critic = (
             [part[member] for part in parts] for parts in (setting.policy, setting.critic)
         )
         parts = slow.without_padding(batch.mask[member], *(part[member] for part in batch[:-1]))
 
-        def value(state, before=before, judge=judge):
-            return slow.action_value(judge, state, slow.policy(before, state))
+        def value(state, before=before, critic=critic):
+            return slow.action_value(critic, state, slow.policy(before, state))
 
         def score(weights, member=member, parts=parts, value=value):
             chunks = [
@@ -181,7 +183,7 @@ def test_trajectories_hold_the_first_critics_values_without_gradient():
     assert all(part is None for part in tape.gradient(value, [*policy, *critic]))
     for place in np.argwhere(batch.mask):
         place = tuple(place)
-        weights, judge = (
+        weights, own_critic = (
             [part[place[0]] for part in parts] for parts in (setting.policy, setting.critic)
         )
         for found, states, worth in (
@@ -189,7 +191,7 @@ def test_trajectories_hold_the_first_critics_values_without_gradient():
             (seen.next_value, batch.next_observation, 1.0 - batch.terminated[place]),
         ):
             expected = worth * slow.action_value(
-                judge, states[place], slow.policy(weights, states[place])
+                own_critic, states[place], slow.policy(weights, states[place])
             )
             assert float(found[place]) == pytest.approx(expected, rel=1e-9)
     for found, given in (
@@ -201,7 +203,7 @@ def test_trajectories_hold_the_first_critics_values_without_gradient():
     assert batch.terminated.any()
 
 
-def test_judgement_is_minus_the_critics_mean_over_steps():
+def test_the_meta_loss_is_minus_the_critics_mean_over_steps():
     setting = make_setting()
     batch = setting.batches[0]
     found = meta_loss(Chunks(*tensors(batch)), tensors(setting.policy), tensors(setting.critic))
@@ -212,12 +214,12 @@ def test_judgement_is_minus_the_critics_mean_over_steps():
         meta_loss(spoilt, tensors(setting.policy), tensors(setting.critic)), found
     )
     for member in range(P):
-        weights, judge = (
+        weights, own_critic = (
             [part[member] for part in parts] for parts in (setting.policy, setting.critic)
         )
         states = batch.observation[member][batch.mask[member] > 0]
         expected = -np.mean(
-            [slow.action_value(judge, state, slow.policy(weights, state)) for state in states]
+            [slow.action_value(own_critic, state, slow.policy(weights, state)) for state in states]
         )
         assert float(found[member]) == pytest.approx(expected, rel=1e-9)
 
@@ -303,7 +305,8 @@ def test_hand_made_objectives_teach_policies_too():
     setting, objective = make_setting(), OffPolicyReinforce(DISCOUNT, 0.97)
     batch, policy = Chunks(*tensors(setting.batches[0])), tensors(setting.policy)
     seen = trajectories_of(batch, policy, tensors(setting.critic))
-    found = policy_gradient(objective, policy, batch.observation, seen)[-1]
+    score = functools.partial(objective.per_step, {})
+    found = policy_gradient(score, policy, batch.observation, seen)[-1]
     action, advantage = (
         policy_action(batch.observation, policy).numpy(),
         objective.advantage(seen) * seen.mask,

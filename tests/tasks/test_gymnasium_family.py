@@ -19,10 +19,10 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from configs import gymnasium_env
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig, from_mapping
+from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
-from epg_tf.losses.temporal_conv import parameter_count
 from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
 

@@ -1,0 +1,137 @@
+"""NumPy copies of P policies, which choose one action per agent and env step.
+
+A compiled TensorFlow call costs some 400 us, twenty times what such a copy costs at P = 32; so
+agents act with a copy of the weights, taken after each update.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.core.parallel_layers import NORM_EPSILON
+from epg_tf.core.types import Array
+
+Activation = Callable[[Array], Array]
+
+
+def _relu(values: Array) -> Array:
+    positive: Array = np.maximum(values, 0)
+    return positive
+
+
+def _activation(name: str) -> Activation:
+    """Returns a Keras activation as a function of arrays."""
+    if name == "tanh":
+        return np.tanh
+    if name == "relu":
+        return _relu
+    function = tf.keras.activations.get(name)
+
+    def activate(values: Array) -> Array:
+        found: Array = function(values).numpy()
+        return found
+
+    return activate
+
+
+class ActingPolicy(abc.ABC):
+    """Copies of P policies with random actions.
+
+    Args:
+      weights: Kernels and biases from input to output, as arrays.
+      activation: Keras name of the activation between layers.
+    """
+
+    def __init__(self, weights: Sequence[Array], activation: str):
+        self._kernels = weights[::2]
+        self._biases = [bias[:, None] for bias in weights[1::2]]
+        self._activation = _activation(activation)
+
+    def policy_output(self, observation: Array) -> Array:
+        """Returns the networks' outputs [P, A] at normalised observations [P, O], float32."""
+        hidden = observation[:, None]
+        last = len(self._kernels) - 1
+        for number, (kernel, bias) in enumerate(zip(self._kernels, self._biases, strict=True)):
+            hidden = np.matmul(hidden, kernel)
+            hidden += bias
+            hidden = self._activation(hidden) if number < last else hidden
+        return hidden[:, 0]
+
+    @staticmethod
+    @abc.abstractmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws what makes actions random, float32, of `shape` [..., A]."""
+
+    @abc.abstractmethod
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns actions [P, A] float32 at normalised observations [P, O] with noise [P, A] from
+        `draw_noise`.
+        """
+
+
+class ActingGaussian(ActingPolicy):
+    """Acts as a `GaussianPolicy`; weights as its `variables_in_order`."""
+
+    def __init__(self, weights: Sequence[Array], activation: str):
+        super().__init__(weights[:-1], activation)
+        self._deviation = np.exp(weights[-1])
+
+    @staticmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws standard normal noise, float32."""
+        return generator.standard_normal(shape, dtype=np.float32)
+
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns mean(s) + deviation * noise, [P, A] float32, unbounded."""
+        action: Array = self.policy_output(observation) + self._deviation * noise
+        return action
+
+
+class ActingCategorical(ActingPolicy):
+    """Acts as a `CategoricalPolicy`; weights as its `variables_in_order`."""
+
+    @staticmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws standard Gumbel noise, float32."""
+        return generator.gumbel(size=shape).astype(np.float32)
+
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns argmax(logits(s) + noise) as one-hot rows [P, A] float32: samples of
+        softmax(logits(s)).
+        """
+        perturbed = self.policy_output(observation) + noise
+        rows: Array = np.eye(perturbed.shape[1], dtype=np.float32)[perturbed.argmax(axis=1)]
+        return rows
+
+
+class ActingDeterministic:
+    """Copies of P deterministic policies.
+
+    Args:
+      weights: As `agents.deterministic.Weights`, arrays.
+    """
+
+    def __init__(self, weights: Sequence[Array]):
+        self._layers = [
+            (kernel, bias[:, None], scale[:, None], shift[:, None])
+            for kernel, bias, scale, shift in (
+                weights[i : i + 4] for i in range(0, len(weights) - 2, 4)
+            )
+        ]
+        self._kernel = weights[-2]
+        self._bias = weights[-1][:, None]
+
+    def act(self, observation: Array) -> Array:
+        """Returns pi(s), [P, A], of observations [P, O] float32."""
+        hidden = observation[:, None]
+        for kernel, bias, scale, shift in self._layers:
+            hidden = np.matmul(hidden, kernel) + bias
+            hidden -= hidden.mean(axis=-1, keepdims=True)
+            hidden /= np.sqrt(np.square(hidden).mean(axis=-1, keepdims=True) + NORM_EPSILON)
+            hidden = np.maximum(hidden * scale + shift, 0.0)
+        action: Array = np.tanh(np.matmul(hidden, self._kernel) + self._bias)
+        return action[:, 0]

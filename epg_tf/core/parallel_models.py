@@ -1,0 +1,176 @@
+"""Owns the variables of P networks side by side: Keras layers and the model they belong to.
+
+Layers and models are built when they are made, since their sizes are known then. Each computes with
+the functions of `core.parallel_layers`, which serve tensors as well as these variables.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from epg_tf.core.parallel_layers import parallel_convolution, parallel_dense
+from epg_tf.core.parameters import Params, Shapes, split
+from epg_tf.core.types import Array
+
+
+class ParallelLayer(tf.keras.layers.Layer):
+    """P layers of one kind; its weights are attributes, all zero at first.
+
+    Args:
+      population: P.
+      shapes: Name of a weight -> its shape without the population axis.
+      name: Keras name.
+      dtype: Of the weights.
+    """
+
+    def __init__(self, population: int, shapes: Shapes, name: str, dtype: str = "float32"):
+        super().__init__(name=name, dtype=dtype)
+        self.population = population
+        self.shapes = dict(shapes)
+        with tf.name_scope(name):
+            self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the weights; their shapes do not depend on the input's."""
+        if not self.built:
+            for name, shape in self.shapes.items():
+                weight = self.add_weight(
+                    name=name, shape=(self.population, *shape), initializer="zeros"
+                )
+                setattr(self, name, weight)
+        super().build(input_shape)
+
+    @property
+    def params(self) -> dict[str, tf.Variable]:
+        """Returns name -> [P, ...] of the weights."""
+        return {name: getattr(self, name) for name in self.shapes}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what all layers are made from; a layer of other arguments adds them."""
+        return {"population": self.population, "name": self.name, "dtype": self.dtype}
+
+
+class ParallelDense(ParallelLayer):
+    """P dense layers with a linear output; weights `kernel` [P, in, out] and `bias` [P, out].
+
+    Args:
+      population: P.
+      kernel_shape: (in, out).
+      name: Keras name.
+      dtype: Of the weights.
+    """
+
+    def __init__(
+        self, population: int, kernel_shape: Sequence[int], name: str, dtype: str = "float32"
+    ):
+        inputs, units = kernel_shape
+        super().__init__(population, {"kernel": (inputs, units), "bias": (units,)}, name, dtype)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps [P, T, in] to [P, T, out]."""
+        return parallel_dense(inputs, self.kernel, self.bias)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {**super().get_config(), "kernel_shape": list(self.shapes["kernel"])}
+
+
+def mlp_layers(population: int, sizes: Sequence[int]) -> list[ParallelDense]:
+    """Returns the layers hidden_1, ..., output of P multilayer perceptrons.
+
+    Args:
+      population: P.
+      sizes: From input to output, at least two.
+    """
+    pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+    names = [*(f"hidden_{number}" for number in range(1, len(pairs))), "output"]
+    return [ParallelDense(population, pair, name) for pair, name in zip(pairs, names, strict=True)]
+
+
+class ParallelConvolution(ParallelLayer):
+    """P convolutions over time without padding; weights `kernel` [P, width, in, out] and `bias`.
+
+    Args:
+      population: P.
+      kernel_shape: (width, in, out).
+      stride: Steps between outputs, >= 1.
+      name: Keras name.
+      dtype: Of the weights.
+    """
+
+    def __init__(
+        self,
+        population: int,
+        kernel_shape: Sequence[int],
+        stride: int,
+        name: str,
+        dtype: str = "float32",
+    ):
+        width, channels, filters = kernel_shape
+        shapes = {"kernel": (width, channels, filters), "bias": (filters,)}
+        super().__init__(population, shapes, name, dtype)
+        self.stride = stride
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps [P, T, in] to [P, T', out]; see `parallel_convolution`."""
+        return parallel_convolution(inputs, self.kernel, self.stride) + self.bias[:, None]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        kernel_shape = list(self.shapes["kernel"])
+        return {**super().get_config(), "kernel_shape": kernel_shape, "stride": self.stride}
+
+
+class ParallelModel(tf.keras.Model):
+    """P networks of one kind: named layers whose weights are the params of a pure function.
+
+    A subclass adds its layers in its constructor, in the order of the flat vector, ends the
+    constructor with `build()`, and returns from `get_config` its arguments, as plain values.
+
+    Args:
+      population: P.
+      name: Keras name.
+      dtype: Of the weights.
+    """
+
+    def __init__(self, population: int, name: str, dtype: str = "float32"):
+        super().__init__(name=name, dtype=dtype)
+        self.population = population
+
+    def build(self, input_shape: Any = None) -> None:
+        """Marks the model as built: its layers are, whatever the inputs' shape."""
+        self._build_input_shape = input_shape
+        self.built = True
+
+    @functools.cached_property
+    def params(self) -> Params:
+        """Returns "layer/weight" -> [P, ...], in the order of the flat vector."""
+        return {
+            f"{layer.name}/{name}": weight
+            for layer in self.layers
+            for name, weight in layer.params.items()
+        }
+
+    @functools.cached_property
+    def shapes(self) -> Shapes:
+        """Returns "layer/weight" -> shape without the population axis, in the same order."""
+        return {name: tuple(weight.shape[1:]) for name, weight in self.params.items()}
+
+    def load(self, flat: Array) -> None:
+        """Takes the parameters of all members, [P, D].
+
+        Raises:
+          ValueError: The array has another shape.
+        """
+        for name, values in split(flat, self.shapes).items():
+            self.params[name].assign(values)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> ParallelModel:
+        """Returns a model of the same architecture, its weights zero, from `get_config`."""
+        del custom_objects
+        return cls(**config)

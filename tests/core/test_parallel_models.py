@@ -1,0 +1,153 @@
+"""Tests epg_tf.core.parallel_models, and that every model of the package is what Keras expects."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.agents.memory import Memory
+from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy
+from epg_tf.agents.values import ValueNetwork
+from epg_tf.core.experiment import LossConfig, PolicyConfig
+from epg_tf.core.metagenrl_experiment import ObjectiveConfig
+from epg_tf.core.parallel_layers import parallel_convolution
+from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
+from epg_tf.core.parameters import parameter_count
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.lstm_objective import LSTMObjective, ParallelBackwardLSTM, backward_lstm
+from epg_tf.losses.temporal_conv import TemporalConvLoss
+
+P = 3
+SPEC = EnvironmentSpec(4, 2)
+TINY = LossConfig(
+    buffer_steps=16,
+    widths=(4, 2),
+    strides=(3, 2),
+    filters=(3, 3),
+    context=5,
+    head=4,
+    memory_units=3,
+)
+MODELS = {
+    "temporal_conv": lambda: TemporalConvLoss(P, declared_channels(SPEC, TINY), TINY, 8),
+    "lstm_objective": lambda: LSTMObjective(P, ObjectiveConfig(4, 2, 6), 0.9),
+    "gaussian_policy": lambda: GaussianPolicy(P, SPEC, PolicyConfig(hidden=(7, 6))),
+    "categorical_policy": lambda: CategoricalPolicy(
+        P, EnvironmentSpec(4, 3, True), PolicyConfig(hidden=(7,), activation="relu")
+    ),
+    "value_network": lambda: ValueNetwork(P, SPEC, (6, 5)),
+    "memory": lambda: Memory(P, 4, 3),
+}
+LAYERS = {
+    "temporal_conv": ["convolution_1", "convolution_2", "context", "head", "output"],
+    "lstm_objective": ["action_1", "action_2", "lstm", "output"],
+    "gaussian_policy": ["hidden_1", "hidden_2", "output", "log_std"],
+    "categorical_policy": ["hidden_1", "output"],
+    "value_network": ["hidden_1", "hidden_2", "output"],
+    "memory": ["fed_with_ones"],
+}
+
+
+def draw(*shape, seed=0):
+    """Returns standard normal float32 numbers."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def arguments(model):
+    """Returns random inputs for a call."""
+    if isinstance(model, TemporalConvLoss):
+        specs = {c.name: (P, c.width) for c in model.network.channels if c.kind == "constant"}
+        specs |= {c.name: (P, 16, c.width) for c in model.network.channels if c.kind != "constant"}
+        inputs = {name: tf.constant(draw(*shape)) for name, shape in specs.items()}
+        return [inputs | {"minibatch": tf.constant([[0, 7], [3, 3], [5, 1]], tf.int32)}]
+    if isinstance(model, LSTMObjective):
+        from epg_tf.losses.objectives import Trajectories
+        from tests import metagenrl_reference as slow
+
+        seen, predicted = slow.random_trajectories(P, 4, steps=5, action_size=2, dtype=np.float32)
+        return [Trajectories(*map(tf.constant, seen)), tf.constant(predicted)]
+    return [None] if isinstance(model, Memory) else [tf.constant(draw(P, 5, 4))]
+
+
+def test_every_model_is_on_the_list():
+    """A new network is added to `MODELS`."""
+
+    def below(kind):
+        return {kind} | {kind for child in kind.__subclasses__() for kind in below(child)}
+
+    made = {type(make()) for make in MODELS.values()}
+    concrete = {k for k in below(ParallelModel) if not getattr(k, "__abstractmethods__", None)}
+    assert {k for k in concrete if k.__module__.startswith("epg_tf")} - {ParallelModel} == made
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_summary_lists_named_layers_with_their_parameters(name):
+    model = MODELS[name]()
+    assert model.built and [layer.name for layer in model.layers] == LAYERS[name]
+    lines: list[str] = []
+    model.summary(print_fn=lines.append)
+    rows = "\n".join(lines).splitlines()
+    for layer in model.layers:
+        (row,) = [row for row in rows if row.startswith(f" {layer.name} ")]
+        assert row.split()[-1] == str(layer.count_params()) != "0"
+    assert model.count_params() == P * parameter_count(model.shapes)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_model_comes_back_from_its_config_and_weights(name):
+    """Plain JSON in between; the outputs are the same to the bit."""
+    model = MODELS[name]()
+    for number, variable in enumerate(model.params.values()):
+        variable.assign(0.5 * draw(*variable.shape, seed=number))
+    again = type(model).from_config(json.loads(json.dumps(model.get_config())))
+    given = arguments(model)
+    assert model(*given).numpy().any()
+    assert (again(*given).numpy() != model(*given).numpy()).any()
+    again.set_weights(model.get_weights())
+    assert again(*given).numpy().tobytes() == model(*given).numpy().tobytes()
+    compiled = tf.function(lambda: model(*given))().numpy()
+    np.testing.assert_allclose(compiled, model(*given), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_parameters_are_loaded_in_the_order_of_the_layers(name):
+    model = MODELS[name]()
+    size = parameter_count(model.shapes)
+    flat = draw(P, size)
+    model.load(flat)
+    found = [values.numpy().reshape(P, -1) for values in model.params.values()]
+    np.testing.assert_array_equal(np.concatenate(found, axis=1), flat)
+    assert [key.split("/")[0] for key in model.params] == [
+        layer.name for layer in model.layers for _ in layer.weights
+    ]
+    with pytest.raises(ValueError):
+        model.load(draw(P, size + 1))
+
+
+def test_layers_compute_with_their_functions_and_come_back_from_their_config():
+    mask = np.ones((P, 4, 5), np.float32)
+    for layer, inputs, expected in (
+        (
+            ParallelConvolution(P, (4, 2, 3), 2, "c"),
+            [draw(P, 9, 2)],
+            lambda k, b, x: parallel_convolution(x, k, 2) + b[:, None],
+        ),
+        (ParallelDense(P, (4, 3), "d"), [draw(P, 5, 4)], lambda k, b, x: x @ k + b[:, None]),
+        (
+            ParallelBackwardLSTM(P, 4, 3, "l"),
+            [draw(P, 4, 5, 4), mask],
+            lambda k, b, x, m: backward_lstm(tf.constant(x), k, b, tf.constant(m)),
+        ),
+    ):
+        kernel, bias = (draw(*weight.shape, seed=n) for n, weight in enumerate(layer.weights))
+        layer.set_weights([kernel, bias])
+        assert layer.kernel.name == f"{layer.name}/kernel:0"
+        found = layer(*inputs)
+        np.testing.assert_allclose(found, expected(kernel, bias, *inputs), rtol=1e-5, atol=1e-5)
+        again = type(layer).from_config(json.loads(json.dumps(layer.get_config())))
+        again.set_weights(layer.get_weights())
+        np.testing.assert_array_equal(again(*inputs), found)
