@@ -19,5 +19,8 @@ import absl.logging  # noqa: E402, F401
 import ml_collections.config_flags  # noqa: E402, F401
 import mujoco  # noqa: E402, F401
 import tensorflow  # noqa: E402, F401
+import tf_agents.agents.ddpg.ddpg_agent  # noqa: E402, F401
+import tf_agents.agents.td3.td3_agent  # noqa: E402, F401
+import tf_agents.policies.policy_saver  # noqa: E402, F401
 
 import epg_tf  # noqa: E402, F401
