@@ -131,11 +131,19 @@ def main(argv: list[str]) -> int:
     results = Results.join(tables)
     title = f"{request.task.family}: fresh agents on unseen tasks"
     picture = write_report(output, results, evaluation.about(), title)
-    print(f"\n{summary_table(summarize(results))}")
+    print(f"\n{_reward_line(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
     if isinstance(evaluation, LossEvaluation) and _SAVE_POLICY.value is not None:
         _save_policy(evaluation, _SAVE_POLICY.value)
     return 0
+
+
+def _reward_line(evaluation: LossEvaluation | ObjectiveEvaluation) -> str:
+    """Returns a line that says whether a loss of EPG sees the reward; empty for objectives."""
+    if isinstance(evaluation, ObjectiveEvaluation):
+        return ""
+    declared = evaluation.learned.experiment.loss.reward
+    return f"the reward is {'an input' if declared else 'not an input'} of the evolved loss\n"
 
 
 def _refuse(*given: flags.FlagHolder, kind: str) -> None:

@@ -125,7 +125,7 @@ def small_tree(tmp_path: Path) -> Path:
         "epg_tf/__init__.py": '"""Says."""',
         "epg_tf/core/types.py": "import numpy as np",
         "epg_tf/tasks/__init__.py": "",
-        "epg_tf/tasks/point.py": "import os\nfrom epg_tf import types\nFILE = __file__, 'x', "
+        "epg_tf/tasks/point.py": "import os\nfrom epg_tf.core import types\nFILE = __file__, 'x', "
         '"assets"',
         "epg_tf/tasks/assets/point.xml": "<mujoco/>",
         "configs/point.py": "from ml_collections import ConfigDict\nfrom epg_tf.tasks.point "
@@ -150,19 +150,19 @@ def test_generator_on_a_small_tree(small_tree):
         and text.split("\n\n", 3)[3]
         == """\
 py_library(
-    name = "epg_tf/tasks/point",
-    srcs = ["epg_tf/tasks/point.py"],
-    data = glob(["epg_tf/tasks/assets/**"]),
+    name = "epg_tf/core/types",
+    srcs = ["epg_tf/core/types.py"],
     deps = [
-        ":epg_tf/types",
+        # pip: numpy
     ],
 )
 
 py_library(
-    name = "epg_tf/types",
-    srcs = ["epg_tf/core/types.py"],
+    name = "epg_tf/tasks/point",
+    srcs = ["epg_tf/tasks/point.py"],
+    data = glob(["epg_tf/tasks/assets/**"]),
     deps = [
-        # pip: numpy
+        ":epg_tf/core/types",
     ],
 )
 
@@ -188,7 +188,7 @@ py_binary(
     srcs = ["launch/run.py"],
     main = "launch/run.py",
     deps = [
-        ":epg_tf/types",
+        ":epg_tf/core/types",
     ],
 )
 
@@ -202,7 +202,7 @@ py_test(
     srcs = ["tests/test_types.py"],
     main = "tests/test_types.py",
     deps = [
-        ":epg_tf/types",
+        ":epg_tf/core/types",
         ":tests/reference",
     ],
 )

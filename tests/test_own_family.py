@@ -47,7 +47,7 @@ def test_the_commands_evolve_and_test_a_loss_that_never_sees_a_reward(file, tmp_
     assert process.returncode == 0, process.stderr
     process = commands.run(*here(test), "--lives=3", "--config.task.range=out_of_distribution")
     assert process.returncode == 0, process.stderr
-    assert "not among the loss's inputs" in process.stdout and "random_swimmer" in process.stdout
+    assert "the reward is not an input of" in process.stdout and "random_swimmer" in process.stdout
     # Without the file, the family is unknown.
     process = commands.run(*here(test)[:-1], "--lives=3", "--overwrite")
     assert (

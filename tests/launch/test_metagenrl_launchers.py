@@ -135,7 +135,7 @@ REFUSED = {
         {"environments": "('gymnasium:CartPole-v1',)"},
         "its actions are discrete",
     ),
-    "a limit that is none": ({"environments": "('point_goal@many',)"}, "'many' is none"),
+    "a limit that is none": ({"environments": "('point_goal@many',)"}, "not 'many'"),
     "no whole rounds": ({"steps_per_agent": 61}, "a run consists of whole rounds"),
     "environments in one word": (
         {"environments": "point_goal,random_hopper"},
