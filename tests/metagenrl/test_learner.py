@@ -323,7 +323,7 @@ def test_checkpoints_with_twins_first_are_refused(population):
     before = {name: part.tobytes() for name, part in arrays.items()}
     swapped = {n: p.swapaxes(0, 1) if n.startswith("twin") else p for n, p in arrays.items()}
     old = {name.replace("twin_critics", "critics"): part for name, part in swapped.items()}
-    for given, named in ((old, "missing"), (swapped, "has shape")):
+    for given, named in ((old, "is missing"), (swapped, "has shape")):
         if given is swapped and population == 2:
             continue
         with pytest.raises(RecordError, match=f"twin_critics/weights/0 {named}") as error:
