@@ -2,7 +2,7 @@
 episode limit.
 
 python -m launch.list_tasks
-python -m launch.list_tasks --config=random_swimmer.py     # with the family that this file registers
+python -m launch.list_tasks --config=random_swimmer.py  # with the family that this file registers
 """
 
 from __future__ import annotations

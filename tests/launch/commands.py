@@ -95,8 +95,53 @@ def run_fresh(
     )
 
 
-def start(name: str, *flags: str, under: Sequence[str] = ()) -> subprocess.Popen:
-    """Starts a launcher in a new process, to be interrupted."""
+class Started:
+    """A launcher at work in a fork, with the methods of `subprocess.Popen` that tests use."""
+
+    def __init__(self, name: str, flags: Sequence[str]):
+        self._folder = tempfile.TemporaryDirectory()
+        self._output = Path(self._folder.name) / "output"
+        output = [str(self._output)] * 2
+        words = [*map(str, flags)]
+        self._process = _forks.Process(
+            target=_launch, args=(name, words, output, environment()), daemon=True
+        )
+        self._process.start()
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            self.kill()
+            raise TimeoutError(f"it did not end within {timeout} s: {self._output.read_text()}")
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Waits for the end; returns standard output and standard error together."""
+        self.wait(timeout)
+        return self._output.read_text(), None
+
+
+def start(name: str, *flags: str, under: Sequence[str] = ()) -> Started | subprocess.Popen:
+    """Starts a launcher, to be interrupted; under another program it is a new process."""
+    if not under:
+        return Started(name, flags)
     return subprocess.Popen(
         command(name, *flags, under=under),
         cwd=ROOT,

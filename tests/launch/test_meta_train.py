@@ -225,7 +225,11 @@ def test_help_is_no_error(name):
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
     process = commands.start(
-        "meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *commands.settings()
+        "meta_train",
+        CONFIG,
+        f"--run_dir={tmp_path / 'run'}",
+        *commands.settings(),
+        under=["env"],  # a new process, which has yet to import TensorFlow
     )
     while (
         "tensorflow" not in Path(f"/proc/{process.pid}/maps").read_text() and process.poll() is None
