@@ -85,6 +85,7 @@ def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp
     assert imported.returncode == 1 and "epg_tf is not there" in imported.stderr
 
 
+@pytest.mark.slow
 def test_tf_agents_learns_with_an_exported_loss(exported):
     """On PointGoal; the agent is never given a reward it could use: its loss declares none."""
     spec = importlib.util.spec_from_file_location(

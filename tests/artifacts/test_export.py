@@ -84,9 +84,9 @@ def asked(make_agent, make_experience):
 SETTINGS = [
     {},
     {"loss": {"reward": True, "pooling": "mean"}},
-    {"loss": {"memory_units": 0, "reduction": "sum"}},
-    {"task": {"family": "choices"}},
     {"task": {"family": "choices"}, "loss": {"memory_units": 0}},
+    pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
+    pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
 ]
 
 

@@ -107,6 +107,7 @@ def test_the_tests_are_meta_tests(finished):
     )
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_gives_the_same_bits(finished, tmp_path):
     """kill -9 in the middle of a run, between tests."""
     folder = tmp_path / "study"
@@ -129,6 +130,7 @@ def test_killed_and_started_again_gives_the_same_bits(finished, tmp_path):
         assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_made_good(finished, tmp_path):
     """Old tests by evolving once more; the last epoch, whose checkpoint is torn, with its test."""
     folder = tmp_path / "study"

@@ -24,6 +24,7 @@ NEEDS_HOROVOD = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", [(0, 2), pytest.param((2, 1), marks=NEEDS_HOROVOD)])
 def test_layouts_change_times_alone(tmp_path, second):
     """32 bytes for each of 8 lives and 2 ranks, and for each of 4 validation lives in one of the
@@ -93,6 +94,7 @@ def test_times_are_means_over_the_epochs_after_the_first(monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_bits_that_differ_are_reported():
     """One layout's runs get another sigma."""
     deceived = (
@@ -138,6 +140,7 @@ def test_the_reason_of_a_failure_is_found(output, reason):
     assert measure_scaling._reason(output) == reason
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_quoted():
     """No file may grow beyond 4 kB."""
     process = commands.run(
@@ -151,6 +154,7 @@ def test_a_run_that_fails_is_quoted():
     assert process.stderr.startswith("error: --layouts=0x1: error: cannot write to --run_dir=")
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_run_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     process = commands.start("measure_scaling", CONFIG, *SMALL, "--layouts=0x1", "--epochs=10000")

@@ -102,6 +102,7 @@ def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
     assert rows[0] == rows[1]  # but for the seconds, which come last
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
     folder = tmp_path / "run"
     process = commands.start(
@@ -209,6 +210,7 @@ def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finish
     )
 
 
+@pytest.mark.slow
 def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     """On an environment with another number of action dimensions, two where training had one."""
     process = commands.run(
@@ -305,6 +307,7 @@ def test_tuning_tries_every_rate_and_names_the_best():
     assert f"BaselineConfig({max(means, key=means.get)})" in lines[-1]
 
 
+@pytest.mark.slow
 def test_benchmark_measures_both_ways(tmp_path):
     process = commands.run(
         "benchmark_metagenrl",

@@ -60,6 +60,7 @@ def test_a_film_strip_has_a_row_per_episode_and_a_column_per_frame(tmp_path):
     assert picture.std() > 10
 
 
+@pytest.mark.slow
 @needs_gl
 def test_an_animation_has_all_frames_and_moves(tmp_path):
     process = commands.run("render", *FILM, f"--output={tmp_path / 'life.gif'}")
