@@ -39,7 +39,7 @@ test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" tests
 
 test-slow: $(READY)
-	@$(PY) -m pytest -m slow tests
+	@$(PY) -m pytest -n 2 --dist loadfile -m slow tests
 
 throughput: $(READY)
 	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --config.compute.shard_lives=64 --lives=128 --markdown; done
