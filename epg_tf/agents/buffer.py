@@ -10,7 +10,7 @@ from epg_tf.core.types import Array, EnvironmentSpec
 
 
 class Step(Protocol):
-    """One env step of P lives, as a simulation returns it; `tasks.physics.StepResult` is one."""
+    """One env step of P lives, as a simulation returns it; `tasks.base.StepResult` is one."""
 
     @property
     def observation(self) -> Array:

@@ -4,13 +4,16 @@ functions over a population.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import tensorflow as tf
 
 from epg_tf.core.types import Array
 
 DEVIATION_FLOOR = 1e-2  # so that what hardly varies is not scaled up to unit size
+
+Values = TypeVar("Values", Array, tf.Tensor)
 
 
 class Moments(NamedTuple):
@@ -53,12 +56,23 @@ def merge(moments: Moments, batch: Array) -> Moments:
 
 
 def scaling(moments: Moments) -> tuple[Array, Array]:
-    """Returns (shift, scale), both [P, K] float32, such that (x - shift) * scale is normalised.
+    """Returns (shift, scale) for `normalize`, both [P, K] float32.
 
-    Before the first step they leave x as it is.
+    Before the first step they leave values as they are.
     """
     if not moments.steps:
         return np.zeros_like(moments.mean, np.float32), np.ones_like(moments.mean, np.float32)
     deviation = np.sqrt(moments.squares / moments.steps)
     scale = 1.0 / np.maximum(deviation, DEVIATION_FLOOR)
     return moments.mean.astype(np.float32), scale.astype(np.float32)
+
+
+def normalize(values: Values, shift: Values, scale: Values) -> Values:
+    """Returns values with mean 0 and deviation 1 where shift and scale are their `scaling`.
+
+    Args:
+      values: [P, ..., K], NumPy array or tensor.
+      shift: [P, ..., K], or of a shape that broadcasts to that.
+      scale: As `shift`.
+    """
+    return (values - shift) * scale

@@ -4,10 +4,12 @@ Axes, cited by these letters everywhere (paper letters in brackets):
 
     W  lives per epoch (W)                 N  steps in the loss's buffer (N)
     V  noise vectors per epoch (V)         M  env steps between updates (M)
-    R  lives per noise vector (W/V)        U  env steps in a life (U)
-    P  lives in one shard, in lockstep     B  steps in a minibatch (32)
-    O  observation size   A  action size   S  minibatches in an update
-    C  channels of the loss                D  parameters of the loss (dim phi)
+    L  lives that one call runs            U  env steps in a life (U)
+    P  lives in one shard, in lockstep     B  steps in a minibatch (32), chunks in a batch
+    O  observation size                    S  minibatches in an update
+    A  action size                         T  steps of any number, consecutive in time
+    G  size of an episode's goal           C  channels of the loss
+    K  rows or quantities, where said      D  parameters of the loss (dim phi)
 
 A *life* is one inner loop: a fresh agent, one sampled task, U env steps, one loss. An *env step* is
 one agent action. Returns are maximised, losses minimised.
@@ -53,7 +55,8 @@ class LifeKey:
       phase: What the life is for, one of `random_streams.PHASES`; tasks of different phases never
         coincide.
       epoch: Epoch of evolution, >= 0 (0 outside evolution).
-      index: Number of the life within its epoch, >= 0.
+      index: Number within the epoch, >= 0. Outside evolution each life has its own; in evolution
+        several lives share one with common random numbers or where `evolution.tasks` is set.
     """
 
     seed: int

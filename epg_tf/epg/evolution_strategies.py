@@ -44,7 +44,7 @@ def mean_per_vector(returns: Array, vectors: int) -> Array:
       [V].
     """
     succeeded = np.isfinite(returns).reshape(vectors, -1)
-    fitness = raw_weights(returns).reshape(vectors, -1).mean(axis=1)
+    fitness = failures_as_worst(returns).reshape(vectors, -1).mean(axis=1)
     return np.where(succeeded.any(axis=1), fitness, np.nan)
 
 
@@ -62,10 +62,8 @@ def centred_ranks(fitness: Array) -> Array:
     return (below + 0.5 * equal) / (len(values) - 1) - 0.5
 
 
-def raw_weights(fitness: Array) -> Array:
-    """Returns fitness itself as weights (Eq. 7).
-
-    A failed life counts as the worst of the others, or as 0 where all failed.
+def failures_as_worst(fitness: Array) -> Array:
+    """Returns fitness in which a failure counts as the worst of the others, or 0 if all failed.
 
     Args:
       fitness: [n], NaN where a life failed.
@@ -79,7 +77,9 @@ def mean_return(returns: Array) -> float:
 
     NaN where all lives failed.
     """
-    return float(np.mean(raw_weights(returns))) if np.isfinite(returns).any() else float("nan")
+    return (
+        float(np.mean(failures_as_worst(returns))) if np.isfinite(returns).any() else float("nan")
+    )
 
 
 def ranks_within(returns: Array, groups: Array) -> Array:
@@ -105,9 +105,9 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
     Args:
       returns: [W], NaN where a life failed.
       vectors: V.
-      fitness: "rank" ranks the V means; "raw" takes the means; anything else averages, over the
-        lives of a vector, their ranks within groups.
-      groups: [W] int, for ranks within groups.
+      fitness: "rank" ranks the V means; "raw" takes the means as they are (Eq. 7); "rank_in_task"
+        and "rank_in_pair" average, over the lives of a vector, their ranks within groups.
+      groups: [W] int, each life's task or pair; needed for ranks within groups.
 
     Returns:
       [V].
@@ -115,7 +115,7 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
     if fitness == "rank":
         return centred_ranks(mean_per_vector(returns, vectors))
     if fitness == "raw":
-        return raw_weights(mean_per_vector(returns, vectors))
+        return failures_as_worst(mean_per_vector(returns, vectors))
     if groups is None:
         raise ValueError(f"fitness={fitness!r} ranks within groups; give groups")
     return ranks_within(returns, groups).reshape(vectors, -1).mean(axis=1)

@@ -17,9 +17,9 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.learner import Learner
-from epg_tf.epg.lives import Lives
+from epg_tf.epg.lives import Lives, life_streams, sample_tasks
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.episodes import Watch
+from epg_tf.tasks.episodes import Episodes, Watch
 from epg_tf.tasks.registry import simulate
 
 PARTS = ("acting", "physics", "family", "updating", "rest")
@@ -32,7 +32,8 @@ class Teaching:
     Attributes:
       alpha: Weight of the surrogate: 0 the learned loss alone, 1 the surrogate alone.
       learning_rate: Of the agents' Adam; 0: they do not learn.
-      epochs: How often an update uses each of its M steps; the paper's number is 1.
+      epochs: Epochs over the M steps of an update, i.e. how often it uses each of them; the paper's
+        number is 1. Epochs of evolution are another thing: each has W lives.
       fitness_from: Episodes that give the fitness of a life: "final_episodes", with the final
         policy after the life; "last_episodes", as many, the newest that ended within it; or
         "whole_life", all that ended within it.
@@ -108,17 +109,21 @@ class InnerLoop:
             # Initialize the buffer with N zero tuples; initialize the policies randomly.
             self._buffer.clear()
             self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
-            lives = Lives(self._simulation, self.learner, self._buffer, keys, watch)
+            # Sample an MDP (Algorithm 1).
+            self._simulation.set_tasks(sample_tasks(self.family, keys))
+            # Sample an initial state.
+            episodes = Episodes(self._simulation, life_streams(keys, "reset"), watch=watch)
+            lives = Lives(keys, episodes, self.learner, self._buffer, self.seconds)
             self._lives = lives
             for _ in range(updates):  # steps t = 1, ..., U, M at a time
                 self._check_stop()
                 # Sample actions, take them, add tuples to the buffer; reset where needed.
-                lives.take_steps(inner.update_period, self.seconds)
+                lives.take_steps(inner.update_period)
                 # Where t mod M = 0: losses of minibatches, update of policy and memory (Eq. 6).
-                lives.update_agents(teaching.epochs, self.seconds)
+                lives.update_agents(teaching.epochs)
             # Sample several trajectories with the trained policies (Algorithm 1).
             if teaching.fitness_from == "final_episodes":
-                lives.play_final_episodes(teaching.final_noise, self._check_stop, self.seconds)
+                lives.play_final_episodes(teaching.final_noise, self._check_stop)
             newest = inner.final_episodes if teaching.fitness_from == "last_episodes" else 0
             return lives.results(newest)
 

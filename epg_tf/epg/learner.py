@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.agents import normalizer
 from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
@@ -24,7 +25,19 @@ from epg_tf.losses.temporal_conv import TemporalConvLoss
 
 
 class RawExperience(NamedTuple):
-    """What a `Buffer` and a normaliser hold at an update, as arrays; see there for shapes."""
+    """What a `Buffer` and the normalisation hold at an update; nothing is normalised yet.
+
+    Attributes:
+      observation: [P, N, O].
+      action: [P, N, A], as sampled.
+      reward: [P, N].
+      terminated: [P, N], 1.0 where the episode ended for good.
+      truncated: [P, N], 1.0 where a time limit cut it.
+      next_observation: [P, M, O], of the newest M steps, never from the next episode.
+      lived: [N], 1.0 where a step has been lived, 0.0 in the padding.
+      shift: [P, O + A + 1], of the normalisation of observations, actions and rewards.
+      scale: [P, O + A + 1].
+    """
 
     observation: Array
     action: Array
@@ -68,7 +81,7 @@ class Learner:
             "guided": (self._guided, self.agent.moved_by(True, True)),
             "surrogate": (self.surrogate, self.agent.moved_by(False, True)),
         }
-        self._moments = {
+        self._adam_moments = {
             variable.ref(): (
                 tf.Variable(tf.zeros_like(variable)),
                 tf.Variable(tf.zeros_like(variable)),
@@ -98,7 +111,7 @@ class Learner:
         self._guided.alpha.assign(alpha)
         self._learning_rate.assign(learning_rate)
         self._step.assign(0.0)
-        for pair in self._moments.values():
+        for pair in self._adam_moments.values():
             for moment in pair:
                 moment.assign(tf.zeros_like(moment))
 
@@ -131,15 +144,15 @@ class Learner:
     def raw_experience(buffer: Buffer, shift: Array, scale: Array) -> RawExperience:
         """Returns, as tensors, what an update starts from."""
         raw = RawExperience(
-            buffer.observation,
-            buffer.action,
-            buffer.reward,
-            buffer.terminated,
-            buffer.truncated,
-            buffer.next_observation,
-            buffer.lived,
-            shift,
-            scale,
+            observation=buffer.observation,
+            action=buffer.action,
+            reward=buffer.reward,
+            terminated=buffer.terminated,
+            truncated=buffer.truncated,
+            next_observation=buffer.next_observation,
+            lived=buffer.lived,
+            shift=shift,
+            scale=scale,
         )
         return RawExperience(*map(tf.convert_to_tensor, raw))
 
@@ -168,7 +181,7 @@ class Learner:
         raw: RawExperience,
         order: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        experience = self._normalised(raw)
+        experience = self._experience(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
         before = self.agent.policy.distribution(newest) if self.measure_kl else None
@@ -177,7 +190,7 @@ class Learner:
         for minibatch in tf.range(order.shape[0]):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
-                losses = loss.per_step(self.agent, prepared, order[minibatch])
+                losses = loss.minibatch_loss(self.agent, prepared, order[minibatch])
                 total = tf.reduce_sum(losses)
             # REINFORCE, for example, does not use the value network
             gradients = tape.gradient(
@@ -191,13 +204,17 @@ class Learner:
         after = self.agent.policy.distribution(newest)
         return finite, tf.reduce_mean(before.kl_divergence(after), axis=1)
 
-    def _normalised(self, raw: RawExperience) -> Experience:
-        """Normalises the buffer by the statistics of now; padding stays zero."""
+    def _experience(self, raw: RawExperience) -> Experience:
+        """Normalises the buffer by the statistics of now; padding stays zero.
+
+        The termination channel marks the steps after which an episode ended for good and, if
+        `loss.truncation_as_end`, also those at which a time limit cut it.
+        """
         sizes = [raw.observation.shape[2], raw.action.shape[2], 1]
         shifts, scales = (tf.split(part[:, None], sizes, axis=2) for part in (raw.shift, raw.scale))
         lived = raw.lived[None, :, None]
         observation, action, reward = (
-            (values - shift) * scale * lived
+            normalizer.normalize(values, shift, scale) * lived
             for values, shift, scale in zip(
                 (raw.observation, raw.action, raw.reward[:, :, None]), shifts, scales, strict=True
             )
@@ -209,21 +226,21 @@ class Learner:
         )
         newest = slice(-self.experiment.inner.update_period, None)
         return Experience(
-            observation,
-            action,
-            reward,
-            ends[:, :, None],
-            raw.action[:, newest],
-            raw.reward[:, newest],
-            raw.terminated[:, newest],
-            raw.truncated[:, newest],
-            (raw.next_observation - shifts[0]) * scales[0],
+            observation=observation,
+            action=action,
+            reward=reward,
+            termination=ends[:, :, None],
+            raw_action=raw.action[:, newest],
+            raw_reward=raw.reward[:, newest],
+            terminated=raw.terminated[:, newest],
+            truncated=raw.truncated[:, newest],
+            next_observation=normalizer.normalize(raw.next_observation, shifts[0], scales[0]),
         )
 
     def _apply(self, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]) -> None:
         step = self._step.assign_add(1.0)
         for variable, gradient in zip(variables, gradients, strict=True):
-            first, second = self._moments[variable.ref()]
+            first, second = self._adam_moments[variable.ref()]
             change, new_first, new_second = adam_update(
                 gradient, first, second, step, learning_rate=self._learning_rate
             )

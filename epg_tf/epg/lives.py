@@ -12,8 +12,9 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.learner import Learner
-from epg_tf.tasks.base import Simulation
-from epg_tf.tasks.episodes import Episodes, PlayedEpisodes, Watch, play_episodes
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.episodes import EndedEpisodes, Episodes, PlayedEpisodes, play_episodes
+from epg_tf.tasks.quantities import Task
 
 
 class Lives:
@@ -24,11 +25,11 @@ class Lives:
     normalises the buffer anew and gives it to the loss.
 
     Args:
-      simulation: P simulations.
+      keys: P keys, which name the random streams.
+      episodes: At the initial states, in P simulations of the lives' tasks.
       learner: Has begun with these lives.
       buffer: Of the lives, empty.
-      keys: P keys, which name tasks and random streams.
-      watch: Called after every env step, before ended episodes are followed by others.
+      seconds: Time spent (s), to which "acting", "physics" and "updating" are added.
 
     Attributes:
       observation_shift: [P, O], the newest normalisation of observations, (x - shift) * scale.
@@ -37,27 +38,25 @@ class Lives:
 
     def __init__(
         self,
-        simulation: Simulation,
+        keys: Sequence[LifeKey],
+        episodes: Episodes,
         learner: Learner,
         buffer: Buffer,
-        keys: Sequence[LifeKey],
-        watch: Watch | None = None,
+        seconds: dict[str, float],
     ) -> None:
-        self._family = simulation.family
-        self._population = simulation.population
-        self._simulation = simulation
+        self._family = episodes.simulation.family
+        self._population = episodes.simulation.population
+        self._keys = keys
+        self._episodes = episodes
         self._learner = learner
         self._buffer = buffer
-        self._keys = keys
-        self._watch = watch
+        self._seconds = seconds
         self._inner = learner.experiment.inner
-        self._actions = self._streams("action")
-        self._orders = self._streams("minibatch")
-        simulation.set_tasks([self._family.sample_task(g) for g in self._streams("task")])
+        self._actions = life_streams(keys, "action")
+        self._orders = life_streams(keys, "minibatch")
         size = self._family.observation_size + self._family.action_size + 1
-        self._moments = normalizer.empty_moments(self._population, size)
+        self._observation_moments = normalizer.empty_moments(self._population, size)
         self._read_scaling()
-        self._episodes = Episodes(simulation, self._streams("reset"), watch=watch)
         self._policy = learner.acting_policy()
         self._failed = np.zeros(self._population, bool)
         self._env_steps = np.zeros(self._population, np.int64)
@@ -68,65 +67,64 @@ class Lives:
         self._kls: list[Array] = []
         self._final: PlayedEpisodes | None = None
 
-    def _streams(self, purpose: str) -> list[np.random.Generator]:
-        return [life_generator(key, purpose) for key in self._keys]
-
     def _read_scaling(self) -> None:
         size = self._family.observation_size
-        self._shift, self._scale = normalizer.scaling(self._moments)
+        self._shift, self._scale = normalizer.scaling(self._observation_moments)
         self.observation_shift = self._shift[:, :size]
         self.observation_scale = self._scale[:, :size]
 
     def _act(self, observation: Array, noise: Array) -> Array:
-        normalised = (observation - self.observation_shift) * self.observation_scale
-        return self._policy.act(normalised, noise)
+        """Returns the policies' actions [P, A] at observations [P, O], and counts the time."""
+        started = time.perf_counter()
+        normalised = normalizer.normalize(
+            observation, self.observation_shift, self.observation_scale
+        )
+        action = self._policy.act(normalised, noise)
+        self._seconds["acting"] += time.perf_counter() - started
+        return action
 
     def _draw_noise(self, streams: Sequence[np.random.Generator], steps: int) -> Array:
         """Draws the noise of the next actions, [P, steps, A]."""
         shape = (steps, self._family.action_size)
         return np.stack([self._policy.draw_noise(stream, shape) for stream in streams])
 
-    def take_steps(self, steps: int, seconds: dict[str, float]) -> None:
+    def take_steps(self, steps: int) -> None:
         """Takes M env steps in every life and writes them to the buffer.
 
         Args:
           steps: M.
-          seconds: Time spent (s), to which "acting" and "physics" are added.
         """
-        clock = time.perf_counter
         episodes = self._episodes
+        in_engine = episodes.engine_seconds
         noise = self._draw_noise(self._actions, steps)
         self._buffer.make_room()
-        acting = 0.0
-        in_engine = episodes.engine_seconds
         for step in range(steps):
-            started = clock()
             observation = episodes.observation
             action = self._act(observation, noise[:, step])
-            acting += clock() - started
             result, ended = episodes.step(action)
             self._buffer.write(step, observation, action, result)
             self._failed |= result.diverged
-            if ended.ids.size:
-                self._newest_return[ended.ids] = ended.returns
-                for life, value, success in zip(
-                    ended.ids, ended.returns, ended.success, strict=True
-                ):
-                    self._ended_returns[life].append(float(value))
-                    self._ended_success[life].append(bool(success))
+            self._record(ended)
         self._env_steps += steps
-        seconds["acting"] += acting
-        seconds["physics"] += episodes.engine_seconds - in_engine
+        self._seconds["physics"] += episodes.engine_seconds - in_engine
 
-    def update_agents(self, epochs: int, seconds: dict[str, float]) -> None:
+    def _record(self, ended: EndedEpisodes) -> None:
+        """Keeps the returns and successes of ended episodes."""
+        self._newest_return[ended.ids] = ended.returns
+        for life, value, success in zip(ended.ids, ended.returns, ended.success, strict=True):
+            self._ended_returns[life].append(float(value))
+            self._ended_success[life].append(bool(success))
+
+    def update_agents(self, epochs: int) -> None:
         """Updates normalisation, policies and memories from the newest M steps.
 
         Args:
           epochs: How often each of the steps is used.
-          seconds: Time spent (s), to which "updating" is added.
         """
         started = time.perf_counter()
-        self._moments = normalizer.merge(self._moments, self._buffer.newest())
+        self._observation_moments = normalizer.merge(
+            self._observation_moments, self._buffer.newest()
+        )
         self._read_scaling()
         finite, kl = self._learner.update(
             self._buffer, self._shift, self._scale, self._minibatches(epochs)
@@ -135,7 +133,7 @@ class Lives:
         self._policy = self._learner.acting_policy()
         self._episode_returns.append(self._newest_return.copy())
         self._kls.append(kl)
-        seconds["updating"] += time.perf_counter() - started
+        self._seconds["updating"] += time.perf_counter() - started
 
     def _minibatches(self, epochs: int) -> Array:
         """Shuffles the newest M steps, each used once per epoch: [S, P, B] int32."""
@@ -147,40 +145,29 @@ class Lives:
         stacked = np.stack(orders).reshape(self._population, -1, size)
         return stacked.swapaxes(0, 1).astype(np.int32)
 
-    def play_final_episodes(
-        self, noise_factor: float, check_stop: Callable[[], None], seconds: dict[str, float]
-    ) -> None:
+    def play_final_episodes(self, noise_factor: float, check_stop: Callable[[], None]) -> None:
         """Plays the final episodes with the final policies.
 
         Args:
           noise_factor: Factor of the noise on actions.
           check_stop: Called every M env steps; raises to give up.
-          seconds: Time spent (s), to which "acting" and "physics" are added.
         """
-        clock = time.perf_counter
         noises = self._final_noises(noise_factor, check_stop)
-
-        def act(observation: Array) -> Array:
-            noise = next(noises)
-            started = clock()
-            action = self._act(observation, noise)
-            seconds["acting"] += clock() - started
-            return action
-
         self._final = play_episodes(
-            self._simulation,
-            act,
-            self._streams("final_reset"),
+            self._episodes.simulation,
+            lambda observation: self._act(observation, next(noises)),
+            life_streams(self._keys, "final_reset"),
             self._inner.final_episodes,
-            self._watch,
+            self._episodes.watch,
         )
         self._env_steps += self._final.env_steps
         self._failed |= self._final.diverged
-        seconds["physics"] += self._final.engine_seconds
+        self._seconds["physics"] += self._final.engine_seconds
 
     def _final_noises(self, factor: float, check_stop: Callable[[], None]) -> Iterator[Array]:
         """Yields the noise of every env step of the final episodes, [P, A], drawn M at a time."""
-        streams, period = self._streams("final_action"), self._inner.update_period
+        streams = life_streams(self._keys, "final_action")
+        period = self._inner.update_period
         while True:
             check_stop()
             noise = np.float32(factor) * self._draw_noise(streams, period)
@@ -216,6 +203,16 @@ class Lives:
 
     def _by_update(self, columns: list[Array]) -> Array:
         return np.stack(columns, axis=1) if columns else np.zeros((self._population, 0))
+
+
+def life_streams(keys: Sequence[LifeKey], purpose: str) -> list[np.random.Generator]:
+    """Returns the random stream of each of P lives for one purpose."""
+    return [life_generator(key, purpose) for key in keys]
+
+
+def sample_tasks(family: TaskFamily, keys: Sequence[LifeKey]) -> list[Task]:
+    """Draws the task of each of P lives, M ~ p(M) of Algorithm 1."""
+    return [family.sample_task(stream) for stream in life_streams(keys, "task")]
 
 
 def _means(rows: Sequence[Sequence[float]], newest: int) -> Array:

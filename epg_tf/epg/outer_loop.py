@@ -20,10 +20,10 @@ from epg_tf.core.optimizers import adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import diagnostics, epoch_metrics, evolution_strategies
+from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_updates, pairs
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
-from epg_tf.epg.workers import PerturbedLosses, life_keys, life_updates, pairs
 
 
 def evolve(
@@ -61,29 +61,33 @@ def evolve(
     with contextlib.ExitStack() as stack:
         if shards is None:
             shards = stack.enter_context(Shards(experiment))
-        workers = RankedShards(shards, communicator, done)
+        runner = RankedShards(shards, communicator, done)
         while state.epoch < experiment.evolution.epochs:
-            result = run_epoch(experiment, seed, state, workers)
+            result = run_epoch(experiment, seed, state, runner)
             yield result
             state = result.state
 
 
 def run_epoch(
-    experiment: Experiment, seed: int, state: EvolutionState, workers: RankedShards
+    experiment: Experiment, seed: int, state: EvolutionState, runner: RankedShards
 ) -> EpochResult:
     """Runs one epoch of Algorithm 1, then validates and measures it.
+
+    A worker of the paper is a *life* here: W lives per epoch, P of them in lockstep in a shard. The
+    noise epsilon_v is drawn where a life needs it (`PerturbedPhi`), and again in `es_step`, so that
+    it is neither kept nor sent.
 
     Args:
       experiment: Settings.
       seed: Of all randomness.
       state: Before the epoch.
-      workers: Runs lives, on this rank and the others.
+      runner: Runs lives, on this rank and the others.
 
     Returns:
       The state after the epoch and the epoch's metrics.
     """
     evolution = experiment.evolution
-    cost = epoch_metrics.Cost(workers.communicator)
+    cost = epoch_metrics.Cost(runner.communicator)
     alpha = annealed(
         evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, state.epoch
     )
@@ -94,11 +98,11 @@ def run_epoch(
         fitness_from=evolution.fitness_from,
         updates=updates,
     )
-    # Sample epsilon_v ~ N(0, I); worker w gets the loss phi + sigma epsilon_v, v = ceil(w V / W).
-    losses = PerturbedLosses(evolution, seed, state, cached=2 * workers.threads)
-    # Each worker samples an MDP, trains a policy in it over U steps, and returns R_w.
+    # Sample epsilon_v ~ N(0, I); life w gets the loss phi + sigma epsilon_v, v = ceil(w V / W).
+    phi_of_life = PerturbedPhi(evolution, seed, state, cached=2 * runner.threads)
+    # Each life samples an MDP and trains a policy in it over U steps; its return is measured.
     keys = life_keys(evolution, seed, state.epoch)
-    lives = workers.run(keys, losses, teaching)
+    lives = runner.run(keys, phi_of_life, teaching)
     # Update phi (Eq. 7).
     weights = fitness_weights(evolution, keys, lives.final_return)
     moved, signal_to_noise = es_step(state, weights, evolution, seed)
@@ -106,11 +110,11 @@ def run_epoch(
     again = None
     if evolution.diagnosis_period and (state.epoch + 1) % evolution.diagnosis_period == 0:
         other_keys = [dataclasses.replace(key, phase="diagnosis") for key in keys]
-        again = workers.run(other_keys, losses, teaching, report=False)
+        again = runner.run(other_keys, phi_of_life, teaching, report=False)
     spent = sum(int(each.env_steps.sum()) for each in (lives, again) if each is not None)
     moved = dataclasses.replace(moved, epoch=state.epoch + 1, env_steps=state.env_steps + spent)
-    moved, validation_return = validate(experiment, seed, moved, workers)
-    workers.communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
+    moved, validation_return = validate(experiment, seed, moved, runner)
+    runner.communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     metrics = {
         "epoch": moved.epoch,
         "alpha": alpha,
@@ -133,7 +137,7 @@ def fitness_weights(evolution: EvolutionConfig, keys: Sequence[LifeKey], returns
     Args:
       evolution: Settings.
       keys: Of the W lives; lives with the same index met the same task.
-      returns: [W] final returns R_w, NaN where a life failed.
+      returns: [W] final returns, NaN where a life failed.
     """
     if evolution.fitness == "rank_in_pair":
         groups = pairs(evolution)
@@ -188,7 +192,7 @@ def es_step(
 
 
 def validate(
-    experiment: Experiment, seed: int, state: EvolutionState, workers: RankedShards
+    experiment: Experiment, seed: int, state: EvolutionState, runner: RankedShards
 ) -> tuple[EvolutionState, float]:
     """Tests phi without noise every `validation_period` epochs, on tasks that evolution never uses.
 
@@ -202,7 +206,7 @@ def validate(
         return state, float("nan")
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
     teaching = Teaching(0.0, experiment.inner.learning_rate)
-    lives = workers.run(keys, lambda life: state.phi, teaching, report=False)
+    lives = runner.run(keys, lambda life: state.phi, teaching, report=False)
     mean = evolution_strategies.mean_return(lives.final_return)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))
     if mean > state.best_return:

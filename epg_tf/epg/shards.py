@@ -22,7 +22,7 @@ from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import make_family
 
-Losses = Callable[[int], Array]
+PhiOfLife = Callable[[int], Array]
 """Maps the number of a life, 0 to L - 1, to the parameters of its loss, [D] float32."""
 
 
@@ -72,7 +72,7 @@ class Shards:
     def run(
         self,
         keys: Sequence[LifeKey],
-        phi: Losses,
+        phi_of_life: PhiOfLife,
         teaching: Teaching,
         done: Callable[[int], None] | None = None,
     ) -> LifeResults:
@@ -80,7 +80,7 @@ class Shards:
 
         Args:
           keys: L keys.
-          phi: Parameters of each life's loss.
+          phi_of_life: Parameters of each life's loss.
           teaching: How the agents learn.
           done: Called with the number of lives of each shard that ends.
 
@@ -94,7 +94,7 @@ class Shards:
         futures = []
         for start in range(0, count, size):
             lives = [min(start + offset, count - 1) for offset in range(size)]
-            futures.append(self._pool.submit(self._run_shard, lives, keys, phi, teaching))
+            futures.append(self._pool.submit(self._run_shard, lives, keys, phi_of_life, teaching))
         try:
             results = []
             for number, future in enumerate(futures):
@@ -107,7 +107,11 @@ class Shards:
         return LifeResults.join(results).head(count)
 
     def _run_shard(
-        self, lives: list[int], keys: Sequence[LifeKey], phi: Losses, teaching: Teaching
+        self,
+        lives: list[int],
+        keys: Sequence[LifeKey],
+        phi_of_life: PhiOfLife,
+        teaching: Teaching,
     ) -> LifeResults:
         """Runs the lives of one shard on the inner loop of this thread."""
         if self.stopped.is_set():
@@ -116,7 +120,7 @@ class Shards:
             family = self._family_maker(self.experiment.task)
             self._local.loop = InnerLoop(self.experiment, family, self._measure_kl, self.stopped)
             self._loops.append(self._local.loop)
-        stacked = np.stack([phi(life) for life in lives])
+        stacked = np.stack([phi_of_life(life) for life in lives])
         loop: InnerLoop = self._local.loop
         return loop.run([keys[life] for life in lives], stacked, teaching)
 
@@ -165,7 +169,11 @@ class RankedShards:
         self._done = done
 
     def run(
-        self, keys: Sequence[LifeKey], phi: Losses, teaching: Teaching, report: bool = True
+        self,
+        keys: Sequence[LifeKey],
+        phi_of_life: PhiOfLife,
+        teaching: Teaching,
+        report: bool = True,
     ) -> LifeOutcomes:
         """Runs one life per key; arguments as in `Shards.run`.
 
@@ -173,7 +181,7 @@ class RankedShards:
 
         Args:
           keys: L keys.
-          phi: Parameters of each life's loss.
+          phi_of_life: Parameters of each life's loss.
           teaching: How the agents learn.
           report: Whether `done` is called.
 
@@ -189,7 +197,7 @@ class RankedShards:
             own_keys = [keys[life] for life in mine]
             done = self._done if report else None
             packed[mine] = pack(
-                self._shards.run(own_keys, lambda number: phi(mine[number]), teaching, done)
+                self._shards.run(own_keys, lambda number: phi_of_life(mine[number]), teaching, done)
             )
         return unpack(communicator.sum(packed))
 

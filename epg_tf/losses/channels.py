@@ -13,7 +13,7 @@ from typing import NamedTuple
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 
-HISTORY = "history"  # recorded in the buffer: the field of `Experience` of the same name
+HISTORY = "history"  # recorded in the buffer: `Experience.channel`
 POLICY = "policy"  # what the policy makes of a step, with gradient: `Policy.loss_input`
 CONSTANT = "constant"  # the same at all steps, with gradient: `shared_output`, then the memory
 KINDS = (HISTORY, POLICY, CONSTANT)

@@ -2,9 +2,9 @@
 
 A loss is called twice. `prepare` runs once per update, on the buffer as it stands, without
 gradient: PPO computes its advantages there, the learned loss convolves what no gradient step will
-change. `per_step` runs once per minibatch, inside the gradient tape, and scores the minibatch's
-steps. EPG's network, PPO and REINFORCE share the contract, so guidance is a weighted sum of two
-losses and the PPO baseline is Algorithm 2 with another loss.
+change. `minibatch_loss` runs once per minibatch, inside the gradient tape, and scores the
+minibatch's steps. EPG's network, PPO and REINFORCE share the contract, so guidance is a weighted
+sum of two losses and the PPO baseline is Algorithm 2 with another loss.
 """
 
 from __future__ import annotations
@@ -43,6 +43,21 @@ class Experience(NamedTuple):
     terminated: tf.Tensor
     truncated: tf.Tensor
     next_observation: tf.Tensor
+
+    def channel(self, name: str) -> tf.Tensor:
+        """Returns a history channel of a learned loss, [P, N, width].
+
+        Args:
+          name: One of the four fields that are channels: "observation", "action", "reward" and
+            "termination".
+        """
+        channels = {
+            "observation": self.observation,
+            "action": self.action,
+            "reward": self.reward,
+            "termination": self.termination,
+        }
+        return channels[name]
 
 
 class PolicyLike(Protocol):
@@ -97,7 +112,7 @@ class Loss(abc.ABC, Generic[Prepared]):
         """Computes what holds for all minibatches of one update; receives no gradient."""
 
     @abc.abstractmethod
-    def per_step(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+    def minibatch_loss(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
         """Scores steps of a minibatch, differentiably in the agent's variables.
 
         Args:
@@ -130,9 +145,11 @@ class GuidedLoss(Loss[tuple[Any, Any]]):
         """Prepares both losses."""
         return self.learned.prepare(agent, experience), self.surrogate.prepare(agent, experience)
 
-    def per_step(self, agent: AgentLike, prepared: tuple[Any, Any], steps: tf.Tensor) -> tf.Tensor:
+    def minibatch_loss(
+        self, agent: AgentLike, prepared: tuple[Any, Any], steps: tf.Tensor
+    ) -> tf.Tensor:
         """Blends both losses, [P]."""
-        learned = self.learned.per_step(agent, prepared[0], steps)
-        return (1.0 - self.alpha) * learned + self.alpha * self.surrogate.per_step(
+        learned = self.learned.minibatch_loss(agent, prepared[0], steps)
+        return (1.0 - self.alpha) * learned + self.alpha * self.surrogate.minibatch_loss(
             agent, prepared[1], steps
         )

@@ -19,7 +19,7 @@ from epg_tf.losses.contract import AgentLike, Experience, Loss
 _TINY = 1e-8
 
 
-class Prepared(NamedTuple):
+class Targets(NamedTuple):
     """Targets of one update over the newest M steps.
 
     Attributes:
@@ -92,7 +92,7 @@ def standardised(values: tf.Tensor) -> tf.Tensor:
     return (values - mean) / (tf.sqrt(variance) + _TINY)
 
 
-class ProximalPolicyOptimization(Loss[Prepared]):
+class ProximalPolicyOptimization(Loss[Targets]):
     """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
 
         L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
@@ -104,7 +104,7 @@ class ProximalPolicyOptimization(Loss[Prepared]):
     def __init__(self, config: SurrogateConfig):
         self.config = config
 
-    def prepare(self, agent: AgentLike, experience: Experience) -> Prepared:
+    def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
         """Estimates advantages with the value network as it stands."""
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
         value = agent.value(observation)
@@ -116,7 +116,7 @@ class ProximalPolicyOptimization(Loss[Prepared]):
             experience.truncated,
         )
         estimate = advantages(met, self.config.discount, self.config.gae_lambda)
-        return Prepared(
+        return Targets(
             observation,
             experience.raw_action,
             standardised(estimate),
@@ -125,7 +125,7 @@ class ProximalPolicyOptimization(Loss[Prepared]):
             tf.identity(agent.policy.shared_output),
         )
 
-    def per_step(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+    def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
         """Averages the PPO loss over a minibatch, [P]."""
         config = self.config
         varying = {
@@ -133,7 +133,7 @@ class ProximalPolicyOptimization(Loss[Prepared]):
             for name, values in prepared._asdict().items()
             if name != "shared_output"
         }
-        rows = Prepared(**varying, shared_output=prepared.shared_output)
+        rows = Targets(**varying, shared_output=prepared.shared_output)
         old = agent.policy.distribution_from(rows.policy_output, rows.shared_output)
         new = agent.policy.distribution(rows.observation)
         ratio = tf.exp(new.log_prob(rows.action) - old.log_prob(rows.action))
@@ -144,7 +144,7 @@ class ProximalPolicyOptimization(Loss[Prepared]):
         return tf.reduce_mean(policy + penalty + config.value_coefficient * error, axis=1)
 
 
-class Reinforce(Loss[Prepared]):
+class Reinforce(Loss[Targets]):
     """REINFORCE with standardised discounted returns-to-go as weights (Williams 1992; EPG, Eq. 2).
 
     L = -A log pi(a | s)
@@ -153,7 +153,7 @@ class Reinforce(Loss[Prepared]):
     def __init__(self, config: SurrogateConfig):
         self.config = config
 
-    def prepare(self, agent: AgentLike, experience: Experience) -> Prepared:
+    def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
         """Sums the discounted rewards that followed each step within the newest M; no value is
         bootstrapped.
         """
@@ -163,7 +163,7 @@ class Reinforce(Loss[Prepared]):
         )
         returns = advantages(met, self.config.discount, 1.0)
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
-        return Prepared(
+        return Targets(
             observation,
             experience.raw_action,
             standardised(returns),
@@ -172,7 +172,7 @@ class Reinforce(Loss[Prepared]):
             tf.identity(agent.policy.shared_output),
         )
 
-    def per_step(self, agent: AgentLike, prepared: Prepared, steps: tf.Tensor) -> tf.Tensor:
+    def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
         """Averages -A log pi over a minibatch, [P]."""
         observation, action, advantage = (
             tf.gather(part, steps, batch_dims=1) for part in prepared[:3]

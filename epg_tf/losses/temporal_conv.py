@@ -42,8 +42,8 @@ _LAYERS = ("convolution_1", "convolution_2", "context", "head", "output")
 _CONTEXT = "context"  # rows of the head's kernel after those of the channels
 
 
-class Prepared(NamedTuple):
-    """What one update of the learned loss starts from.
+class RecordedHistory(NamedTuple):
+    """What the buffer recorded, as the minibatches of one update use it.
 
     Attributes:
       convolved: [P, T1, F1], the first convolution of the recorded channels.
@@ -54,8 +54,8 @@ class Prepared(NamedTuple):
     newest_history: tf.Tensor
 
 
-class PolicyInputs(NamedTuple):
-    """What the gradient flows through at one minibatch.
+class PolicyChannels(NamedTuple):
+    """The policy's outputs that the loss sees at one minibatch; gradient flows through them.
 
     Attributes:
       buffered: [P, N, C_p], policy channels at all buffered steps.
@@ -105,7 +105,7 @@ class TemporalConv:
         """Returns the names of the channels of one kind, in order."""
         return [channel.name for channel in self.channels if channel.kind == kind]
 
-    def prepare(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> Prepared:
+    def prepare(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> RecordedHistory:
         """Convolves the recorded channels.
 
         Args:
@@ -115,16 +115,16 @@ class TemporalConv:
         history = tf.concat([inputs[name] for name in self.names(HISTORY)], axis=2)
         kernel = self._kernel(params, "convolution_1/kernel", HISTORY)
         convolved = parallel_convolution(history, kernel, self.config.strides[0])
-        return Prepared(convolved, history[:, -self.update_period :])
+        return RecordedHistory(convolved, history[:, -self.update_period :])
 
     def per_step(
-        self, params: Params, prepared: Prepared, policy: PolicyInputs, steps: tf.Tensor
+        self, params: Params, recorded: RecordedHistory, policy: PolicyChannels, steps: tf.Tensor
     ) -> tf.Tensor:
         """Scores steps one by one.
 
         Args:
           params: The weights.
-          prepared: From `prepare`.
+          recorded: From `prepare`.
           policy: What the gradient flows through.
           steps: [P, B] int, among the newest M.
 
@@ -132,8 +132,8 @@ class TemporalConv:
           [P, B] losses L_i.
         """
         constants = policy.constants[:, None]
-        context = self._context(params, prepared.convolved, policy.buffered, constants)
-        history = tf.gather(prepared.newest_history, steps, batch_dims=1)
+        context = self._context(params, recorded.convolved, policy.buffered, constants)
+        history = tf.gather(recorded.newest_history, steps, batch_dims=1)
         varying = tf.concat([history, policy.scored], axis=2)
         hidden = tf.matmul(varying, self._kernel(params, "head/kernel", HISTORY, POLICY))
         shared = tf.concat([constants, context], axis=2)
@@ -157,7 +157,7 @@ class TemporalConv:
         scored = tf.gather(buffered[:, -self.update_period :], steps, batch_dims=1)
         nothing = tf.zeros([tf.shape(steps)[0], 0], buffered.dtype)
         constants = [inputs[name] for name in self.names(CONSTANT)] or [nothing]
-        policy = PolicyInputs(buffered, scored, tf.concat(constants, axis=1))
+        policy = PolicyChannels(buffered, scored, tf.concat(constants, axis=1))
         return self.per_step(params, self.prepare(params, inputs), policy, steps)
 
     def reduced(self, losses: tf.Tensor) -> tf.Tensor:
@@ -195,12 +195,12 @@ class TemporalConv:
         )
 
 
-class TemporalConvLoss(ParallelModel, Loss[tuple[Prepared, tf.Tensor]]):
+class TemporalConvLoss(ParallelModel, Loss[tuple[RecordedHistory, tf.Tensor]]):
     """P learned losses side by side, one per life.
 
     Called with a dict of inputs by name (see `TemporalConv.losses`) it returns the per-step losses
-    [P, B]. An update of agents goes through `prepare` and `per_step` instead, which compute the
-    same and share among minibatches what they can.
+    [P, B]. An update of agents goes through `prepare` and `minibatch_loss` instead, which compute
+    the same, reduced, and share among minibatches what they can.
 
     Args:
       population: P.
@@ -228,26 +228,32 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[Prepared, tf.Tensor]]):
         """Returns losses [P, B] of inputs by name; see `TemporalConv.losses`."""
         return self.network.losses(self.params, inputs)
 
-    def prepare(self, agent: AgentLike, experience: Experience) -> tuple[Prepared, tf.Tensor]:
-        """Convolves the recorded channels; also returns the policy's inputs [P, N, O]."""
+    def prepare(
+        self, agent: AgentLike, experience: Experience
+    ) -> tuple[RecordedHistory, tf.Tensor]:
+        """Convolves the recorded channels; also returns the observations [P, N, O]."""
         del agent
-        inputs = {name: getattr(experience, name) for name in self.network.names(HISTORY)}
+        inputs = {name: experience.channel(name) for name in self.network.names(HISTORY)}
         return self.network.prepare(self.params, inputs), experience.observation
 
-    def per_step(
-        self, agent: AgentLike, prepared: tuple[Prepared, tf.Tensor], steps: tf.Tensor
+    def minibatch_loss(
+        self, agent: AgentLike, prepared: tuple[RecordedHistory, tf.Tensor], steps: tf.Tensor
     ) -> tf.Tensor:
         """Reduces the losses of a minibatch to [P]; gradient reaches the policy at all N steps, and
         the memory.
         """
         network = self.network
-        once, observation = prepared
+        recorded, observation = prepared
         policy, memory = agent.policy, agent.memory_output()
         constants = [policy.shared_output] + ([] if memory is None else [memory])
         newest = observation[:, -network.update_period :]
         scored = policy.loss_input(tf.gather(newest, steps, batch_dims=1))
-        inputs = PolicyInputs(policy.loss_input(observation), scored, tf.concat(constants, axis=1))
-        return network.reduced(network.per_step(self.params, once, inputs, steps))
+        channels = PolicyChannels(
+            buffered=policy.loss_input(observation),
+            scored=scored,
+            constants=tf.concat(constants, axis=1),
+        )
+        return network.reduced(network.per_step(self.params, recorded, channels, steps))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments as plain values, for JSON."""

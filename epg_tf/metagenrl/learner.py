@@ -122,7 +122,7 @@ class PopulationLearner:
     def update(
         self,
         chunks: Mapping[str, Array],
-        smoothing: Array,
+        target_noise: Array,
         blend: float,
         policy_rate: float,
         active: Array,
@@ -131,14 +131,14 @@ class PopulationLearner:
 
         Args:
           chunks: Fields of `Chunks`, each [K, P, B, T, ...].
-          smoothing: [policy_delay, P, B, T, A].
+          target_noise: [policy_delay, P, B, T, A].
           blend: In [0, 1].
           policy_rate: Learning rate.
           active: [P] bool.
         """
         inputs = UpdateInputs(
             Chunks(**{name: tf.constant(values) for name, values in chunks.items()}),
-            tf.constant(smoothing),
+            tf.constant(target_noise),
             *(tf.constant(value, tf.float32) for value in (blend, policy_rate, active)),
         )
         params = {name: tf.convert_to_tensor(part) for name, part in self.objective.params.items()}

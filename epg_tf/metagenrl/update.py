@@ -54,7 +54,7 @@ class UpdateInputs(NamedTuple):
     Attributes:
       chunks: With another leading axis of K batches. Critics take the first ones, the objective as
         many as it needs, beginning with the first; the batch after those measures its meta_loss.
-      smoothing: [policy_delay, P, B, T, A], standard normal.
+      target_noise: [policy_delay, P, B, T, A], standard normal.
       blend: Weight of the objective in the policies' gradient; the rest is DDPG's. Below 1 both
         gradients are first scaled to norm 1, since the two have no scale in common.
       policy_rate: Learning rate of the policies.
@@ -63,7 +63,7 @@ class UpdateInputs(NamedTuple):
     """
 
     chunks: Chunks
-    smoothing: tf.Tensor
+    target_noise: tf.Tensor
     blend: tf.Tensor
     policy_rate: tf.Tensor
     active: tf.Tensor
@@ -182,7 +182,7 @@ def _moved_critics(
     for number in range(agent.policy_delay):
         step = state.updates * agent.policy_delay + number + 1.0
         gradient, one_error = _critic_gradient(
-            critics, state.policy.target, batches[number], inputs.smoothing[number], agent
+            critics, state.policy.target, batches[number], inputs.target_noise[number], agent
         )
         critics = _adam(critics, gradient, step, agent.critic_learning_rate, inputs.active)
         error += one_error / agent.policy_delay

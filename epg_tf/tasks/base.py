@@ -42,7 +42,9 @@ class StepResult:
 
 
 class TaskFamily(abc.ABC):
-    """Describes a distribution p(M) over MDPs that share sizes, reward and termination.
+    """Describes a distribution p(M) over MDPs that share sizes, time limit and termination rule.
+
+    Dynamics may depend on the task, and so may the reward: on DirectionalHopper's direction.
 
     Args:
       frame_skip: Physics steps in one env step, >= 1.

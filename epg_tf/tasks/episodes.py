@@ -44,6 +44,8 @@ class Episodes:
       watch: Called after every env step, before the next episodes start.
 
     Attributes:
+      simulation: As given.
+      watch: As given.
       observation: [P, O] float32, what the policies see next; after an end that is the first
         observation of the next episode. Rows of simulations that have finished mean nothing.
       playing: [K] ids of the simulations that have not played all their episodes.
@@ -58,9 +60,9 @@ class Episodes:
         watch: Watch | None = None,
     ) -> None:
         population = simulation.population
-        self._simulation = simulation
+        self.simulation = simulation
         self._resets = resets
-        self._watch = watch
+        self.watch = watch
         self._left = None if limit is None else np.full(population, limit)
         self._running_return = np.zeros(population)
         self.engine_seconds = 0.0
@@ -78,12 +80,13 @@ class Episodes:
         """
         ids = self.playing
         result = self._step(action, ids)
-        if self._watch is not None:
-            self._watch(self._simulation, result)
+        if self.watch is not None:
+            self.watch(self.simulation, result)
         self._running_return[ids] += result.reward
-        if ids.size == self._simulation.population:
+        if ids.size == self.simulation.population:
             self.observation = result.observation
         else:
+            self.observation = self.observation.copy()  # it may belong to an earlier result
             self.observation[ids] = result.observation
         rows = np.flatnonzero(result.terminated | result.truncated)
         ended = EndedEpisodes(ids[rows], self._running_return[ids[rows]], result.success[rows])
@@ -92,7 +95,7 @@ class Episodes:
         return result, ended
 
     def _step(self, action: Array, ids: Array) -> StepResult:
-        simulation = self._simulation
+        simulation = self.simulation
         family_seconds = simulation.family_seconds
         started = time.perf_counter()
         if ids.size == simulation.population:
@@ -112,7 +115,7 @@ class Episodes:
             self.playing = self.playing[self._left[self.playing] > 0]
         if ids.size:
             self.observation = self.observation.copy()  # a result is never written to
-            self.observation[ids] = self._simulation.next_episode(ids, self._resets)
+            self.observation[ids] = self.simulation.next_episode(ids, self._resets)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from epg_tf.agents import normalizer
 
@@ -45,16 +46,25 @@ def test_merging_equals_two_passes_over_everything(sizes, shift):
 def test_normalised_steps_have_mean_zero_and_deviation_one():
     parts = batches((16, 16))
     shift, scale = normalizer.scaling(merged(parts))
-    normalised = (np.concatenate(parts, axis=1) - shift[:, None]) * scale[:, None]
+    normalised = normalizer.normalize(np.concatenate(parts, axis=1), shift[:, None], scale[:, None])
     np.testing.assert_allclose(normalised.mean(axis=1), 0.0, atol=1e-5)
     np.testing.assert_allclose(normalised.std(axis=1), 1.0, rtol=1e-5)
     assert shift.dtype == scale.dtype == np.float32
 
 
+def test_arrays_and_tensors_are_normalised_to_the_same_bits():
+    parts = batches((16,))
+    shift, scale = (part[:, None] for part in normalizer.scaling(merged(parts)))
+    tensors = (tf.constant(values) for values in (parts[0], shift, scale))
+    np.testing.assert_array_equal(
+        normalizer.normalize(*tensors), normalizer.normalize(parts[0], shift, scale)
+    )
+
+
 def test_scaling_has_an_inverse():
     parts = batches((16,))
     shift, scale = normalizer.scaling(merged(parts))
-    normalised = (parts[0] - shift[:, None]) * scale[:, None]
+    normalised = normalizer.normalize(parts[0], shift[:, None], scale[:, None])
     np.testing.assert_allclose(
         normalised / scale[:, None] + shift[:, None], parts[0], rtol=1e-5, atol=1e-5
     )

@@ -74,7 +74,7 @@ def asked(make_agent, make_experience):
         inputs = {**experience._asdict(), **moved, "minibatch": tf.constant(STEPS)}
         return (
             {name: inputs[name] for name in input_specs(own.network.channels, experiment.loss)},
-            own.per_step(agent, own.prepare(agent, experience), tf.constant(STEPS)).numpy(),
+            own.minibatch_loss(agent, own.prepare(agent, experience), tf.constant(STEPS)).numpy(),
             list(moved),
         )
 
@@ -151,7 +151,7 @@ def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
 
     def by_export():
         recorded = {
-            name: getattr(experience, name) for name in ("observation", "action", "termination")
+            name: experience.channel(name) for name in ("observation", "action", "termination")
         }
         return exported.loss(
             recorded
@@ -165,7 +165,7 @@ def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
 
     for score in (
         by_export,
-        lambda: own.per_step(agent, own.prepare(agent, experience), tf.constant(STEPS)),
+        lambda: own.minibatch_loss(agent, own.prepare(agent, experience), tf.constant(STEPS)),
     ):
         with tf.GradientTape() as tape:
             total = tf.reduce_sum(score())

@@ -82,24 +82,24 @@ def test_ranks_are_centred_and_leave_their_argument_alone():
     np.testing.assert_array_equal(fitness, before)
 
 
-def test_raw_weights_are_the_fitness_and_linear():
+def test_without_failures_weights_are_the_fitness_and_linear():
     fitness = np.random.default_rng(0).standard_normal(8)
-    np.testing.assert_array_equal(evolution_strategies.raw_weights(fitness), fitness)
+    np.testing.assert_array_equal(evolution_strategies.failures_as_worst(fitness), fitness)
     one, three = (
         evolution_strategies.gradient_estimate(
-            evolution_strategies.raw_weights(c * fitness), noise, 0.1, False
+            evolution_strategies.failures_as_worst(c * fitness), noise, 0.1, False
         )
         for c in (1.0, 3.0)
     )
     np.testing.assert_allclose(three, 3.0 * one, rtol=1e-12)
 
 
-def test_raw_weights_count_the_failed_as_the_worst_of_the_others():
+def test_failures_count_as_the_worst_of_the_others():
     np.testing.assert_array_equal(
-        evolution_strategies.raw_weights(np.array([2.0, NAN, -1.0])), [2.0, -1.0, -1.0]
+        evolution_strategies.failures_as_worst(np.array([2.0, NAN, -1.0])), [2.0, -1.0, -1.0]
     )
     np.testing.assert_array_equal(
-        evolution_strategies.raw_weights(np.array([NAN, NAN])), [0.0, 0.0]
+        evolution_strategies.failures_as_worst(np.array([NAN, NAN])), [0.0, 0.0]
     )
 
 

@@ -12,11 +12,11 @@ import pytest
 from epg_tf.core.experiment import EvolutionConfig
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeResults
+from epg_tf.epg.epoch_plan import life_keys, life_updates
 from epg_tf.epg.evolution_strategies import mean_return
 from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
-from epg_tf.epg.workers import life_keys, life_updates
 from epg_tf.evaluation.summary import summarize_lives
 from epg_tf.tasks.point_goal import PointGoal
 from tests import reference

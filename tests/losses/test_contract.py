@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
-from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.channels import HISTORY, declared_channels
 from epg_tf.losses.contract import GuidedLoss, Loss
 from epg_tf.losses.surrogates import SURROGATES, ProximalPolicyOptimization
 from epg_tf.losses.temporal_conv import TemporalConvLoss
@@ -27,7 +27,7 @@ class Known(Loss[float]):
         """Returns the slope."""
         return self.slope
 
-    def per_step(self, agent, prepared, steps):
+    def minibatch_loss(self, agent, prepared, steps):
         """Returns [P]."""
         return prepared * tf.reduce_sum(agent.policy.log_std, axis=1)
 
@@ -52,7 +52,9 @@ def test_guided_loss_blends_values_and_gradients(tiny, make_agent, make_experien
     loss.alpha.assign(alpha)
     factor = (1 - alpha) * 5.0 + alpha * 7.0
     with tf.GradientTape() as tape:
-        losses = loss.per_step(agent, loss.prepare(agent, make_experience(P, N, M, O, A)), STEPS)
+        losses = loss.minibatch_loss(
+            agent, loss.prepare(agent, make_experience(P, N, M, O, A)), STEPS
+        )
     np.testing.assert_allclose(losses, factor * agent.policy.log_std.numpy().sum(axis=1), rtol=1e-6)
     np.testing.assert_allclose(
         tape.gradient(losses, agent.policy.log_std), np.full((P, A), factor), rtol=1e-6
@@ -71,7 +73,7 @@ def test_guided_loss_blends_the_real_losses(
     guided = GuidedLoss(learned, surrogate)
     guided.alpha.assign(alpha)
     one, other, blend = (
-        loss.per_step(agent, loss.prepare(agent, experience), STEPS).numpy()
+        loss.minibatch_loss(agent, loss.prepare(agent, experience), STEPS).numpy()
         for loss in (learned, surrogate, guided)
     )
     np.testing.assert_allclose(blend, (1 - alpha) * one + alpha * other, rtol=1e-5, atol=1e-6)
@@ -82,7 +84,9 @@ def test_alpha_moves_a_compiled_loss(tiny, make_agent, make_experience):
     """The schedule must not be frozen into the graph."""
     agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
     loss = GuidedLoss(Known(5.0), Known(7.0))
-    score = tf.function(lambda steps: loss.per_step(agent, loss.prepare(agent, experience), steps))
+    score = tf.function(
+        lambda steps: loss.minibatch_loss(agent, loss.prepare(agent, experience), steps)
+    )
     answers = []
     for alpha in (0.0, 1.0):
         loss.alpha.assign(alpha)
@@ -106,10 +110,27 @@ def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
     ):
         prepared = loss.prepare(agent, experience)
         with tf.GradientTape(persistent=True) as tape:
-            total = tf.reduce_sum(loss.per_step(agent, prepared, STEPS))
+            total = tf.reduce_sum(loss.minibatch_loss(agent, prepared, STEPS))
         assert all(np.abs(gradient).max() > 0 for gradient in tape.gradient(total, reached))
         assert tape.gradient(total, untouched) == [None] * len(untouched)
         assert {
             v.ref()
             for v in agent.moved_by(*((True, False) if untouched is value else (False, True)))
         } == {v.ref() for v in reached}
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_experience_has_every_history_channel(tiny, make_experience, discrete):
+    experience = make_experience(P, N, M, O, A)
+    channels = declared_channels(EnvironmentSpec(O, A, discrete), tiny.loss)
+    history = [channel for channel in channels if channel.kind == HISTORY]
+    assert {channel.name for channel in history} >= {"observation", "action", "termination"}
+    for channel in history:
+        found = experience.channel(channel.name)
+        assert found is getattr(experience, channel.name)
+        assert found.shape == (P, N, channel.width)
+
+
+def test_what_is_no_channel_is_refused(make_experience):
+    with pytest.raises(KeyError, match="raw_reward"):
+        make_experience(P, N, M, O, A).channel("raw_reward")

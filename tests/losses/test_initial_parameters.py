@@ -12,7 +12,7 @@ from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.temporal_conv import (
-    PolicyInputs,
+    PolicyChannels,
     TemporalConv,
     TemporalConvLoss,
     parameter_shapes,
@@ -49,7 +49,7 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
     ]
     loss.load(np.stack(phi))
     experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
-    found = loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+    found = loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
     means = agent.policy(experience.observation[:, -M:]).numpy()
     expected = [
         0.8 * np.abs(means[life, steps]).sum(axis=1).mean() for life, steps in enumerate(STEPS)
@@ -110,7 +110,7 @@ def test_a_correlating_start_tells_how_the_reward_goes_with_a_feature(changes, f
         parts, {name: tf.constant(values, tf.float32) for name, values in recorded.items()}
     )
     means = tf.constant(generator.standard_normal((1, 16, A)), tf.float32)
-    policy = PolicyInputs(means, means[:, :1], tf.zeros([1, A]))
+    policy = PolicyChannels(means, means[:, :1], tf.zeros([1, A]))
     found = network.per_step(parts, prepared, policy, tf.zeros([1, 1], tf.int32))
     np.testing.assert_allclose(
         found, [[expected * np.abs(u).mean() * (0.2 if expected < 0 else 1.0)]], atol=1e-5

@@ -134,7 +134,7 @@ def test_ppo_equals_the_reference(make_tiny, make_agent, make_experience, change
     prepared = loss.prepare(agent, experience)
     for number, variable in enumerate(agent.moved_by(False, True)):
         variable.assign_add(0.1 * np.random.default_rng(number).standard_normal(variable.shape))
-    score = both_ways(lambda steps: loss.per_step(agent, prepared, steps))[compiled]
+    score = both_ways(lambda steps: loss.minibatch_loss(agent, prepared, steps))[compiled]
     found, expected = score(tf.constant(STEPS)).numpy(), []
     for life, steps in enumerate(STEPS):
         old, old_value, observation, (action, reward, terminated, truncated, following) = before[
@@ -180,7 +180,7 @@ def assert_gradients(loss, agent, prepared, slow):
     """Compares losses and policy gradients at STEPS with slow(life, policy weights) and its finite
     differences.
     """
-    for score in both_ways(lambda: loss.per_step(agent, prepared, tf.constant(STEPS))):
+    for score in both_ways(lambda: loss.minibatch_loss(agent, prepared, tf.constant(STEPS))):
         with tf.GradientTape() as tape:
             losses = score()
         gradients = tape.gradient(losses, agent.policy.variables_in_order)
@@ -261,7 +261,7 @@ def test_first_ppo_gradient_is_the_policy_gradient(tiny, make_agent, make_experi
     prepared, policy = loss.prepare(agent, experience), agent.policy.trainable_variables
     observation, action, advantage = (tf.gather(part, steps, batch_dims=1) for part in prepared[:3])
     with tf.GradientTape(persistent=True) as tape:
-        ppo = loss.per_step(agent, prepared, steps)
+        ppo = loss.minibatch_loss(agent, prepared, steps)
         textbook = -tf.reduce_mean(
             advantage * agent.policy.distribution(observation).log_prob(action), axis=1
         )
@@ -275,7 +275,7 @@ def test_value_network_learns_from_its_own_error_alone(tiny, make_agent, make_ex
     loss = ProximalPolicyOptimization(dataclasses.replace(tiny.surrogate, value_coefficient=0.0))
     prepared = loss.prepare(agent, experience)
     with tf.GradientTape() as tape:
-        total = loss.per_step(agent, prepared, tf.constant(STEPS))
+        total = loss.minibatch_loss(agent, prepared, tf.constant(STEPS))
     assert not any(
         np.any(gradient) for gradient in tape.gradient(total, agent.value.trainable_variables)
     )
@@ -287,9 +287,9 @@ def test_reinforce_equals_the_reference(make_tiny, make_agent, make_experience, 
     experiment = make_tiny(surrogate={"discount": discount, "kind": "reinforce"})
     agent, experience = make_agent(experiment, P, O, A), make_experience(P, N, M, O, A)
     loss = Reinforce(experiment.surrogate)
-    score = both_ways(lambda steps: loss.per_step(agent, loss.prepare(agent, experience), steps))[
-        compiled
-    ]
+    score = both_ways(
+        lambda steps: loss.minibatch_loss(agent, loss.prepare(agent, experience), steps)
+    )[compiled]
     expected = []
     for life, steps in enumerate(STEPS):
         weights, _, observation, (action, reward, terminated, truncated, _) = life_parts(

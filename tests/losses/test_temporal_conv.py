@@ -91,7 +91,7 @@ def test_forward_equals_the_reference(
     experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
 
     def score(experience, steps):
-        return loss.per_step(agent, loss.prepare(agent, experience), steps)
+        return loss.minibatch_loss(agent, loss.prepare(agent, experience), steps)
 
     found = (tf.function(score) if compiled else score)(experience, tf.constant(STEPS)).numpy()
     reduce = np.mean if experiment.loss.reduction == "mean" else np.sum
@@ -127,7 +127,7 @@ def test_gradient_equals_finite_differences_of_the_reference(
     variables = agent.moved_by(True, False)
     prepared = loss.prepare(agent, experience)
     with tf.GradientTape() as tape:
-        total = tf.reduce_sum(loss.per_step(agent, prepared, tf.constant(STEPS)))
+        total = tf.reduce_sum(loss.minibatch_loss(agent, prepared, tf.constant(STEPS)))
     gradients = tape.gradient(total, variables)
     for life in range(P):
         weights, kernel = life_variables(agent, life)
@@ -167,7 +167,7 @@ def inputs_by_name(loss, agent, experience):
 def test_calling_the_model_equals_the_two_stages(
     make_tiny, make_agent, make_experience, changes, discrete
 ):
-    """Values and gradients: named inputs in one go, and prepare then per_step as in an update."""
+    """Values and gradients: named inputs in one go, and in two calls as in an update."""
     experiment = make_tiny(loss=changes)
     agent = make_agent(experiment, P, O, A, discrete=discrete)
     loss, _ = make_loss(experiment, discrete=discrete)
@@ -177,7 +177,7 @@ def test_calling_the_model_equals_the_two_stages(
     found = []
     for score in (
         lambda: reduce(loss(inputs_by_name(loss, agent, experience)), axis=1),
-        lambda: loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS)),
+        lambda: loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS)),
     ):
         with tf.GradientTape() as tape:
             losses = score()
@@ -237,7 +237,7 @@ def test_gradient_reaches_the_policy_at_old_steps(tiny, make_agent, make_experie
     observation = prepared[1]
     with tf.GradientTape() as tape:
         tape.watch(observation)
-        total = tf.reduce_sum(loss.per_step(agent, prepared, tf.constant(STEPS)))
+        total = tf.reduce_sum(loss.minibatch_loss(agent, prepared, tf.constant(STEPS)))
     by_step = tf.norm(tape.gradient(total, observation), axis=2).numpy()
     covered = ((32 - 4) // 3) * 3 + 4  # steps that the strided first convolution meets
     assert (by_step[:, :covered] > 0).mean() > 0.9 and (by_step[:, 0] > 0).all()
@@ -250,7 +250,8 @@ def test_undeclared_reward_changes_no_bit(tiny, make_agent, make_experience):
         reward=experience.reward * np.nan, raw_reward=experience.raw_reward + 1e9
     )
     one, other = (
-        loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS)) for e in (experience, odd)
+        loss.minibatch_loss(agent, loss.prepare(agent, e), tf.constant(STEPS))
+        for e in (experience, odd)
     )
     assert np.isfinite(one).all() and one.numpy().tobytes() == other.numpy().tobytes()
 
@@ -261,7 +262,7 @@ def test_declared_reward_reaches_the_loss(make_tiny, make_agent, make_experience
     experience = make_experience(P, 32, M, O, A)
     changed = experience._replace(reward=experience.reward + 1.0)
     one, other = (
-        loss.per_step(agent, loss.prepare(agent, e), tf.constant(STEPS))
+        loss.minibatch_loss(agent, loss.prepare(agent, e), tf.constant(STEPS))
         for e in (experience, changed)
     )
     assert (np.abs(one - other) > 1e-3).all()
@@ -280,7 +281,7 @@ def test_one_life_never_depends_on_another(tiny, make_agent, make_experience, di
 
     def measure(experience):
         with tf.GradientTape() as tape:
-            losses = loss.per_step(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+            losses = loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
             total = tf.reduce_sum(losses)
         return [
             losses.numpy(),

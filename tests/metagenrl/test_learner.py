@@ -55,8 +55,8 @@ def make_learner(meta=META, keys=KEYS, alpha=ALPHA, **changes):
 
 
 def update_inputs(learner, seed=1, delay=AGENT.policy_delay):
-    """Returns batches for an update of P agents, [K, P, ...], and noise for smoothing,
-    [policy_delay, P, ...].
+    """Returns batches for an update of P agents, [K, P, ...], and noise for target
+    actions, [policy_delay, P, ...].
     """
     chunks = slow.random_chunks(
         learner.batches,

@@ -86,3 +86,23 @@ def test_a_simulation_that_has_played_its_episodes_is_not_stepped():
         result, _ = episodes.step(np.zeros((2, 1)))
         rows.append(len(result.reward))
     assert sorted(set(rows), reverse=True) == [2, 1]  # one of them ends before the other
+
+
+def test_kept_results_and_observations_stay_as_they_were():
+    """Also those from before the first partial step, where one simulation has finished."""
+    family = named_environment("gymnasium:InvertedPendulum-v5@30")
+    kept = []
+
+    def keep(array):
+        kept.append((array, array.copy()))
+
+    episodes = Episodes(simulate(family, 3), generators(3, 4, 5), 1)
+    partial = 0
+    while episodes.playing.size:
+        partial += episodes.playing.size < 3
+        keep(episodes.observation)
+        result, _ = episodes.step(np.zeros((3, family.action_size)))
+        keep(result.observation)
+    assert partial
+    for array, copy in kept:
+        np.testing.assert_array_equal(array, copy)

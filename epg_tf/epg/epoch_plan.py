@@ -1,4 +1,4 @@
-"""Plans the W lives of an epoch: their random streams, their length and their perturbed losses."""
+"""Plans the W lives of an epoch: their keys, their length and the phi of each (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
     return evolution_strategies.lifetime(uniform, shortest, longest)
 
 
-class PerturbedLosses:
+class PerturbedPhi:
     """Maps the number of a life to its loss parameters phi + sigma epsilon_v (Algorithm 1).
+
+    The noise epsilon_v is drawn when a life needs it; `outer_loop.es_step` draws the same again.
 
     Args:
       evolution: Settings.
