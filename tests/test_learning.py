@@ -14,7 +14,7 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import objective_request, train_all
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
 from epg_tf.evaluation.summary import summarize_lives
-from epg_tf.metagenrl.population import metagenrl
+from epg_tf.metagenrl.population import meta_learn
 
 pytestmark = pytest.mark.slow
 LONG = 128  # updates; 4096 env steps
@@ -85,7 +85,7 @@ def test_metagenrl_learns_an_objective():
         steps_per_agent=laptop.steps_per_agent // 2,
         meta=dataclasses.replace(laptop.meta, learning_rate_rounds=laptop.rounds // 2),
     )
-    *_, last = metagenrl(short, seed=3)
+    *_, last = meta_learn(short, seed=3)
     found = {
         method: evaluate_objective(short, last.state.parameters, method)
         for method in ("objective", "untrained_objective")

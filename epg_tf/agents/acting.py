@@ -1,7 +1,8 @@
 """NumPy copies of P policies, which choose one action per agent and env step.
 
 A compiled TensorFlow call costs some 400 us, twenty times what such a copy costs at P = 32; so
-agents act with a copy of the weights, taken after each update.
+agents act with a copy of the weights, taken after each update. For that speed the networks are
+written twice; tests/agents/test_policies.py and tests/agents/test_deterministic.py compare the two.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 
 from epg_tf.artifacts import export
 from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.formatting import count, duration
 from epg_tf.tasks.registry import make_family
@@ -16,12 +17,6 @@ from epg_tf.tasks.registry import make_family
 CARD_FILE = "card.md"
 
 _USE = "## Use without epg_tf"
-_LABELS = {
-    "epg": "this loss",
-    "ppo": "PPO, tuned",
-    "untrained": "an agent that never learns",
-    "random_loss": "a loss that was never evolved",
-}
 
 
 def shipped_card(
@@ -43,7 +38,7 @@ def shipped_card(
     seen = (
         "with the reward among its inputs" if experiment.loss.reward else "and never sees a reward"
     )
-    rows = "\n".join(_test_row(_LABELS[key], row) for key, row in test.items() if key in _LABELS)
+    rows = "\n".join(_test_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
     return f"""# {name}
 
 A loss of {loss.phi.size:,} parameters that trains fresh agents in {family.name} {seen}.

@@ -45,7 +45,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
     experiment = learned.experiment
     loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
     known = interface(experiment)
-    end = ", be it at a time limit" if loss.truncation_as_end else " for good, not at a time limit"
+    end = ", also at a time limit" if loss.truncation_as_end else " for good, not at a time limit"
     inputs = {
         name: {
             "shape": _letters(name, spec.shape),

@@ -95,7 +95,7 @@ def _read_phi(path: Path, description: Mapping[str, Any]) -> Array:
         raise RecordError(f"phi in {_PHI_FILE} {problem}")
     if description.get("parameters") != phi.size:
         raise RecordError(
-            f"phi has {phi.size} numbers, {_DESCRIPTION_FILE} says "
+            f"phi has {phi.size} numbers, {_DESCRIPTION_FILE} states "
             f"parameters={description.get('parameters')!r:.50}"
         )
     if description.get("phi_sha256") != checksum(phi):
@@ -119,7 +119,7 @@ def _problem(phi: Array) -> str:
 
 
 def checksum(phi: Array) -> str:
-    """Returns the SHA-256 of a phi, whatever the byte order of the machine."""
+    """Returns the SHA-256 of a phi, the same for every byte order of the machine."""
     return hashlib.sha256(phi.astype("<f4").tobytes()).hexdigest()
 
 

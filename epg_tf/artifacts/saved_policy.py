@@ -14,8 +14,10 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 
+from epg_tf.agents.distributions import diagonal_gaussian
 from epg_tf.artifacts import saved_models
 from epg_tf.core import files
+from epg_tf.core.parallel_layers import parallel_mlp
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
 
@@ -60,7 +62,8 @@ class TrainedPolicy(tf_policy.TFPolicy):
         super().__init__(
             ts.time_step_spec(observation), action, clip=not self._discrete, name="trained_policy"
         )
-        self._weights = [tf.Variable(weight, trainable=False) for weight in weights]
+        # With a population axis of length 1, as the functions of populations take them.
+        self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
         self._activation = tf.keras.activations.get(activation)
         self._shift, self._scale = (tf.Variable(part, trainable=False) for part in (shift, scale))
 
@@ -68,18 +71,15 @@ class TrainedPolicy(tf_policy.TFPolicy):
         return [*self._weights, self._shift, self._scale]
 
     def _distribution(self, time_step: ts.TimeStep, policy_state: Any) -> policy_step.PolicyStep:
-        hidden = (time_step.observation - self._shift) * self._scale
+        observation = (time_step.observation - self._shift) * self._scale
         layers = self._weights if self._discrete else self._weights[:-1]
-        for number, (kernel, bias) in enumerate(zip(layers[::2], layers[1::2], strict=True)):
-            hidden = (self._activation(hidden) if number else hidden) @ kernel + bias
-        if self._discrete:
-            return policy_step.PolicyStep(
-                tfp.distributions.Categorical(logits=hidden, dtype=tf.int32), policy_state
-            )
-        deviation = tf.exp(self._weights[-1])
-        return policy_step.PolicyStep(
-            tfp.distributions.MultivariateNormalDiag(hidden, deviation), policy_state
-        )
+        pairs = list(zip(layers[::2], layers[1::2], strict=True))
+        policy_output = parallel_mlp(observation[None], pairs, self._activation)
+        if self._discrete:  # numbers, where agents have one-hot rows
+            actions = tfp.distributions.Categorical(logits=policy_output[0], dtype=tf.int32)
+        else:
+            actions = diagonal_gaussian(policy_output, self._weights[-1])[0]
+        return policy_step.PolicyStep(actions, policy_state)
 
 
 def save_policy(policy: TrainedPolicy, folder: files.PathLike, facts: Mapping[str, Any]) -> None:

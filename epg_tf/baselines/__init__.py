@@ -1,1 +1,1 @@
-"""What learned losses are compared with, and the protocol of whatever trains fresh agents."""
+"""What learned losses are compared with, and the protocol of all methods that train agents."""

@@ -27,7 +27,7 @@ LABELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Says which fresh agents to train; methods that are compared get the same request.
+    """Defines which fresh agents to train; methods that are compared get the same request.
 
     Attributes:
       task: What they live in.
@@ -53,7 +53,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class LossName:
-    """Tells learned losses apart in a table.
+    """Identifies a learned loss in a table.
 
     Attributes:
       name: Folder, or name of a shipped loss.
@@ -121,7 +121,7 @@ class Method(Protocol):
 
     @property
     def loss(self) -> LossName | None:
-        """The learned loss it teaches with; None where it has none."""
+        """The learned loss that agents minimise; None where it has none."""
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents.

@@ -10,13 +10,14 @@ TD3 moves its policy at every second, DDPG at each.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.agents.ddpg import actor_network, critic_network, ddpg_agent
 from tf_agents.agents.td3 import td3_agent
 from tf_agents.agents.tf_agent import TFAgent
+from tf_agents.networks.network import Network
 from tf_agents.specs import BoundedTensorSpec, TensorSpec
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories.policy_step import PolicyStep
@@ -39,71 +40,112 @@ from epg_tf.tasks.registry import make_family, simulate
 
 NAMES = ("td3", "ddpg")
 
+AgentSpecs = tuple[ts.TimeStep, BoundedTensorSpec]
+"""Of time steps and actions, as TF-Agents' agents take them."""
+
 
 def make_agent(
     name: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int
 ) -> TFAgent:
-    """Builds one of `NAMES`; its weights follow from `seed`, TF-Agents' own noise from TensorFlow's
-    global seed.
+    """Returns one of `NAMES` by TF-Agents, ready to act and learn.
+
+    Args:
+      name: Of `NAMES`.
+      family: Where it lives.
+      config: Settings of the population's agents, as far as they apply.
+      learning_rate: Of policy and critics.
+      seed: Of the weights; TF-Agents draws its own noise from TensorFlow's global seed.
     """
     observation = TensorSpec([family.observation_size], tf.float32)
     action = BoundedTensorSpec([family.action_size], tf.float32, -1.0, 1.0)
+    specs = ts.time_step_spec(observation), action
+    actor = _actor(observation, action, config, seed)
+    critics = [_critic(observation, action, config, seed + place) for place in (2, 4)]
+    make = _ddpg if name == "ddpg" else _td3
+    agent = make(specs, actor, critics, config, learning_rate)
+    agent.initialize()
+    return agent
 
-    def initializer(place: int) -> tf.keras.initializers.Initializer:
-        return tf.keras.initializers.VarianceScaling(
-            1.0 / 3.0, "fan_in", "uniform", seed=seed + place
-        )
 
-    actor = actor_network.ActorNetwork(
+def _initializer(seed: int) -> tf.keras.initializers.Initializer:
+    return tf.keras.initializers.VarianceScaling(1.0 / 3.0, "fan_in", "uniform", seed=seed)
+
+
+def _actor(
+    observation: TensorSpec, action: BoundedTensorSpec, config: AgentConfig, seed: int
+) -> Network:
+    """Returns a policy network; it uses `seed` and the number after it."""
+    return actor_network.ActorNetwork(
         observation,
         action,
         config.hidden,
-        kernel_initializer=initializer(0),
-        last_kernel_initializer=initializer(1),
+        kernel_initializer=_initializer(seed),
+        last_kernel_initializer=_initializer(seed + 1),
     )
-    critics = [
-        critic_network.CriticNetwork(
-            (observation, action),
-            joint_fc_layer_params=config.hidden,
-            kernel_initializer=initializer(place),
-            last_kernel_initializer=initializer(place + 1),
-        )
-        for place in (2, 4)
-    ]
-    counter = tf.Variable(
-        0, dtype=tf.int64
-    )  # of its own: TF-Agents' is shared by all agents of a process
-    optimizers = [tf.keras.optimizers.Adam(learning_rate) for _ in range(2)]
-    specs = ts.time_step_spec(observation), action
-    if name == "ddpg":
-        agent = ddpg_agent.DdpgAgent(
-            *specs,
-            actor,
-            critics[0],
-            *optimizers,
-            target_update_tau=config.tau,
-            td_errors_loss_fn=_squared,
-            gamma=config.discount,
-            train_step_counter=counter,
-        )
-    else:
-        agent = td3_agent.Td3Agent(
-            *specs,
-            actor,
-            critics[0],
-            *optimizers,
-            critic_network_2=critics[1],
-            target_update_tau=config.tau,
-            target_update_period=config.policy_delay,
-            actor_update_period=config.policy_delay,
-            td_errors_loss_fn=_squared,
-            gamma=config.discount,
-            target_policy_noise=config.target_policy_noise,
-            target_policy_noise_clip=config.target_policy_noise_clip,
-            train_step_counter=counter,
-        )
-    agent.initialize()
-    return agent
+
+
+def _critic(
+    observation: TensorSpec, action: BoundedTensorSpec, config: AgentConfig, seed: int
+) -> Network:
+    """Returns a critic network; it uses `seed` and the number after it."""
+    return critic_network.CriticNetwork(
+        (observation, action),
+        joint_fc_layer_params=config.hidden,
+        kernel_initializer=_initializer(seed),
+        last_kernel_initializer=_initializer(seed + 1),
+    )
+
+
+def _step_counter() -> tf.Variable:
+    """Returns a counter for one agent; TF-Agents' default is shared by all agents of a process."""
+    return tf.Variable(0, dtype=tf.int64)
+
+
+def _ddpg(
+    specs: AgentSpecs,
+    actor: Network,
+    critics: Sequence[Network],
+    config: AgentConfig,
+    learning_rate: float,
+) -> TFAgent:
+    """Returns DDPG, which uses the first critic alone."""
+    return ddpg_agent.DdpgAgent(
+        *specs,
+        actor,
+        critics[0],
+        tf.keras.optimizers.Adam(learning_rate),
+        tf.keras.optimizers.Adam(learning_rate),
+        target_update_tau=config.tau,
+        td_errors_loss_fn=_squared,
+        gamma=config.discount,
+        train_step_counter=_step_counter(),
+    )
+
+
+def _td3(
+    specs: AgentSpecs,
+    actor: Network,
+    critics: Sequence[Network],
+    config: AgentConfig,
+    learning_rate: float,
+) -> TFAgent:
+    """Returns TD3."""
+    return td3_agent.Td3Agent(
+        *specs,
+        actor,
+        critics[0],
+        tf.keras.optimizers.Adam(learning_rate),
+        tf.keras.optimizers.Adam(learning_rate),
+        critic_network_2=critics[1],
+        target_update_tau=config.tau,
+        target_update_period=config.policy_delay,
+        actor_update_period=config.policy_delay,
+        td_errors_loss_fn=_squared,
+        gamma=config.discount,
+        target_policy_noise=config.target_policy_noise,
+        target_policy_noise_clip=config.target_policy_noise_clip,
+        train_step_counter=_step_counter(),
+    )
 
 
 def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
@@ -118,7 +160,7 @@ class OffPolicyMethod:
       name: Of `NAMES`.
       config: Settings of the population's agents, as far as they apply.
       learning_rate: Of policy and critics.
-      period: Env steps between evaluations; episodes start anew after each.
+      period: Env steps between evaluations; new episodes begin after each.
     """
 
     name: str
@@ -207,7 +249,7 @@ def _steps(
     taken: int,
     period: int,
 ) -> Iterator[dict[str, Array]]:
-    """Yields a period's env steps, acted with exploration by whatever the policy is then.
+    """Yields a period's env steps, acted with exploration by the policy of that moment.
 
     Args:
       simulation: Of one agent.

@@ -4,7 +4,29 @@ learning rate.
 
 from __future__ import annotations
 
+import dataclasses
+
 import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class AdamSettings:
+    """Holds the constants of Adam.
+
+    Attributes:
+      beta_1: Decay of the first moment, in [0, 1); 0 switches momentum off, as the outer loop of
+        EPG does.
+      beta_2: Decay of the second moment, in [0, 1).
+      epsilon: Added to the denominator, > 0.
+    """
+
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-8
+
+
+USUAL = AdamSettings()
+"""The constants that Kingma and Ba recommend."""
 
 
 def adam_update(
@@ -14,9 +36,7 @@ def adam_update(
     step: tf.Tensor | float,
     *,
     learning_rate: tf.Tensor | float,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-8,
+    settings: AdamSettings = USUAL,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes one Adam step (Kingma and Ba 2015, Algorithm 1).
 
@@ -29,19 +49,17 @@ def adam_update(
       second_moment: v, same shape.
       step: t, number of this step, counted from 1 (a float scalar or tensor).
       learning_rate: Step size, > 0 (delta in the EPG paper).
-      beta_1: Decay of the first moment, in [0, 1); 0 switches momentum off, as the outer loop of
-        EPG does.
-      beta_2: Decay of the second moment, in [0, 1).
-      epsilon: Added to the denominator, > 0.
+      settings: beta_1, beta_2 and epsilon.
 
     Returns:
       (update to add to the parameters, new m, new v).
     """
+    beta_1, beta_2 = settings.beta_1, settings.beta_2
     first_moment = beta_1 * first_moment + (1.0 - beta_1) * gradient
     second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
     first_scale = 1.0 / (1.0 - beta_1**step)
     second_scale = 1.0 / (1.0 - beta_2**step)
-    denominator = tf.sqrt(second_moment * second_scale) + epsilon
+    denominator = tf.sqrt(second_moment * second_scale) + settings.epsilon
     return -learning_rate * first_scale * first_moment / denominator, first_moment, second_moment
 
 

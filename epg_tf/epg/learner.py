@@ -16,6 +16,7 @@ from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.gradients import finite_square_rows, zero_rows
 from epg_tf.core.optimizers import adam_update
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.losses.channels import declared_channels
@@ -196,7 +197,7 @@ class Learner:
             gradients = tape.gradient(
                 total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
-            fine = finite_rows(gradients) & tf.math.is_finite(losses)
+            fine = finite_square_rows(gradients) & tf.math.is_finite(losses)
             self._apply(variables, [zero_rows(gradient, fine) for gradient in gradients])
             finite &= fine
         if before is None:
@@ -247,19 +248,3 @@ class Learner:
             first.assign(new_first)
             second.assign(new_second)
             variable.assign_add(change)
-
-
-def finite_rows(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns [P] bool: True where every gradient of that row is finite, and its square, which Adam
-    takes, too.
-    """
-    sums = [
-        tf.reduce_sum(tf.square(gradient), axis=list(range(1, gradient.shape.rank)))
-        for gradient in gradients
-    ]
-    return tf.reduce_all(tf.math.is_finite(tf.stack(sums)), axis=0)
-
-
-def zero_rows(gradient: tf.Tensor, keep: tf.Tensor) -> tf.Tensor:
-    """Returns the gradient with the rows that are not to be kept set to zero."""
-    return tf.where(tf.reshape(keep, [-1] + [1] * (gradient.shape.rank - 1)), gradient, 0.0)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.experiment import EvolutionConfig, Experiment
-from epg_tf.core.optimizers import adam_update, annealed
+from epg_tf.core.optimizers import AdamSettings, adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import diagnostics, epoch_metrics, evolution_strategies
@@ -24,6 +24,8 @@ from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_updates, pairs
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
+
+_WITHOUT_MOMENTUM = AdamSettings(beta_1=0.0)
 
 
 def evolve(
@@ -178,7 +180,7 @@ def es_step(
         tf.constant(state.second_moment),
         float(state.epoch + 1),
         learning_rate=learning_rate,
-        beta_1=0.0,
+        settings=_WITHOUT_MOMENTUM,
     )
     moved = dataclasses.replace(
         state,

@@ -51,12 +51,12 @@ def evaluate(
     Args:
       experiment: Settings.
       phi: [D] float32, the evolved loss.
-      seed: Names the tasks; evolution, validation and tuning met none of them, whatever it is.
+      seed: Names the tasks; evolution, validation and tuning met none of them, for any seed.
       lives: Number of agents per method.
       updates: Updates per life, or None for the experiment's number.
       methods: Of `loss_methods.METHODS`: "epg"; "ppo" with its own tuned learning rate and epochs;
-        "untrained", an agent that never learns; "random_loss", a loss drawn afresh for each agent
-        and never evolved.
+        "untrained", an agent that never learns; "random_loss", a new loss for each agent that was
+        never evolved.
 
     Returns:
       One table; agents with the same number met the same task, start and action noise.
@@ -160,6 +160,35 @@ def objective_request(
             )
     task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
     return Request(task, seed, "objective_test", agents, steps, episodes)
+
+
+def evaluate_objective(
+    learned: LearnedObjective,
+    seed: int,
+    agents: int = 16,
+    environment: str | None = None,
+    env_steps: int | None = None,
+    methods: Sequence[str] = OBJECTIVE_COMPARISONS["none"],
+) -> Results:
+    """Trains fresh agents with a frozen objective, and by the other methods for as many env steps.
+
+    Args:
+      learned: The objective and its settings.
+      seed: Names agents and their streams; meta-training met none of them.
+      agents: Number of agents per method.
+      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
+      env_steps: Of learning of each agent; None for as many as an agent of meta-training has.
+      methods: Of `objective_methods.METHODS`, e.g. "objective", "untrained_objective", "td3".
+
+    Returns:
+      One table.
+
+    Raises:
+      ConfigError: As `objective_request`.
+    """
+    request = objective_request(learned.experiment, environment, seed, agents, env_steps)
+    evaluation = ObjectiveEvaluation(learned, LossName("objective"), request, tuple(methods))
+    return Results.join(list(evaluation.run()))
 
 
 @dataclasses.dataclass(frozen=True)

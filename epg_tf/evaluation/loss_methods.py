@@ -42,7 +42,7 @@ def inner_loops(experiment: Experiment) -> InnerLoops:
 
 
 def learned_loss(evaluated: EvaluatedLoss) -> Method:
-    """Returns the method that teaches with the learned loss, frozen."""
+    """Returns the method whose agents minimise the learned loss, frozen."""
     teaching = Teaching(0.0, evaluated.loops.experiment.inner.learning_rate)
     return InnerLoopMethod(
         "epg", evaluated.loops, evaluated.of_agent, teaching, loss=evaluated.loss
@@ -62,7 +62,7 @@ def untrained(evaluated: EvaluatedLoss) -> Method:
 
 
 def random_loss(evaluated: EvaluatedLoss) -> Method:
-    """Returns the method that teaches each agent with another loss that was never evolved."""
+    """Returns the method that gives each agent another loss, which was never evolved."""
     experiment = evaluated.loops.experiment
 
     def unevolved(agent: int) -> Array:

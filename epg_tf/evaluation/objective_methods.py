@@ -48,13 +48,13 @@ class ObjectiveMethod:
     Attributes:
       name: Key of the method in files.
       experiment: Settings of the agents.
-      teacher: Maps the keys of a shard's agents to their objective.
+      make_objective: Maps the keys of a shard's agents to their objective.
       loss: The learned objective, where there is one.
     """
 
     name: str
     experiment: MetaGenRLExperiment
-    teacher: Callable[[Sequence[LifeKey]], ObjectiveModel]
+    make_objective: Callable[[Sequence[LifeKey]], ObjectiveModel]
     loss: LossName | None = None
 
     @property
@@ -80,7 +80,7 @@ class ObjectiveMethod:
             mine = keys[first : first + size]
             lifetimes = Lifetimes(0, np.zeros(size, np.int64))
             settings = ShardSettings(experiment.agent, None, experiment.round_steps, lifetimes)
-            shard = AgentShard(family, mine, self.teacher(mine), settings)
+            shard = AgentShard(family, mine, self.make_objective(mine), settings)
             curves.append(self._curves(shard, request))
         returns = np.concatenate(curves)[: request.agents]
         return curves_of_evaluations(np.arange(returns.shape[1]) * experiment.round_steps, returns)
@@ -107,26 +107,26 @@ def _lstm_objective(experiment: MetaGenRLExperiment, parameters: Sequence[Array]
 
 
 def learned_objective(evaluated: EvaluatedObjective) -> Method:
-    """Returns the method that teaches with the learned objective, frozen."""
+    """Returns the method whose agents minimise the learned objective, frozen."""
     experiment = evaluated.experiment
 
-    def teacher(keys: Sequence[LifeKey]) -> ObjectiveModel:
+    def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
         return _lstm_objective(experiment, [evaluated.parameters for _ in keys])
 
-    return ObjectiveMethod("objective", experiment, teacher, evaluated.loss)
+    return ObjectiveMethod("objective", experiment, make_objective, evaluated.loss)
 
 
 def untrained_objective(evaluated: EvaluatedObjective) -> Method:
-    """Returns the method that teaches each agent with another objective that was never trained."""
+    """Returns the method that gives each agent another objective, which was never trained."""
     experiment = evaluated.experiment
 
     def fresh(key: LifeKey) -> Array:
         return initial_parameters(life_generator(key, "objective"), experiment.objective)
 
-    def teacher(keys: Sequence[LifeKey]) -> ObjectiveModel:
+    def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
         return _lstm_objective(experiment, [fresh(key) for key in keys])
 
-    return ObjectiveMethod("untrained_objective", experiment, teacher)
+    return ObjectiveMethod("untrained_objective", experiment, make_objective)
 
 
 def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
@@ -136,12 +136,12 @@ def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
         experiment.agent, policy_learning_rate=experiment.baseline.off_policy_learning_rate
     )
 
-    def teacher(keys: Sequence[LifeKey]) -> ObjectiveModel:
+    def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
         del keys
         return OffPolicyReinforce(agent.discount, experiment.baseline.gae_lambda)
 
     settings = dataclasses.replace(experiment, agent=agent)
-    return ObjectiveMethod("off_policy_reinforce", settings, teacher)
+    return ObjectiveMethod("off_policy_reinforce", settings, make_objective)
 
 
 def ppo(evaluated: EvaluatedObjective) -> Method:

@@ -103,7 +103,7 @@ class Results:
     def groups(self) -> dict[str, Results]:
         """Returns the rows of each method, in the order of the table.
 
-        Keys are names of methods; where a method taught with several losses, `METHOD LOSS`.
+        Keys are names of methods; where a method used several losses, `METHOD LOSS`.
         """
         pairs = list(dict.fromkeys(zip(self.method, self.loss, strict=True)))
         methods = [method for method, _ in pairs]

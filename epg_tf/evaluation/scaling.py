@@ -2,7 +2,7 @@
 
 Shards of several sizes P are timed on one thread. Epochs are then drawn: a core runs its shards in
 turn, each for the training time of its size and for final episodes until the slowest of its lives
-has ended; the epoch ends with the slowest core. docs/scaling.md says what is assumed.
+has ended; the epoch ends with the slowest core. docs/scaling.md lists the assumptions.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _noise_seconds(experiment: Experiment) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Says how epochs are drawn.
+    """Describes how epochs are drawn.
 
     Attributes:
       epochs: Number of epochs drawn per prediction.

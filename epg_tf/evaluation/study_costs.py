@@ -46,7 +46,7 @@ def epoch_env_steps(experiment: Experiment) -> float:
 
     With `evolution.shortest_life` this is the mean over lengths of lives. It is an upper bound in
     families whose episodes may end early, for final episodes are counted at `task.episode_limit`.
-    Lives that are judged by episodes of their own play none.
+    They are 0 where fitness is of the training episodes.
     """
     evolution, inner = experiment.evolution, experiment.inner
     updates = float(inner.updates)
@@ -83,7 +83,7 @@ def median_cost(first: Sequence[int | None], spent: Sequence[int]) -> Cost:
     """Returns the median cost over runs.
 
     Args:
-      first: [S] what `first_above` says of each run; None means: more than it has spent.
+      first: [S] what `first_above` returns of each run; None means: more than it has spent.
       spent: [S] env steps of each whole run.
     """
     least = float(

@@ -77,7 +77,7 @@ def summarize(results: Results) -> dict[str, Summary]:
 
 
 def learned_group(results: Results) -> str | None:
-    """Returns the key of the first group that a learned loss taught; None if there is none."""
+    """Returns the key of the first group that has a learned loss; None if there is none."""
     learned = (name for name, rows in results.groups().items() if rows.loss[0])
     return next(learned, None)
 
@@ -92,31 +92,35 @@ def summarize_lives(lives: LifeResults, env_steps: int) -> Summary:
 def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Summary:
     """Summarizes final returns [L], NaN where failed, curves [L, T] and successes [L]."""
     failed = np.isnan(finals)
-    nothing = float("nan"), float("nan")
     if failed.all():
-        return Summary(
-            nothing[0],
-            nothing[0],
-            nothing,
-            nothing[0],
-            nothing,
-            nothing[0],
-            len(finals),
-            len(finals),
-            env_steps,
-        )
+        return _unknown(len(finals), env_steps)
     returns = worst_for_failed(finals)
     areas = worst_for_failed(_areas(curves, failed))
     return Summary(
-        float(np.mean(returns)),
-        interquartile_mean(returns),
-        confidence_interval(returns),
-        float(np.mean(areas)),
-        confidence_interval(areas) if np.isfinite(areas).all() else nothing,
-        float(np.mean(success)),
-        len(finals),
-        int(failed.sum()),
-        env_steps,
+        final_return_mean=float(np.mean(returns)),
+        final_return_iqm=interquartile_mean(returns),
+        ci95=confidence_interval(returns),
+        auc_mean=float(np.mean(areas)),
+        auc_ci95=confidence_interval(areas) if np.isfinite(areas).all() else (np.nan, np.nan),
+        success_rate=float(np.mean(success)),
+        lives=len(finals),
+        failed_lives=int(failed.sum()),
+        env_steps=env_steps,
+    )
+
+
+def _unknown(lives: int, env_steps: int) -> Summary:
+    """Returns the summary of a method whose lives all failed: every return is NaN."""
+    return Summary(
+        final_return_mean=np.nan,
+        final_return_iqm=np.nan,
+        ci95=(np.nan, np.nan),
+        auc_mean=np.nan,
+        auc_ci95=(np.nan, np.nan),
+        success_rate=np.nan,
+        lives=lives,
+        failed_lives=lives,
+        env_steps=env_steps,
     )
 
 

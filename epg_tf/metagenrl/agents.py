@@ -1,6 +1,6 @@
 """Lets P agents of one environment act in lockstep, remember, and learn (MetaGenRL, Algorithm 1).
 
-Time is divided into rounds of equally many env steps. All episodes start anew with a round; those
+Time is divided into rounds of equally many env steps. New episodes begin with a round; those
 that have not ended by then are cut as by a time limit. So between rounds the agents' weights and
 replays are all there is, no simulation need be saved, and (seed, round, agent, purpose) names
 every random stream.
@@ -32,7 +32,7 @@ PARTS = ("acting", "environment", "replay", "tensorflow")
 
 @dataclasses.dataclass(frozen=True)
 class Lifetimes:
-    """Says in which rounds agents start from scratch.
+    """Defines in which rounds agents start from scratch.
 
     Attributes:
       length: Rounds in a life; 0: it has no end.
@@ -53,7 +53,7 @@ class Lifetimes:
 
 @dataclasses.dataclass(frozen=True)
 class ShardSettings:
-    """Says how the agents of a shard live and learn.
+    """Describes how the agents of a shard live and learn.
 
     Attributes:
       agent: Settings of agents.

@@ -31,7 +31,7 @@ _PER_AGENT = ("training_return", "critic_error", "value", "agreement", "failed")
 _UNIT = 2.0**40
 
 
-def metagenrl(
+def meta_learn(
     experiment: MetaGenRLExperiment,
     seed: int,
     population: Population | None = None,
@@ -137,7 +137,7 @@ class Population:
     def _sum_gradients(self, results: Sequence[UpdateResult | None], size: int) -> Array:
         """Adds up the gradients of all agents on all ranks; [D] float32.
 
-        The sum is exact, whatever the distribution of agents over shards and ranks.
+        The sum is exact for any distribution of agents over shards and ranks.
         """
         total = np.zeros(size, np.int64)
         for result in results:

@@ -15,7 +15,7 @@ from epg_tf.tasks.registry import named_environment
 
 @dataclasses.dataclass(frozen=True)
 class ShardPlan:
-    """Says which agents make up a shard.
+    """Defines which agents make up a shard.
 
     Attributes:
       environment: Where they live.

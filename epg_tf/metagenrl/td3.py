@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import Weights, action_values
+from epg_tf.core.gradients import own_axes, scaled_rows, squared_norms
 from epg_tf.losses.objectives import Chunks
 
 _TINY = 1e-30
@@ -67,7 +68,7 @@ def clipped(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
       gradients: Parts, [P, ...].
       limit: Largest norm, > 0.
     """
-    return _scaled(gradients, _clip_factor(_squares(gradients), limit))
+    return scaled_rows(gradients, _clip_factor(squared_norms(gradients), limit))
 
 
 def clipped_twins(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
@@ -81,7 +82,7 @@ def clipped_twins(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tenso
         rest = range(2, part.shape.rank)
         twins_first = tf.transpose(tf.square(part), [1, 0, *rest])
         squares += tf.reduce_sum(twins_first, axis=[0, *rest])
-    return _scaled(gradients, _clip_factor(squares, limit))
+    return scaled_rows(gradients, _clip_factor(squares, limit))
 
 
 def _clip_factor(squares: tf.Tensor, limit: float) -> tf.Tensor:
@@ -95,37 +96,10 @@ def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
     One that is not finite, or not longer than 1e-15, becomes 0 and has no derivative.
     """
-    squares = _squares(gradients)
+    squares = squared_norms(gradients)
     norm = tf.sqrt(tf.maximum(squares, _TINY))  # the root of 0 has no derivative
     usable = (squares > _TINY) & tf.math.is_finite(norm)
-    return _scaled(gradients, tf.where(usable, 1.0 / norm, 0.0))
-
-
-def _squares(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the squared global norm of each agent's gradient, [P]."""
-    return sum(tf.reduce_sum(tf.square(part), axis=_own_axes(part)) for part in gradients)
-
-
-def _own_axes(part: tf.Tensor) -> list[int]:
-    """Returns all axes but the population's."""
-    return list(range(1, part.shape.rank))
-
-
-def _scaled(gradients: Sequence[tf.Tensor], factor: tf.Tensor) -> list[tf.Tensor]:
-    """Multiplies each agent's gradient by its factor [P]; a factor of 0 gives 0 even for values
-    that are not finite.
-    """
-    return [
-        tf.math.multiply_no_nan(part, tf.reshape(factor, [-1] + [1] * (part.shape.rank - 1)))
-        for part in gradients
-    ]
-
-
-def finite(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns for each agent whether all numbers in its parts [P, ...] are finite, [P] bool."""
-    return tf.reduce_all(
-        [tf.reduce_all(tf.math.is_finite(part), axis=_own_axes(part)) for part in parts], axis=0
-    )
+    return scaled_rows(gradients, tf.where(usable, 1.0 / norm, 0.0))
 
 
 def cosine(first: Sequence[tf.Tensor], second: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -133,7 +107,7 @@ def cosine(first: Sequence[tf.Tensor], second: Sequence[tf.Tensor]) -> tf.Tensor
     is 0.
     """
     dot, one, other = (
-        sum(tf.reduce_sum(a * b, axis=list(range(1, a.shape.rank))) for a, b in pairs)
+        sum(tf.reduce_sum(a * b, axis=own_axes(a)) for a, b in pairs)
         for pairs in (
             zip(first, second, strict=True),
             zip(first, first, strict=True),

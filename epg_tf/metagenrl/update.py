@@ -14,6 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import first_critic, policy_action
+from epg_tf.core.gradients import finite_rows, per_row
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.optimizers import adam_update
 from epg_tf.core.parameters import Params, flattened
@@ -127,7 +128,7 @@ def compiled_update(
             batches, weights, critic, params, meta, objective
         )
         ddpg = _ddpg_gradient(batches[0], weights, critic)
-        finite = td3.finite([error, value, *objective_gradient, *gradient, *ddpg])
+        finite = finite_rows([error, value, *objective_gradient, *gradient, *ddpg])
         active = inputs.active * tf.cast(finite, inputs.active.dtype)
         critics = _unless(finite, critics, state.critics)
         blended = td3.clipped(_blended(gradient, ddpg, inputs.blend), agent.clip)
@@ -156,13 +157,8 @@ def compiled_update(
 def _unless(finite: tf.Tensor, new: Learned, old: Learned) -> Learned:
     """Returns critics as they were where an agent is not `finite`, [P]."""
     return tf.nest.map_structure(
-        lambda after, before: tf.where(_broadcast(finite, after), after, before), new, old
+        lambda after, before: tf.where(per_row(finite, after), after, before), new, old
     )
-
-
-def _broadcast(values: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Returns [P] with as many further axes of length 1 as `like`, [P, ...], has."""
-    return tf.reshape(values, [-1] + [1] * (like.shape.rank - 1))
 
 
 def _blended(gradient: Weights, ddpg: Weights, blend: tf.Tensor) -> Weights:
@@ -265,9 +261,9 @@ def _adam(
     for weight, slope, first, second in zip(
         network.weights, gradient, network.first, network.second, strict=True
     ):
-        moving = _broadcast(active, slope)
+        moving = per_row(active, slope)
         update, new_first, new_second = adam_update(
-            slope, first, second, _broadcast(step, slope), learning_rate=rate
+            slope, first, second, per_row(step, slope), learning_rate=rate
         )
         moved.append(
             (

@@ -39,7 +39,7 @@ class LifeRecorder:
 
     Args:
       family: Of the body.
-      learning_steps: Env steps of the life without its final episodes, which start afresh.
+      learning_steps: Env steps of the life without its final episodes.
     """
 
     def __init__(self, family: BodyFamily, learning_steps: int):

@@ -23,7 +23,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from epg_tf.core import files
 from epg_tf.core.types import Array
 
-# Okabe and Ito's palette, told apart by colour-blind eyes, strongest contrast on white first.
+# Okabe and Ito's palette, which colour-blind eyes can distinguish; strongest contrast on white
+# first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#8A8A8A"
 Style = Literal["-", "--"]
@@ -214,9 +215,9 @@ def draw_statistics(axes: Axes, x: Array, values: Array, colour: str, style: Sty
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
     axes.plot(x, mean, color=colour, linewidth=2.2, linestyle=style, zorder=3)
     known = np.pad(np.isfinite(mean), 1)
-    lonely = known[1:-1] & ~known[:-2] & ~known[2:]
-    if lonely.any():
-        axes.plot(x[lonely], mean[lonely], color=colour, linestyle="", marker="o", zorder=3)
+    isolated = known[1:-1] & ~known[:-2] & ~known[2:]
+    if isolated.any():
+        axes.plot(x[isolated], mean[isolated], color=colour, linestyle="", marker="o", zorder=3)
 
 
 def _marker(x: Array) -> str:

@@ -12,7 +12,6 @@ from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
-from epg_tf.reports import plots
 from epg_tf.runs import checkpoints, saved_settings
 from epg_tf.runs.folder import RunFolder, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
@@ -129,7 +128,12 @@ class EvolutionRun:
         self.save_state(result.state)
         if not np.isnan(result.metrics["validation_return_mean"]):
             self.save_best(result.state)
-            plots.learning_curve(self._metrics.read(), self.path / "learning_curve.png")
+            self._draw()
+
+    def _draw(self) -> None:
+        from epg_tf.reports import plots  # here, so that `import epg_tf` needs no matplotlib
+
+        plots.learning_curve(self._metrics.read(), self.path / "learning_curve.png")
 
     def save_state(self, state: EvolutionState) -> None:
         """Writes a checkpoint."""
@@ -163,7 +167,7 @@ class EvolutionRun:
         self.save_best(state)
         last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
         save_loss(self.path / "final", state.phi, self._experiment, {**facts, **last})
-        plots.learning_curve(rows, self.path / "learning_curve.png")
+        self._draw()
         summary = {
             "epochs": state.epoch,
             "env_steps": state.env_steps,

@@ -11,7 +11,6 @@ from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
-from epg_tf.reports import objective_plots
 from epg_tf.runs.folder import RunFolder, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
@@ -134,6 +133,8 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._progress.show(result)
 
     def _draw(self) -> None:
+        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
+
         objective_plots.training_curves(
             self._metrics.read(), self._experiment.environments, self.path / "learning_curve.png"
         )

@@ -14,7 +14,7 @@ from epg_tf.core.errors import Interrupted, RecordError, Stopped
 from epg_tf.core.files import PathLike
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
-from epg_tf.metagenrl.population import Population, metagenrl
+from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.folder import CONFIG, RunTarget
@@ -127,7 +127,7 @@ class MetaGenRLSession:
         state = initial_state(self._experiment, self._seed)
         try:
             state = self._restore()
-            for result in metagenrl(self._experiment, self._seed, self._population, state):
+            for result in meta_learn(self._experiment, self._seed, self._population, state):
                 metagenrl_checkpoints.save_shards(self._path, self._population)
                 self._wait()
                 state = result.state

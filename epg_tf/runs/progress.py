@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tqdm import tqdm
-
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import count, duration
@@ -71,6 +69,8 @@ class EvolutionProgress(SilentProgress):
         for line in cost_lines(self._experiment, self._path, epoch, ranks):
             self._line(line)
         self.close()
+        from tqdm import tqdm  # here, so that `import epg_tf` needs no tqdm
+
         self._bar = tqdm(
             total=self._epochs * self._lives,
             initial=epoch * self._lives,
@@ -142,6 +142,8 @@ class EvolutionProgress(SilentProgress):
 
     def _line(self, line: str) -> None:
         """Writes a line; a visible bar is removed meanwhile."""
+        from tqdm import tqdm
+
         with tqdm.external_write_mode():
             self._write(line)
 

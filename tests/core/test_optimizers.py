@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.optimizers import adam_update
+from epg_tf.core.optimizers import AdamSettings, adam_update
 from tests import reference
 
 GRADIENTS = (
@@ -14,7 +14,7 @@ GRADIENTS = (
 )
 
 
-def run(gradients, dtype=tf.float32, compiled=False, **settings):
+def run(gradients, dtype=tf.float32, compiled=False, learning_rate=0.01, **settings):
     """Returns the sum of all updates after each of the steps, as an array."""
     function = tf.function(adam_update) if compiled else adam_update
     first = second = total = tf.zeros(gradients.shape[1:], dtype)
@@ -22,7 +22,12 @@ def run(gradients, dtype=tf.float32, compiled=False, **settings):
     for number, gradient in enumerate(gradients):
         step = tf.constant(number + 1.0, dtype)
         update, first, second = function(
-            tf.constant(gradient, dtype), first, second, step, **settings
+            tf.constant(gradient, dtype),
+            first,
+            second,
+            step,
+            learning_rate=learning_rate,
+            settings=AdamSettings(**settings),
         )
         total += update
         path.append(total.numpy())

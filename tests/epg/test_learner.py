@@ -6,12 +6,11 @@ import hashlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
-from epg_tf.epg.learner import Learner, finite_rows, zero_rows
+from epg_tf.epg.learner import Learner
 from epg_tf.tasks.base import StepResult
 from tests import reference
 
@@ -309,18 +308,6 @@ def test_hashes_cover_policy_and_memory(experiment):
     assert first[1] == hashlib.sha256(b"".join(w[1].tobytes() for w in weights)).hexdigest()
     learner.agent.memory.kernel.assign_add(np.stack([np.full((2, 3), 1e-3), np.zeros((2, 3))]))
     assert learner.hashes()[0] != first[0] and learner.hashes()[1] == first[1]
-
-
-def test_finite_rows_and_zero_rows():
-    gradients = [
-        tf.constant([[1.0, 2.0], [np.inf, 0.0], [1.0, 1.0]]),
-        tf.constant([0.5, 1.0, np.nan]),
-    ]
-    fine = finite_rows([gradients[0], gradients[1][:, None]])
-    assert fine.numpy().tolist() == [True, False, False]
-    np.testing.assert_array_equal(
-        zero_rows(gradients[0], fine), [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]
-    )
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):

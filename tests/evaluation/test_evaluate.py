@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -69,9 +71,6 @@ def test_requests_of_objectives_are_checked():
     experiment = MetaGenRLExperiment(environments=("point_goal",))
     request = objective_request(experiment, None, 0, 8)
     assert request.task.family == "point_goal" and request.phase == "objective_test"
-    assert request.env_steps == experiment.life_rounds * experiment.round_steps or (
-        request.env_steps == experiment.rounds * experiment.round_steps
-    )
     for environment, steps, message in (
         ("nowhere", None, "'nowhere' is not a task family"),
         ("gymnasium:CartPole-v1", None, "its actions are discrete"),
@@ -79,6 +78,17 @@ def test_requests_of_objectives_are_checked():
     ):
         with pytest.raises(ConfigError, match=message):
             objective_request(experiment, environment, 0, 8, steps)
+
+
+@pytest.mark.parametrize("life_rounds", [0, 3])
+def test_agents_learn_as_long_as_in_meta_training(life_rounds):
+    """For a life, or for the whole run where lives have no end."""
+    experiment = MetaGenRLExperiment(
+        environments=("point_goal",), steps_per_agent=20_000, round_steps=2000
+    )
+    experiment = dataclasses.replace(experiment, life_rounds=life_rounds)
+    request = objective_request(experiment, None, 0, 8)
+    assert request.env_steps == (life_rounds or 10) * 2000
 
 
 @pytest.mark.parametrize(("facts", "seed"), [({"seed": 4}, 4), ({}, None), ({"seed": "x"}, None)])

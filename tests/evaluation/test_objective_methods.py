@@ -7,11 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import from_mapping
-from epg_tf.evaluation.evaluate import objective_request
+from epg_tf.evaluation.evaluate import evaluate_objective, objective_request
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
 from epg_tf.losses.lstm_objective import initial_parameters
 
@@ -65,6 +66,17 @@ def test_every_method_has_a_label_and_the_objective_alone_a_loss():
     }
     assert [name for name, method in methods.items() if method.loss] == ["objective"]
     assert [name for name, method in methods.items() if method.explores] == ["ppo", "reinforce"]
+
+
+def test_evaluate_objective_trains_the_agents_of_the_request():
+    learned = LearnedObjective(PARAMETERS, TINY, {})
+    found = evaluate_objective(learned, 0, 2, methods=["objective", "untrained_objective"])
+    assert list(found.groups()) == ["objective", "untrained_objective"]
+    evaluated = EvaluatedObjective(TINY, PARAMETERS, LossName("objective"))
+    request = objective_request(TINY, None, 0, 2)
+    for method, rows in found.groups().items():
+        expected = METHODS[method](evaluated).train(request)
+        np.testing.assert_array_equal(rows.pivot()[1], expected.returns)
 
 
 def test_curves_have_an_evaluation_before_learning_and_after_every_round(tested):

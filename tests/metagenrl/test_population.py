@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import Interrupted, RecordError
-from epg_tf.core.metagenrl_experiment import MetaConfig, from_mapping
+from epg_tf.core.metagenrl_experiment import from_mapping
 from epg_tf.metagenrl.agents import Lifetimes
-from epg_tf.metagenrl.population import Population, metagenrl
+from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
 from epg_tf.metagenrl.state import initial_state, objective_step
-from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.metrics import MetricsFile
 from tests.thread_ranks import on_ranks
@@ -49,7 +48,7 @@ def tiny():
 @pytest.fixture(scope="module")
 def results(tiny):
     """All rounds of a run that nothing disturbed."""
-    return list(metagenrl(tiny, 0))
+    return list(meta_learn(tiny, 0))
 
 
 def test_the_objective_moves_and_all_is_finite(tiny, results):
@@ -67,7 +66,7 @@ def test_the_objective_moves_and_all_is_finite(tiny, results):
 
 
 def test_same_seed_same_bits_other_seed_others(tiny, results):
-    again, other = list(metagenrl(tiny, 0))[-1], list(metagenrl(tiny, 1))[-1]
+    again, other = list(meta_learn(tiny, 0))[-1], list(meta_learn(tiny, 1))[-1]
     assert again.state.parameters.tobytes() == results[-1].state.parameters.tobytes()
     assert other.state.parameters.tobytes() != results[-1].state.parameters.tobytes()
 
@@ -75,7 +74,7 @@ def test_same_seed_same_bits_other_seed_others(tiny, results):
 def test_numbers_do_not_depend_on_ranks(tiny, results):
     """Of three ranks one has no agents at all."""
     for size in (2, 3):
-        ended = on_ranks(size, lambda rank: list(metagenrl(tiny, 0, Population(tiny, 0, rank))))
+        ended = on_ranks(size, lambda rank: list(meta_learn(tiny, 0, Population(tiny, 0, rank))))
         for rank in ended:
             for mine, alone in zip(rank, results, strict=True):
                 assert mine.state.parameters.tobytes() == alone.state.parameters.tobytes()
@@ -92,7 +91,7 @@ def test_numbers_do_not_depend_on_ranks(tiny, results):
 def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
     """Agents, their ages and their replays come back from disk; the replay has wrapped by then."""
     population = Population(tiny, 0)
-    for result in metagenrl(tiny, 0, population):
+    for result in meta_learn(tiny, 0, population):
         metagenrl_checkpoints.save_shards(tmp_path, population)
         metagenrl_checkpoints.save_state(tmp_path, result.state)
         if result.state.round == stop:
@@ -100,7 +99,7 @@ def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
     fresh = Population(tiny, 0)
     state, notes = metagenrl_checkpoints.restore(tmp_path, fresh, 0)
     assert (state.round, notes) == (stop, [])
-    for result, alone in zip(metagenrl(tiny, 0, fresh, state), results[stop:], strict=True):
+    for result, alone in zip(meta_learn(tiny, 0, fresh, state), results[stop:], strict=True):
         assert result.state.parameters.tobytes() == alone.state.parameters.tobytes()
         assert result.metrics["objective_gradient"] == alone.metrics["objective_gradient"]
 
@@ -112,7 +111,7 @@ def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_
     state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), 0)
     assert (state.round, notes) == (0, [])
     assert (
-        next(metagenrl(tiny, 0, fresh, state)).state.parameters.tobytes()
+        next(meta_learn(tiny, 0, fresh, state)).state.parameters.tobytes()
         == results[0].state.parameters.tobytes()
     )
 
@@ -125,7 +124,7 @@ def test_rows_without_any_checkpoint_are_not_started_over(tiny, results, tmp_pat
 
 def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, results, tmp_path):
     population = Population(tiny, 0)
-    for result in metagenrl(tiny, 0, population):
+    for result in meta_learn(tiny, 0, population):
         metagenrl_checkpoints.save_shards(tmp_path, population)
         metagenrl_checkpoints.save_state(tmp_path, result.state)
     (tmp_path / "agents" / "shard_001" / "weights" / "epoch_00000004.npz").write_bytes(b"torn")
@@ -133,7 +132,7 @@ def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, results, tmp_pat
     assert state.round == 3
     assert "shard_001" in notes[0]
     assert (
-        next(metagenrl(tiny, 0, fresh, state)).state.parameters.tobytes()
+        next(meta_learn(tiny, 0, fresh, state)).state.parameters.tobytes()
         == results[-1].state.parameters.tobytes()
     )
 
@@ -173,25 +172,6 @@ def test_lives_end_at_rounds_spread_over_time(tiny):
         lifetimes(eight, plan).shortened.tolist()
         for plan in plan_shards(dataclasses.replace(eight, shard_agents=8))
     ] == [[0, 0, 1, 1, 2, 2, 3, 3]] * 2
-
-
-def test_warm_up():
-    ddpg, rate = (
-        MetaConfig(warm_up_steps=100),
-        MetaConfig(warm_up="learning_rate", warm_up_steps=100),
-    )
-    assert [warm_up(ddpg, 1e-3, taken) for taken in (0, 25, 100, 1000)] == [
-        (0.0, 1e-3),
-        (0.25, 1e-3),
-        (1.0, 1e-3),
-        (1.0, 1e-3),
-    ]
-    rates = [warm_up(rate, 1e-3, taken)[1] for taken in range(0, 101, 10)]
-    assert rates[0] == 0.0 and rates[-1] == 1e-3
-    growth = np.diff(rates)[1:] / np.diff(rates)[:-1]
-    np.testing.assert_allclose(growth, growth[0])  # exponential
-    assert {warm_up(rate, 1e-3, taken)[0] for taken in range(100)} == {1.0}
-    assert warm_up(None, 1e-3, 0) == (1.0, 1e-3)
 
 
 def test_one_step_of_the_objective(tiny):
