@@ -30,8 +30,24 @@ class RenderError(EpgError, RuntimeError):
 
 
 class Interrupted(EpgError):
-    """Lives ended early because `stop` was called."""
+    """Lives ended early because `stop` was called.
+
+    Args:
+      message: What was interrupted, and what to do.
+    """
+
+    def __init__(self, message: str = "stop() ended the work early; resume the run, or start it again"):
+        super().__init__(message)
 
 
 class Stopped(EpgError):
-    """Waiting for other ranks ended because `stop` was called."""
+    """Waiting for other ranks ended because `stop` was called.
+
+    Args:
+      message: What was stopped, and what to do.
+    """
+
+    def __init__(
+        self, message: str = "stop() ended the wait for other ranks; resume the run on all ranks"
+    ):
+        super().__init__(message)
