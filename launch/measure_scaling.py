@@ -1,7 +1,7 @@
 """Evolves the same loss on several numbers of ranks, and compares times and results.
 
-    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop
-    --layouts=0x2,1x1,2x1,4x1
+    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop \\
+        --layouts=0x2,1x1,2x1,4x1
 
 A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows results.
 """

@@ -1,6 +1,9 @@
 """Adds an evolved and tested loss to those of the package: phi, its description and a card.
 
-python -m launch.ship_loss --run_dir=runs/hopper --test_dir=runs/hopper-test --name=random_hopper
+For example:
+
+    python -m launch.ship_loss --run_dir=runs/hopper --test_dir=runs/hopper-test \\
+        --name=random_hopper
 """
 
 from __future__ import annotations
@@ -9,9 +12,9 @@ import dataclasses
 import re
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
+from absl import flags
 
 from epg_tf.artifacts import learned_loss
 from epg_tf.artifacts.cards import CARD_FILE, shipped_card

@@ -36,7 +36,9 @@ class Interrupted(EpgError):
       message: What was interrupted, and what to do.
     """
 
-    def __init__(self, message: str = "stop() ended the work early; resume the run, or start it again"):
+    def __init__(
+        self, message: str = "stop() ended the work early; resume the run, or start it again"
+    ):
         super().__init__(message)
 
 

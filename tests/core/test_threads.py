@@ -18,6 +18,8 @@ def test_other_threads_after_the_start_are_refused():
     tf.constant(0.0)  # starts TensorFlow
     threads = tf.config.threading.get_inter_op_parallelism_threads()
     configure_tensorflow(threads)
-    with pytest.raises(ConfigError, match=rf"^threads={threads + 1}: .* with {threads} oper.*; keep"):
+    with pytest.raises(
+        ConfigError, match=rf"^threads={threads + 1}: .* with {threads} oper.*; keep"
+    ):
         configure_tensorflow(threads + 1)
     configure_tensorflow(threads)
