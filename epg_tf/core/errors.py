@@ -15,6 +15,10 @@ class RecordError(EpgError, ValueError):
     """A file or folder is unusable; the message names it, first of all, and says what to do."""
 
 
+class VersionError(RecordError):
+    """Another version of this package wrote a file, and this version cannot read it."""
+
+
 class CommunicationError(EpgError, RuntimeError):
     """Ranks cannot work together.
 

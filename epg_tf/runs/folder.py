@@ -142,8 +142,7 @@ class RunFolder:
         self.metrics.truncate_after(done)
         if (rows := len(self.metrics.read())) != done:
             self.warnings.append(
-                f"metrics.csv has {rows} rows, but the run has done {done}; curve and summary lack "
-                "the others"
+                f"metrics.csv has {rows} of {done} rows; curve and summary lack the others"
             )
         self.board.purge_after(done)
         self.board.text("settings", saved_settings.markdown_table(self._identity.settings))

@@ -83,9 +83,7 @@ def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(
         for epoch in (2, 3):
             folder.metrics.append({"epoch": epoch})
         folder.continue_after(2, length)
-        assert folder.warnings == [
-            "metrics.csv has 1 rows, but the run has done 2; curve and summary lack the others"
-        ]
+        assert folder.warnings == ["metrics.csv has 1 of 2 rows; curve and summary lack the others"]
         events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
         assert setting in events.Tensors("settings")[0].tensor_proto.string_val[0]
         before = content(tmp_path)
