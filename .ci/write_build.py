@@ -24,7 +24,8 @@ PIP_NAMES = {
     "gym_notices": "gym-notices",
     "ml_collections": "ml_collections",
 }
-HEADER = """# One target per module, launcher and test. Written by .ci/write_build.py, from files and imports.
+HEADER = """\
+# One target per module, launcher and test. Written by .ci/write_build.py, from files and imports.
 
 load("@rules_python//python:defs.bzl", "py_binary", "py_library", "py_test")
 

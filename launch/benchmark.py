@@ -8,10 +8,10 @@ rewards and ends.
 
 from __future__ import annotations
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from absl import flags
+from ml_collections import config_flags
 
 from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment

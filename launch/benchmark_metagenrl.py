@@ -7,10 +7,10 @@ Both ways take env steps, draw chunks and compute the objective's gradient, on o
 
 from __future__ import annotations
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from absl import flags
+from ml_collections import config_flags
 
 from epg_tf.core import files
 from epg_tf.evaluation.metagenrl_speed import measure_agents, shard_size

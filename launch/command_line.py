@@ -1,4 +1,4 @@
-"""What all commands share: quiet frameworks, one-line errors, exit codes, settings from flags.
+"""What all commands share: silent frameworks, one-line errors, exit codes, settings from flags.
 
 Import this before anything that imports TensorFlow.
 """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
+from absl import flags
 
 from epg_tf.artifacts import saved_models
 from epg_tf.baselines.method import Request

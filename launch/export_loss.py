@@ -1,15 +1,17 @@
 """Exports a learned loss as a SavedModel that needs only TensorFlow.
 
-python -m launch.export_loss --loss=random_hopper --output_dir=exported
+For example:
+
+    python -m launch.export_loss --loss=random_hopper --output_dir=exported
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
+from absl import flags
 
 from epg_tf.artifacts import export
 from epg_tf.artifacts.cards import CARD_FILE, exported_card

@@ -1,15 +1,18 @@
 """Lists every task family: sizes, what differs between its tasks and in which ranges, and the
 episode limit.
 
-python -m launch.list_tasks
-python -m launch.list_tasks --config=random_swimmer.py  # with the family that this file registers
+    python -m launch.list_tasks
+
+With the family that a config file registers:
+
+    python -m launch.list_tasks --config=random_swimmer.py
 """
 
 from __future__ import annotations
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from ml_collections import config_flags  # isort: skip
+from ml_collections import config_flags
 
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity, Range
@@ -62,7 +65,8 @@ def _draws(quantity: Quantity) -> str:
         else f"; out of distribution {_range(quantity, quantity.shifted)}"
     )
     count = f"{quantity.size} x " if quantity.size else ""
-    return f"  {quantity.name}: {count}{_range(quantity, quantity.training)} ({quantity.unit}){shifted}"
+    training = _range(quantity, quantity.training)
+    return f"  {quantity.name}: {count}{training} ({quantity.unit}){shifted}"
 
 
 def _range(quantity: Quantity, bounds: Range) -> str:

@@ -1,14 +1,13 @@
 """Evolves the same loss on several numbers of ranks, and compares times and results.
 
-    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop
-    --layouts=0x2,1x1,2x1,4x1
+    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop \\
+        --layouts=0x2,1x1,2x1,4x1
 
 A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows results.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
 import re
@@ -26,6 +25,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from epg_tf.core import files, formatting
+from epg_tf.runs.reader import read_run
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Experiment file, e.g. configs/random_hopper.py:laptop."
@@ -147,11 +147,10 @@ def measure(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
             raise command_line.UsageError(
                 f"--layouts={layout.ranks}x{layout.threads}: {_reason(output)}"
             )
-        with open(folder / "metrics.csv", newline="") as stream:
-            epochs = list(csv.DictReader(stream))[1:]
+        epochs = read_run(folder).metrics[1:]
         phi = hashlib.sha256((folder / "final" / "loss.npz").read_bytes()).hexdigest()
     means = {
-        name: sum(float(epoch[name]) for epoch in epochs) / len(epochs)
+        name: sum(epoch[name] for epoch in epochs) / len(epochs)
         for name in (
             "seconds",
             "env_steps_per_second",

@@ -5,8 +5,8 @@ tasks.
 
 Objectives of MetaGenRL can be tested in any environment with continuous actions:
 
-    python -m launch.meta_test --loss=runs/objective/final --environment=gymnasium:Hopper-v5
-    --output_dir=runs/test
+    python -m launch.meta_test --loss=runs/objective/final \\
+        --environment=gymnasium:Hopper-v5 --output_dir=runs/test
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from absl import flags
+from ml_collections import config_flags
 
 from epg_tf.artifacts import saved_policy
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss

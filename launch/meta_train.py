@@ -1,8 +1,11 @@
 """Evolves a loss (Algorithm 1), in one process or in several.
 
-python -m launch.meta_train --config=configs/point_goal.py --run_dir=runs/first
-horovodrun -np 2 -H localhost:2 python -m launch.meta_train --config=configs/point_goal.py
---run_dir=runs/first
+    python -m launch.meta_train --config=configs/point_goal.py --run_dir=runs/first
+
+The same on two ranks:
+
+    horovodrun -np 2 -H localhost:2 python -m launch.meta_train \\
+        --config=configs/point_goal.py --run_dir=runs/first
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Meta-learns an objective with MetaGenRL, in one process or in several.
 
-python -m launch.meta_train_metagenrl --config=configs/metagenrl_laptop.py --run_dir=runs/objective
-horovodrun -np 2 -H localhost:2 python -m launch.meta_train_metagenrl --config=...
---run_dir=runs/objective
+    python -m launch.meta_train_metagenrl --config=configs/metagenrl_laptop.py \\
+        --run_dir=runs/objective
 
-Under horovodrun all hosts must see the same --run_dir: every rank saves its agents there.
+The same on two ranks; all hosts must see the same --run_dir, as every rank saves its agents there:
+
+    horovodrun -np 2 -H localhost:2 python -m launch.meta_train_metagenrl \\
+        --config=configs/metagenrl_laptop.py --run_dir=runs/objective
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Trains fresh agents with the objectives kept during meta-training, one panel each (MetaGenRL,
 Figures 4 and 10).
 
-python -m launch.objective_progress --run_dir=runs/objective --output_dir=runs/objective-progress
+    python -m launch.objective_progress --run_dir=runs/objective \\
+        --output_dir=runs/objective-progress
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
+from absl import flags
 
 from epg_tf.artifacts.learned_objective import load_objective
 from epg_tf.core import formatting

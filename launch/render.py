@@ -1,7 +1,10 @@
 """Draws one agent over its life: a film strip (PNG), an animation (GIF), or its paths (PNG).
 
-python -m launch.render --loss=runs/hopper/best --output=hopper.gif
-python -m launch.render --loss=none --config=configs/goal_ant.py --view=path --output=untrained.png
+For example:
+
+    python -m launch.render --loss=runs/hopper/best --output=hopper.gif
+    python -m launch.render --loss=none --config=configs/goal_ant.py --view=path \\
+        --output=untrained.png
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ import dataclasses
 import os
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from absl import flags
+from ml_collections import config_flags
 
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi

@@ -1,6 +1,9 @@
 """Adds an evolved and tested loss to those of the package: phi, its description and a card.
 
-python -m launch.ship_loss --run_dir=runs/hopper --test_dir=runs/hopper-test --name=random_hopper
+For example:
+
+    python -m launch.ship_loss --run_dir=runs/hopper --test_dir=runs/hopper-test \\
+        --name=random_hopper
 """
 
 from __future__ import annotations
@@ -9,13 +12,14 @@ import dataclasses
 import re
 from pathlib import Path
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
+from absl import flags
 
 from epg_tf.artifacts import learned_loss
 from epg_tf.artifacts.cards import CARD_FILE, shipped_card
 from epg_tf.core import files
+from epg_tf.core.errors import RecordError
 from launch.evaluation_flags import required
 
 _RUN_DIR = flags.DEFINE_string(
@@ -59,7 +63,11 @@ def main(argv: list[str]) -> int:
             f"launch.meta_test --loss={run}/best"
         )
     folder = Path(str(_OUTPUT_DIR.value)) / name
-    files.prepare_folder(folder, _OWN, overwrite=_OVERWRITE.value)
+    try:
+        files.prepare_folder(folder, _OWN, overwrite=_OVERWRITE.value)
+    except RecordError as error:
+        message = command_line.with_flags(f"{error}")
+        raise command_line.UsageError(f"--name={name}: {message}") from error
     # The loss has no use for the surrogate; it is kept as it was tested.
     surrogate = dataclasses.replace(loss.experiment.surrogate, **baseline)
     experiment = dataclasses.replace(loss.experiment, surrogate=surrogate)

@@ -8,12 +8,12 @@ Prints the settings to write into the config: `baseline_learning_rate` and `base
 
 from __future__ import annotations
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+from absl import flags
+from ml_collections import config_flags
 
-import numpy as np  # isort: skip
+import numpy as np
 
 from epg_tf.baselines.policy_gradient import no_loss
 from epg_tf.core import formatting

@@ -73,7 +73,7 @@ def tiny(make_tiny) -> Experiment:
 
 @pytest.fixture
 def make_agent():
-    """A function (experiment, P, O, A) -> P agents, every variable (memory included) far from zero."""
+    """A function (experiment, P, O, A) -> P agents, all variables (memory included) far from 0."""
 
     def make(
         experiment, population, observation_size, action_size, seed=0, discrete=False

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -46,9 +47,18 @@ RESERVED = [
     ("absl", ("launch",)),
 ]
 
+FLAG = re.compile(r"(?:^|[\s'\"(`])(--[a-z_]+)", re.MULTILINE)
+# Flags that modules of the package may write.
+WRITTEN_FLAGS: dict[str, set[str]] = {
+    # A card has the command with which people repeat its numbers.
+    "epg_tf.artifacts.cards": {"--loss", "--lives", "--seed", "--output_dir"},
+    "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun
+    "epg_tf.runs.folder": {"--always", "--dirty", "--abbrev", "--exclude"},  # of git
+}
+
 
 def modules(root: Path) -> dict[str, Path]:
-    """Returns dotted name -> file of every module of the project; a package goes by its own name."""
+    """Returns dotted name -> file of every module of the project; a package has its own name."""
     paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))]
     return {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
@@ -190,6 +200,19 @@ def undocumented(root: Path) -> list[str]:
     return found
 
 
+def flags_in_the_package(root: Path) -> list[str]:
+    """Returns strings, docstrings included, that name a flag: only commands know their flags."""
+    return [
+        f"{module}:{node.lineno} names the flag {flag}"
+        for module, path in modules(root).items()
+        if module.split(".")[0] == "epg_tf"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for flag in FLAG.findall(node.value)
+        if flag not in WRITTEN_FLAGS.get(module, ())
+    ]
+
+
 RULES = [
     unplaced,
     climbing_imports,
@@ -198,6 +221,7 @@ RULES = [
     misplaced_libraries,
     untidy_modules,
     undocumented,
+    flags_in_the_package,
 ]
 
 
@@ -272,6 +296,16 @@ OFFENCES = {
     "catch-all": ("epg_tf/agents/a.py", "def _f(a, **rest): pass", untidy_modules),
     "catch-all in a lambda": ("epg_tf/agents/a.py", "f = lambda **rest: 0", untidy_modules),
     "too long": ("epg_tf/agents/a.py", "x = 1\n" * 400, untidy_modules),
+    "a flag in a message": (
+        "epg_tf/runs/a.py",
+        "def _f(path):\n    raise ValueError(f'{path}: in use; pass --overwrite')",
+        flags_in_the_package,
+    ),
+    "a flag in a docstring": (
+        "epg_tf/losses/a.py",
+        "def f():\n    'As (--loss_name).'",
+        flags_in_the_package,
+    ),
     "silent class": ("epg_tf/agents/a.py", "class A:\n    x = 1", undocumented),
     "silent function": ("launch/a.py", "def f():\n    pass", undocumented),
     "silent method": (

@@ -89,8 +89,8 @@ def check_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) 
     missing = [name for name in markers if not (folder / name).is_file()]
     if overwrite and missing and any(folder.iterdir()):
         raise RecordError(
-            f"{path}: only what this program wrote is overwritten, but {missing[0]} is not there; "
-            "choose another folder"
+            f"{folder}: only what this program wrote is overwritten, but {missing[0]} is not "
+            "there; choose another folder"
         )
 
 

@@ -15,6 +15,10 @@ class RecordError(EpgError, ValueError):
     """A file or folder is unusable; the message names it, first of all, and says what to do."""
 
 
+class VersionError(RecordError):
+    """Another version of this package wrote a file, and this version cannot read it."""
+
+
 class CommunicationError(EpgError, RuntimeError):
     """Ranks cannot work together.
 
@@ -30,8 +34,26 @@ class RenderError(EpgError, RuntimeError):
 
 
 class Interrupted(EpgError):
-    """Lives ended early because `stop` was called."""
+    """Lives ended early because `stop` was called.
+
+    Args:
+      message: What was interrupted, and what to do.
+    """
+
+    def __init__(
+        self, message: str = "stop() ended the work early; resume the run, or start it again"
+    ):
+        super().__init__(message)
 
 
 class Stopped(EpgError):
-    """Waiting for other ranks ended because `stop` was called."""
+    """Waiting for other ranks ended because `stop` was called.
+
+    Args:
+      message: What was stopped, and what to do.
+    """
+
+    def __init__(
+        self, message: str = "stop() ended the wait for other ranks; resume the run on all ranks"
+    ):
+        super().__init__(message)

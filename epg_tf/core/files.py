@@ -161,32 +161,32 @@ def prepare_folder(
 
     Raises:
       RecordError: It is a file, cannot be created or written to, or is in use and neither resume
-        nor overwrite is set. The message begins with the path.
+        nor overwrite is set. The message begins with `Path(path)`.
     """
     if not os.fspath(path):
         raise RecordError("the name of the folder is empty; name one, e.g. runs/first")
+    folder = Path(path)  # without a slash at its end
     if resume and overwrite:
         raise RecordError(
-            f"{path}: resume=True and overwrite=True contradict each other; pass one of them"
+            f"{folder}: resume=True and overwrite=True contradict each other; pass one of them"
         )
-    folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         entries = sorted(folder.iterdir())
     except (FileExistsError, NotADirectoryError) as error:
         raise RecordError(
-            f"{path}: a file (or a dead link) is in the way; choose another folder"
+            f"{folder}: a file (or a dead link) is in the way; choose another folder"
         ) from error
     except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}; choose another folder") from error
+        raise RecordError(f"{folder}: {error.strerror}; choose another folder") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise RecordError(
-            f"{path}: the folder is not writable; change its permissions or choose another folder"
+            f"{folder}: the folder is not writable; change its permissions or choose another folder"
         )
     if entries and not (resume or overwrite):
         remedy = "" if resume is None else "resume=True to continue it, "
         raise RecordError(
-            f"{path}: the folder is not empty; pass {remedy}overwrite=True to start it anew, or "
+            f"{folder}: the folder is not empty; pass {remedy}overwrite=True to start it anew, or "
             "choose another folder"
         )
     if overwrite:

@@ -126,7 +126,7 @@ class MetaConfig:
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig:
-    """What objectives are compared with in a test; `launch.tune_objective_test` finds the rates."""
+    """What objectives are compared with; `launch.tune_objective_rivals` finds the rates."""
 
     off_policy_learning_rate: Annotated[
         Positive, means("of the policies under off-policy REINFORCE")

@@ -6,6 +6,8 @@ import os
 
 import tensorflow as tf
 
+from epg_tf.core.errors import ConfigError
+
 
 def cpus(processes: int) -> int:
     """Returns the CPUs that this process may use, divided by `processes` that share them; >= 1."""
@@ -16,20 +18,20 @@ def configure_tensorflow(threads: int) -> None:
     """Makes TensorFlow run each operation on one thread, and `threads` operations at once.
 
     Raises:
-      RuntimeError: TensorFlow has already started with other settings; results would not be
+      ConfigError: TensorFlow has already started with other settings; results would not be
         reproducible.
     """
     current = tf.config.threading
-    if (current.get_intra_op_parallelism_threads(), current.get_inter_op_parallelism_threads()) == (
-        1,
-        threads,
-    ):
+    each = current.get_intra_op_parallelism_threads()
+    together = current.get_inter_op_parallelism_threads()
+    if (each, together) == (1, threads):
         return
     try:
         current.set_intra_op_parallelism_threads(1)
         current.set_inter_op_parallelism_threads(threads)
-    except RuntimeError:
-        raise RuntimeError(
-            "TensorFlow started with other thread settings; build the first Shards before any "
-            "other use of TensorFlow, and keep config.compute.threads the same in a process"
-        ) from None
+    except RuntimeError as error:
+        raise ConfigError(
+            f"threads={threads}: TensorFlow has started with {together} operations at once, each "
+            f"on {each} threads (0: its own choice); keep the number of threads the same in "
+            "a process, and make the first Shards before any other use of TensorFlow"
+        ) from error

@@ -60,7 +60,7 @@ def epoch_env_steps(experiment: Experiment) -> float:
     return evolution.lives * (updates * inner.update_period + final)
 
 
-def epochs_to_test(epochs: int, points: int) -> list[int]:
+def evaluation_epochs(epochs: int, points: int) -> list[int]:
     """Returns the epochs after which phi is tested: 0, then `points` at equal distances up to the
     last (or all).
     """

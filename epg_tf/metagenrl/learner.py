@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from epg_tf.agents.acting import ActingDeterministic
 from epg_tf.agents.deterministic import initial_weights
-from epg_tf.core.errors import RecordError
+from epg_tf.core.errors import VersionError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
@@ -95,18 +95,18 @@ class PopulationLearner:
         """Takes what `arrays` returned.
 
         Raises:
-          RecordError: An array is missing or has another shape, as in checkpoints of versions whose
-            twin critics had the axes [2, P, ...].
+          VersionError: An array is missing or has another shape, as in checkpoints of versions
+            whose twin critics had the axes [2, P, ...].
         """
         names = []
         for name, part in _named(self.state):
             if name not in arrays:
-                raise RecordError(
+                raise VersionError(
                     f"agents' array {name} is missing, so another version of epg_tf wrote them; "
                     f"begin a new run"
                 )
             if arrays[name].shape != tuple(part.shape):
-                raise RecordError(
+                raise VersionError(
                     f"agents' array {name} has shape {arrays[name].shape} instead of "
                     f"{tuple(part.shape)}, so it belongs to other agents; begin a new run"
                 )

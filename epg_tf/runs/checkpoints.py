@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.core import array_files, files
-from epg_tf.core.errors import RecordError
+from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.types import Array
 
 FORMAT_VERSION = 1
@@ -106,6 +106,7 @@ def load(folder: files.PathLike, epoch: int) -> Checkpoint:
     """Loads the state of one epoch.
 
     Raises:
+      VersionError: Another version of this package wrote it.
       RecordError: It is missing or damaged.
     """
     return _load(Path(folder) / f"epoch_{epoch:08d}.npz", epoch)
@@ -126,7 +127,7 @@ def _load(path: Path, epoch: int) -> Checkpoint:
         raise RecordError(f"{path}: not a checkpoint of epg_tf, it lacks {', '.join(missing)}")
     version = content[_VERSION].tolist()
     if version != FORMAT_VERSION:
-        raise RecordError(f"{path}: format version {version}, this program reads {FORMAT_VERSION}")
+        raise VersionError(f"{path}: format version {version}, this program reads {FORMAT_VERSION}")
     checksum = content.pop(_CHECKSUM)
     if not np.array_equal(checksum, _checksum(epoch, content)):
         raise RecordError(f"{path}: the content does not match its checksum")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
-from epg_tf.runs import checkpoints, saved_settings
-from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs import checkpoints
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
-from epg_tf.runs.metrics import MetricsFile
-from epg_tf.runs.tensorboard import TensorBoardWriter
 
 EVOLUTION = RunKind(
     name="evolution",
@@ -62,8 +59,6 @@ class EvolutionRun:
         self._experiment, self._seed = experiment, seed
         self.path = self._folder.path
         self.warnings: list[str] = []
-        self._metrics = MetricsFile(self.path / "metrics.csv")
-        self._board = TensorBoardWriter(self.path / "tensorboard")
 
     def restore(self) -> EvolutionState:
         """Returns the newest state that is saved, or the initial one, and drops what is later.
@@ -74,24 +69,8 @@ class EvolutionRun:
         """
         state = self._newest_state()
         epochs = self._experiment.evolution.epochs
-        if state.epoch > epochs:
-            raise RecordError(
-                f"config.evolution.epochs={epochs}: the run in {self.path} has done "
-                f"{state.epoch}; use at least as many"
-            )
-        self._folder.describe()
-        if state.epoch < epochs:  # it is not finished any more
-            shutil.rmtree(self.path / "final", ignore_errors=True)
-            (self.path / "summary.json").unlink(missing_ok=True)
-        self._metrics.truncate_after(state.epoch)
+        self._folder.continue_after(state.epoch, RunLength(epochs, "config.evolution.epochs"))
         self.warnings += self._folder.warnings
-        if len(self._metrics.read()) != state.epoch:
-            self.warnings.append(
-                f"metrics.csv lacks epochs before {state.epoch}; curve and summary will lack them, "
-                "too"
-            )
-        self._board.purge_after(state.epoch)
-        self._board.text("settings", saved_settings.markdown_table(self._experiment.to_mapping()))
         self.save_state(state)
         if state.best_return > -np.inf:  # a kill may have come between checkpoint and best/
             self.save_best(state)
@@ -100,7 +79,7 @@ class EvolutionRun:
     def _newest_state(self) -> EvolutionState:
         checkpoint, damaged = checkpoints.load_newest(self.path / "checkpoints")
         if checkpoint is None:
-            if damaged or self._metrics.read():
+            if damaged or self._folder.metrics.read():
                 reason = "there is none, but metrics.csv has rows"
                 raise RecordError(
                     f"{self.path}: no checkpoint can be read "
@@ -122,9 +101,9 @@ class EvolutionRun:
 
     def record(self, result: EpochResult) -> None:
         """Writes one epoch; the checkpoint last, so that after a kill the epoch is repeated."""
-        self._metrics.append(result.metrics)
+        self._folder.metrics.append(result.metrics)
         numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
-        self._board.scalars(result.state.epoch, numbers, "evolution")
+        self._folder.board.scalars(result.state.epoch, numbers, "evolution")
         self.save_state(result.state)
         if not np.isnan(result.metrics["validation_return_mean"]):
             self.save_best(result.state)
@@ -133,7 +112,7 @@ class EvolutionRun:
     def _draw(self) -> None:
         from epg_tf.reports import plots  # here, so that `import epg_tf` needs no matplotlib
 
-        plots.learning_curve(self._metrics.read(), self.path / "learning_curve.png")
+        plots.learning_curve(self._folder.metrics.read(), self.path / "learning_curve.png")
 
     def save_state(self, state: EvolutionState) -> None:
         """Writes a checkpoint."""
@@ -163,7 +142,7 @@ class EvolutionRun:
         Returns:
           The summary.
         """
-        facts, rows = self._folder.facts, self._metrics.read()
+        facts, rows = self._folder.facts, self._folder.metrics.read()
         self.save_best(state)
         last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
         save_loss(self.path / "final", state.phi, self._experiment, {**facts, **last})
@@ -184,5 +163,4 @@ class EvolutionRun:
 
     def close(self) -> None:
         """Closes the log and lets other processes use the folder."""
-        self._board.close()
         self._folder.close()

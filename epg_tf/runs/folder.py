@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import saved_settings
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.identity import RunIdentity
+from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.tensorboard import TensorBoardWriter
 
 CONFIG = "config.json"
 
@@ -49,6 +52,21 @@ class RunTarget:
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class RunLength:
+    """How long a run is, and the setting that determines it.
+
+    Attributes:
+      epochs: Number of epochs (or rounds) of the whole run.
+      field: Name of the setting, e.g. "config.evolution.epochs".
+      unit: What one epoch adds to the setting.
+    """
+
+    epochs: int
+    field: str
+    unit: int = 1
+
+
 class RunFolder:
     """The folder of one run, described in its `config.json`, and locked until `close`.
 
@@ -59,7 +77,9 @@ class RunFolder:
     Attributes:
       path: The folder.
       facts: Seed, commit and package versions that the run started with.
-      warnings: Lines about what has changed since then.
+      metrics: Its `metrics.csv`, one row per epoch (or round).
+      board: Its log for TensorBoard.
+      warnings: Lines about what has changed since the start, and about missing rows.
 
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
@@ -67,6 +87,8 @@ class RunFolder:
 
     def __init__(self, identity: RunIdentity, target: RunTarget):
         self.path = Path(target.path)
+        self.metrics = MetricsFile(self.path / "metrics.csv")
+        self.board = TensorBoardWriter(self.path / "tensorboard")
         self._identity = identity
         self._lock = FolderLock(self.path)
         try:
@@ -95,20 +117,45 @@ class RunFolder:
             if self.facts[name] != now[name]
         ]
         if before is None:
-            self.describe()
+            self._describe()
 
-    def describe(self) -> None:
-        """Writes `config.json`; of a resumed run, once it is clear that it can continue.
+    def continue_after(self, done: int, length: RunLength) -> None:
+        """Describes the run as it continues, and drops what was recorded after some epoch.
+
+        Args:
+          done: Number of epochs (or rounds) that the state to continue from has done.
+          length: Of the run.
 
         Raises:
-          OSError: The file cannot be written.
+          RecordError: The run has already done more. Nothing has been changed.
+          OSError: A file cannot be written.
         """
+        if done > length.epochs:
+            raise RecordError(
+                f"{length.field}={length.epochs * length.unit}: the run in {self.path} has done "
+                f"{done * length.unit}; use at least as many"
+            )
+        self._describe()
+        if done < length.epochs:  # it is not finished any more
+            shutil.rmtree(self.path / "final", ignore_errors=True)
+            (self.path / "summary.json").unlink(missing_ok=True)
+        self.metrics.truncate_after(done)
+        if (rows := len(self.metrics.read())) != done:
+            self.warnings.append(
+                f"metrics.csv has {rows} of {done} rows; curve and summary lack the others"
+            )
+        self.board.purge_after(done)
+        self.board.text("settings", saved_settings.markdown_table(self._identity.settings))
+
+    def _describe(self) -> None:
+        """Writes `config.json`."""
         identity = self._identity
         description = {"kind": identity.kind.name, "config": identity.settings, **self.facts}
         files.write_json(self.path / CONFIG, description)
 
     def close(self) -> None:
-        """Lets other processes use the folder."""
+        """Closes the log and lets other processes use the folder."""
+        self.board.close()
         self._lock.release()
 
     def _check_kind(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epg_tf.core.errors import RecordError
+from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.metagenrl.agents import AgentShard
 from epg_tf.metagenrl.population import Population
@@ -56,7 +56,7 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
       RecordError: There is or was a checkpoint, but none can be read.
     """
     communicator = population.communicator
-    messages: list[str] = []
+    errors: list[RecordError] = []
     found = np.zeros(_KEEP, np.int64)
     rounds = checkpoints.epochs(path / "checkpoints")[-_KEEP:]
     found[: len(rounds)] = np.array(rounds, np.int64) + 1  # 0: none
@@ -66,20 +66,22 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
         try:
             state = _read(path, population, number)
         except RecordError as error:
-            messages.append(f"{error}; skipped for an older checkpoint")
+            errors.append(error)
         failures = communicator.sum(np.array([state is None], np.int64))
         if state is not None and failures[0] == 0:
-            return state, messages
-    reason = ""
+            return state, [f"{error}; skipped for an older checkpoint" for error in errors]
+    reason, remedy = "", "restore one"
     if found.any():
         reason = "another rank cannot read its agents"
-        if messages:
-            reason = messages[0].split(";")[0]
+        if errors:
+            reason = str(errors[0]).split(";")[0]
+        if any(isinstance(error, VersionError) for error in errors):
+            remedy = "use the version of epg_tf that wrote the run"
     elif MetricsFile(path / "metrics.csv").read():
         reason = "there is none, but metrics.csv has rows"
     if reason:
         raise RecordError(
-            f"{path}: no checkpoint can be read ({reason}); restore one, or pass overwrite=True to "
+            f"{path}: no checkpoint can be read ({reason}); {remedy}, or pass overwrite=True to "
             "start again"
         )
     state = initial_state(population.experiment, seed)
@@ -87,7 +89,7 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     communicator.sum(np.zeros(1, np.int64))
     if communicator.rank == 0:
         save_state(path, state)
-    return state, messages
+    return state, []
 
 
 def _read(path: Path, population: Population, number: int) -> ObjectiveState:

@@ -8,15 +8,12 @@ from typing import Any
 
 from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core import files
-from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
-from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
 from epg_tf.runs.metagenrl_progress import SilentMetaGenRLProgress
-from epg_tf.runs.metrics import MetricsFile
-from epg_tf.runs.tensorboard import TensorBoardWriter
 
 METAGENRL = RunKind(
     name="metagenrl",
@@ -87,8 +84,6 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._folder = RunFolder(identity_of(experiment, seed), target)
         self._experiment, self._progress = experiment, progress
         self.path = self._folder.path
-        self._metrics = MetricsFile(self.path / "metrics.csv")
-        self._board = TensorBoardWriter(self.path / "tensorboard")
 
     def begin(self, state: ObjectiveState, damaged: list[str], ranks: int) -> None:
         """Drops what was recorded after a state, and shows what is left to do.
@@ -102,31 +97,22 @@ class MetaGenRLRun(NullMetaGenRLRun):
           RecordError: The run has already more rounds than its experiment allows.
         """
         experiment = self._experiment
-        if state.round > experiment.rounds:
-            raise RecordError(
-                f"config.steps_per_agent={experiment.steps_per_agent}: the run in {self.path} has "
-                f"done {state.round * experiment.round_steps}; use at least as many"
-            )
+        field, unit = "config.steps_per_agent", experiment.round_steps
+        self._folder.continue_after(state.round, RunLength(experiment.rounds, field, unit))
         self._progress.warn([f"damaged: {message}" for message in damaged])
         self._progress.warn(self._folder.warnings)
-        self._folder.describe()
         for folder in self.path.glob("objectives/round_*"):
             if int(folder.name.removeprefix("round_")) > state.round:
                 shutil.rmtree(folder)
-        if state.round < experiment.rounds:  # it is not finished any more
-            shutil.rmtree(self.path / "final", ignore_errors=True)
-            (self.path / "summary.json").unlink(missing_ok=True)
-        self._metrics.truncate_after(state.round)
-        self._board.purge_after(state.round)
         self._keep_objective(state)
         self._progress.begin(state, ranks)
 
     def record(self, result: RoundResult) -> None:
         """Writes a round whose shards have been saved; the checkpoint of the objective last."""
         state = result.state
-        self._metrics.append(result.metrics)
+        self._folder.metrics.append(result.metrics)
         numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
-        self._board.scalars(state.round, numbers, "metagenrl")
+        self._folder.board.scalars(state.round, numbers, "metagenrl")
         self._keep_objective(state)
         save_state(self.path, state)
         self._draw()
@@ -136,7 +122,9 @@ class MetaGenRLRun(NullMetaGenRLRun):
         from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
 
         objective_plots.training_curves(
-            self._metrics.read(), self._experiment.environments, self.path / "learning_curve.png"
+            self._folder.metrics.read(),
+            self._experiment.environments,
+            self.path / "learning_curve.png",
         )
 
     def _keep_objective(self, state: ObjectiveState) -> None:
@@ -159,7 +147,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
 
     def finish(self, state: ObjectiveState) -> None:
         """Writes `final/`, the learning curve and `summary.json`."""
-        rows = self._metrics.read()
+        rows = self._folder.metrics.read()
         self._save_objective(self.path / "final", state)
         self._draw()
         last = rows[-1] if rows else {}
@@ -179,5 +167,4 @@ class MetaGenRLRun(NullMetaGenRLRun):
 
     def close(self) -> None:
         """Closes the log and lets other processes use the folder."""
-        self._board.close()
         self._folder.close()

@@ -150,23 +150,17 @@ class EvolutionProgress(SilentProgress):
 
 def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -> list[str]:
     """Returns lines on what a run does after `epoch`, and what that costs."""
-    evolution, inner = experiment.evolution, experiment.inner
+    evolution = experiment.evolution
     left = evolution.epochs - epoch
     steps = evolution.lives * experiment.life_steps
-    validation = ""
-    if evolution.validation_period:
-        validation = (
-            f" and {evolution.validation_lives} validation lives every "
-            f"{evolution.validation_period} epochs"
-        )
+    shorter = "at most " if evolution.shortest_life else ""
     lines = [
         f"evolving a loss for {experiment.task.family} in {path}"
         + (f", on {ranks} ranks" if ranks > 1 else "")
         + (f", from epoch {epoch} on" if epoch else ""),
-        f"cost: {left} epochs x {evolution.lives} lives x {experiment.life_steps} env steps = "
-        f"{count(steps)} env steps an epoch, {count(steps * left)} in all; besides, "
-        f"{inner.final_episodes} final episodes a life (at most "
-        f"{experiment.task.episode_limit} env steps each){validation}",
+        f"cost: {left} epochs x {evolution.lives} lives x {shorter}{experiment.life_steps} env "
+        f"steps = {shorter}{count(steps)} env steps an epoch, {count(steps * left)} in all"
+        + _other_costs(experiment),
     ]
     shard_lives = experiment.compute.shard_lives
     shards = math.ceil(evolution.lives / shard_lives)
@@ -176,3 +170,18 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
             f"shards of config.compute.shard_lives={shard_lives} lives"
         )
     return lines
+
+
+def _other_costs(experiment: Experiment) -> str:
+    """Returns what costs env steps besides those in which lives learn, as the end of a line."""
+    evolution = experiment.evolution
+    final = (
+        f"{experiment.inner.final_episodes} final episodes a life (at most "
+        f"{experiment.task.episode_limit} env steps each)"
+    )
+    validation = (
+        f"{evolution.validation_lives} validation lives every {evolution.validation_period} epochs"
+    )
+    if evolution.fitness_from == "final_episodes":
+        return f"; besides, {final}" + (f" and {validation}" if evolution.validation_period else "")
+    return f"; besides, {validation}, with {final}" if evolution.validation_period else ""

@@ -68,6 +68,7 @@ class Recorder(NullRecorder):
         super().__init__(experiment, seed)
         self._target, self._progress = target, progress
         self._opened: EvolutionRun | None = None
+        self._restored: EvolutionState | None = None
 
     @property
     def run(self) -> EvolutionRun:
@@ -77,10 +78,15 @@ class Recorder(NullRecorder):
         return self._opened
 
     def begin(self, state: EvolutionState | None, ranks: int) -> EvolutionState:
-        """Opens the folder, unless it is open."""
+        """Opens the folder, unless it is open.
+
+        Ranks can be lost before this process knows any state, after the folder was opened: the
+        state that was then restored is the one to continue from.
+        """
         if self._opened is None:
-            state = self._open(state)
-        started = super().begin(state, ranks)
+            self._restored = self._open(state)
+            state = self._restored
+        started = super().begin(state or self._restored, ranks)
         self._progress.begin(started.epoch, ranks)
         return started
 

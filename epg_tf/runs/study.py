@@ -183,7 +183,7 @@ def summarize(runs: Sequence[EvaluatedRun], ppo: Mapping[str, float]) -> dict[st
     return {
         "ppo": dict(ppo),
         "runs": {
-            f"{run.estimator}-{run.seed}": _last_test(run, first)
+            f"{run.estimator}-{run.seed}": _last_evaluation(run, first)
             for run, first in zip(runs, firsts, strict=True)
         },
         "median_env_steps_above_ppo": {
@@ -194,7 +194,7 @@ def summarize(runs: Sequence[EvaluatedRun], ppo: Mapping[str, float]) -> dict[st
     }
 
 
-def _last_test(run: EvaluatedRun, first: int | None) -> dict[str, Any]:
+def _last_evaluation(run: EvaluatedRun, first: int | None) -> dict[str, Any]:
     last = run.rows[-1]
     return {
         "estimator": run.estimator,

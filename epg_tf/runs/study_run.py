@@ -18,7 +18,7 @@ from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.evaluation.evaluate import evaluate
-from epg_tf.evaluation.study_costs import epoch_env_steps, epochs_to_test
+from epg_tf.evaluation.study_costs import epoch_env_steps, evaluation_epochs
 from epg_tf.evaluation.summary import summarize, summarize_lives
 from epg_tf.reports.plots import EvaluatedRun
 from epg_tf.runs.evolution_run import EvolutionRun
@@ -95,7 +95,7 @@ def run_study(
         for seed in plan.seeds:
             for name in plan.experiments:
                 with contextlib.closing(StudyRun(folder, plan, name, seed, write)) as run:
-                    runs.append(run.evolve_and_test(shards[name]))
+                    runs.append(run.evolve_and_evaluate(shards[name]))
     runs.sort(key=lambda run: list(plan.experiments).index(run.estimator))
     return folder.finish(runs, ppo, f"{experiment.task.family}: what evolving a loss costs")
 
@@ -131,7 +131,7 @@ class StudyRun:
         self._plan, self._estimator, self._seed, self._write = plan, estimator, seed, write
         self._experiment = plan.experiments[estimator]
         self._path = folder.run_path(estimator, seed)
-        self._points = set(epochs_to_test(self._experiment.evolution.epochs, plan.points))
+        self._points = set(evaluation_epochs(self._experiment.evolution.epochs, plan.points))
         self._tests = MetricsFile(self._path / "tests.csv")
         self._started = time.perf_counter()
         try:
@@ -153,7 +153,7 @@ class StudyRun:
         due = {epoch for epoch in self._points if epoch <= self._state.epoch}
         self._missing = sorted(due - tested)
 
-    def evolve_and_test(self, shards: Shards) -> EvaluatedRun:
+    def evolve_and_evaluate(self, shards: Shards) -> EvaluatedRun:
         """Evolves to the end and tests on the way; returns all tests.
 
         Args:
@@ -165,11 +165,11 @@ class StudyRun:
             only_newest = self._missing == [state.epoch]
             for earlier in [state] if only_newest else self._repeated(state.epoch, shards):
                 if earlier.epoch >= self._missing[0]:
-                    self._test(earlier, shards)
+                    self._evaluate(earlier, shards)
         for result in evolve(self._experiment, self._seed, state, shards):
             state = result.state
             self._run.record(result)
-            self._test(state, shards)
+            self._evaluate(state, shards)
         self._run.finish(state)
         return EvaluatedRun(self._estimator, self._seed, self._tests.read())
 
@@ -185,7 +185,7 @@ class StudyRun:
         for result in evolve(shorter, self._seed, shards=shards):
             yield result.state
 
-    def _test(self, state: EvolutionState, shards: Shards) -> None:
+    def _evaluate(self, state: EvolutionState, shards: Shards) -> None:
         """Tests phi itself on the same tasks as `evaluate`, after the epochs to be tested."""
         if state.epoch not in self._points:
             return

@@ -172,6 +172,15 @@ def test_a_folder_in_use_needs_a_decision(tmp_path):
     assert (tmp_path / "metrics.csv").read_text() == "mine"
 
 
+@pytest.mark.parametrize("inside", ["", "file"])
+def test_a_message_begins_with_the_folder_without_a_slash_at_its_end(tmp_path, inside):
+    """Commands find the flag by the path that a message begins with."""
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RecordError) as raised:
+        prepare(f"{tmp_path / inside}/")
+    assert str(raised.value).startswith(f"{tmp_path / inside}: ")
+
+
 def test_resume_and_overwrite_contradict(tmp_path):
     with pytest.raises(RecordError, match="contradict"):
         prepare(tmp_path, resume=True, overwrite=True)

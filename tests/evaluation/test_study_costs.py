@@ -36,8 +36,8 @@ def test_env_steps_of_an_epoch(make_tiny, evolution, steps):
         (1, 12, [0, 1]),
     ],
 )
-def test_epochs_to_test(epochs, points, expected):
-    assert study_costs.epochs_to_test(epochs, points) == expected
+def test_evaluation_epochs(epochs, points, expected):
+    assert study_costs.evaluation_epochs(epochs, points) == expected
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_layouts_change_times_alone(tmp_path, second):
     )
 
 
-def test_times_are_means_over_the_epochs_after_the_first(monkeypatch):
+def test_times_are_means_over_the_epochs_after_the_first(monkeypatch, tiny):
     """Of a run that wrote known rows."""
 
     class Written:
@@ -65,6 +65,8 @@ def test_times_are_means_over_the_epochs_after_the_first(monkeypatch):
             )
             (folder / "final").mkdir(parents=True)
             (folder / "final" / "loss.npz").write_bytes(b"phi")
+            description = {"kind": "evolution", "seed": 0, "config": tiny.to_mapping()}
+            (folder / "config.json").write_text(json.dumps(description))
             names = "seconds,env_steps_per_second,communication_seconds,communication_bytes"
             (folder / "metrics.csv").write_text(
                 f"{names}\n100,1,50,7\n1,10,0.5,320\n3,30,0.25,320\n"

@@ -288,7 +288,7 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
 
 def test_tuning_tries_every_rate_and_names_the_best():
     process = commands.run(
-        "tune_objective_test",
+        "tune_objective_rivals",
         *flags(),
         "--method=ppo",
         "--learning_rates=1e-3,1e-2",

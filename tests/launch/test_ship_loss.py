@@ -69,6 +69,9 @@ def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     )
     again = ship(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert again.returncode == 2 and again.stderr.count("\n") == 1 and "--overwrite" in again.stderr
+    assert again.stderr.startswith(
+        f"error: --name=tiny: {tmp_path / 'tiny'}: the folder is not empty"
+    )
 
 
 @pytest.mark.parametrize(

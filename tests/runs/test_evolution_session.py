@@ -95,7 +95,7 @@ def test_an_error_at_any_moment_of_recording_is_made_up_for(
     finished, session, tmp_path, monkeypatch, moment
 ):
     """As a full disk in epoch 2, whose validation comes last."""
-    owner = epg_tf.runs.evolution_run.MetricsFile if moment == "append" else None
+    owner = epg_tf.runs.metrics.MetricsFile if moment == "append" else None
     owner = owner or epg_tf.runs.evolution_run.EvolutionRun
     plain, calls = getattr(owner, moment), itertools.count()
     fail_at = {"append": 1, "save_state": 2, "save_best": 0}[moment]

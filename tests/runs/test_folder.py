@@ -7,11 +7,14 @@ import dataclasses
 import json
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from epg_tf.core.errors import RecordError
+from epg_tf.core.metagenrl_experiment import from_mapping as metagenrl_from_mapping
 from epg_tf.runs.evolution_run import identity_of
-from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.metagenrl_run import METAGENRL
+from epg_tf.runs.metagenrl_run import identity_of as metagenrl_identity
 
 
 @pytest.fixture
@@ -56,6 +59,51 @@ def test_epochs_and_threads_may_change(run, make_tiny):
     facts = run().facts
     later = run(make_tiny(evolution={"epochs": 9}, compute={"threads": 1}), resume=True)
     assert later.facts == facts and later.warnings == []
+
+
+@pytest.fixture(scope="module")
+def metagenrl():
+    """Two rounds of 12 env steps."""
+    return metagenrl_from_mapping(
+        {"steps_per_agent": 24, "round_steps": 12, "agent": {"random_steps": 12}}
+    )
+
+
+@pytest.mark.parametrize("kind", ["evolution", "metagenrl"])
+def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(
+    make_tiny, metagenrl, tmp_path, kind
+):
+    if kind == "evolution":
+        identity, length = identity_of(make_tiny(), 0), RunLength(2, "config.evolution.epochs")
+        setting = b"| evolution.epochs | "
+    else:
+        identity = metagenrl_identity(metagenrl, 0)
+        length, setting = RunLength(2, "config.steps_per_agent", 12), b"| steps_per_agent | 24 |"
+    with contextlib.closing(RunFolder(identity, RunTarget(tmp_path / "run"))) as folder:
+        for epoch in (2, 3):
+            folder.metrics.append({"epoch": epoch})
+        folder.continue_after(2, length)
+        assert folder.warnings == ["metrics.csv has 1 of 2 rows; curve and summary lack the others"]
+        events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+        assert setting in events.Tensors("settings")[0].tensor_proto.string_val[0]
+        before = content(tmp_path)
+        with pytest.raises(
+            RecordError, match=rf"^{length.field}=\d+: .* has done {3 * length.unit};"
+        ):
+            folder.continue_after(3, length)
+        assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize(("done", "left"), [(1, []), (2, ["final", "summary.json"])])
+def test_a_run_that_continues_is_not_finished(tiny, tmp_path, done, left):
+    with contextlib.closing(RunFolder(identity_of(tiny, 0), RunTarget(tmp_path))) as folder:
+        (tmp_path / "final").mkdir()
+        (tmp_path / "summary.json").write_text("{}")
+        for epoch in (1, 2):
+            folder.metrics.append({"epoch": epoch})
+        folder.continue_after(done, RunLength(2, "config.evolution.epochs"))
+        assert [name for name in ("final", "summary.json") if (tmp_path / name).exists()] == left
+        assert len(folder.metrics.read()) == done and folder.warnings == []
 
 
 def test_other_versions_are_reported(run, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shutil
 
 import pytest
 
@@ -11,6 +12,7 @@ import epg_tf
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import from_mapping
+from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
 from tests.thread_ranks import on_ranks
@@ -107,3 +109,21 @@ def test_a_refused_folder_is_left_alone(finished, tiny):
         with pytest.raises(RecordError, match=message):
             list(meta_learn_in_folder(experiment, seed, folder, resume=resume))
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_path):
+    """An older version named an array of the agents in another way."""
+    shutil.copytree(finished[0], tmp_path / "run")
+    for folder in (tmp_path / "run" / "agents").glob("*/weights"):
+        for number in checkpoints.epochs(folder):
+            saved = checkpoints.load(folder, number)
+            arrays = {
+                name.replace("policy/", "actor/"): array for name, array in saved.arrays.items()
+            }
+            checkpoints.save(folder, number, arrays, saved.facts)
+    with pytest.raises(RecordError, match="no checkpoint can be read .* overwrite=True") as raised:
+        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))
+    message = str(raised.value)
+    assert "use the version of epg_tf that wrote the run, or" in message
+    assert "restore one" not in message and "\n" not in message
+    assert objective(tmp_path / "run") == objective(finished[0])

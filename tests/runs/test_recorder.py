@@ -107,3 +107,14 @@ def test_a_recorder_that_stays_keeps_its_folder_open(recorder, tiny, tmp_path, l
     state = state_after(tiny, 1)
     assert stays.begin(state, 1) is state and stays.run is run
     assert f"in {tmp_path / 'run'}, from epoch 1 on" in lines[-2]
+
+
+def test_ranks_lost_before_the_first_state_do_not_start_a_resumed_run_again(
+    recorder, tiny, tmp_path
+):
+    """Rank 0 opened the folder and lost ranks in the first broadcast, so it knows no state yet."""
+    recorder().begin(state_after(tiny, 2), 2)
+    resumed = recorder(resume=True)
+    for ranks in (2, 1):
+        state = resumed.begin(None, ranks)
+        assert state.epoch == 2 and state.phi.tobytes() == state_after(tiny, 2).phi.tobytes()

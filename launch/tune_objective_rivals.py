@@ -1,8 +1,8 @@
 """Tunes the learning rate of a method that objectives are compared with, on streams that no test
 meets.
 
-    python -m launch.tune_objective_test --config=configs/metagenrl_laptop.py
-    --method=off_policy_reinforce
+    python -m launch.tune_objective_rivals --config=configs/metagenrl_laptop.py \\
+        --method=off_policy_reinforce
 
 Prints the setting to write into the config's `baseline`. Other settings can be tried as
 --config.baseline.FIELD=VALUE.
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from launch import command_line  # first: it quietens the frameworks
+from launch import command_line  # first: it silences the frameworks
 
-import numpy as np  # isort: skip
-from absl import flags  # isort: skip
-from ml_collections import config_flags  # isort: skip
+import numpy as np
+from absl import flags
+from ml_collections import config_flags
 
 from epg_tf.core import formatting
 from epg_tf.core.threads import configure_tensorflow, cpus
