@@ -25,7 +25,7 @@ Results and runs of both:
 
 Errors, all with the base `EpgError`:
   ConfigError: a setting is unusable.
-  RecordError: a file or folder is unusable.
+  RecordError: a file or folder is unusable; VersionError: another version wrote it.
   CommunicationError: ranks cannot work together.
   RenderError: nothing can be drawn on this machine.
   Interrupted, Stopped: work ended early because `stop` was called.
@@ -43,6 +43,7 @@ from epg_tf.core.errors import (
     RecordError,
     RenderError,
     Stopped,
+    VersionError,
 )
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -81,6 +82,7 @@ __all__ = [
     "Shards",
     "Stopped",
     "Summary",
+    "VersionError",
     "evaluate",
     "evaluate_objective",
     "evolve",
