@@ -65,7 +65,7 @@ except RuntimeError as error:  # of MUJOCO_GL
 
 from absl import app, flags, logging
 
-from epg_tf.core import communication, metagenrl_experiment
+from epg_tf.core import communication, metagenrl_experiment, old_settings
 from epg_tf.core.errors import CommunicationError, ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.metagenrl.agents import check_continuous
@@ -135,12 +135,13 @@ def _in_one_line(error: Exception) -> str:
             reason = "this config has no variants; leave out what follows .py"
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
-        message = re.sub(
-            r"[\\']", "", message.replace("\\n", ". ")
-        )  # a KeyError quotes its text twice
-        message = message.rstrip(" ?.")
+        # A KeyError quotes its text twice.
+        message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")
+        given = re.findall(r"--(?:no)?config\.([\w.]+)", " ".join(sys.argv))
+        remark = next(filter(None, map(old_settings.remark, given)), "")
         message = (
-            f"a --config.GROUP.FIELD flag names no setting: {message}. All are in "
+            f"a --config.GROUP.FIELD flag names no setting: {message}"
+            f"{remark and ', ' + remark}. All are in "
             "epg_tf/core/experiment.py, MetaGenRL's in epg_tf/core/metagenrl_experiment.py"
         )
     elif not isinstance(error, (flags.Error, ValueError, OSError)):

@@ -57,6 +57,7 @@ _UPDATES = flags.DEFINE_integer(
     upper_bound=10**7,
 )
 _LIFE = flags.DEFINE_integer("life", 0, "Number of the life, and so of its task.", lower_bound=0)
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the file --output.")
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
 
 _HEIGHT, _WIDTH = 240, 320  # pixels
@@ -115,6 +116,10 @@ def _camera(family: BodyFamily, key: LifeKey) -> Camera | None:
 
 def _output() -> Path:
     output = Path(required(_OUTPUT, "life.gif"))
+    if output.is_file() and not _OVERWRITE.value:
+        raise command_line.UsageError(
+            f"--output={output}: there is such a file; name another, or pass --overwrite"
+        )
     if (
         output.suffix not in (".gif", ".png")
         or (_VIEW.value == "path" and output.suffix != ".png")

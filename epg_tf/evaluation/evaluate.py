@@ -16,8 +16,10 @@ from epg_tf.baselines.method import LossName, Method, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.parameters import parameter_count
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
+from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.evaluation import loss_methods, objective_methods
 from epg_tf.evaluation.results import Results, tabulate
 from epg_tf.evaluation.summary import Summary, summarize
@@ -60,7 +62,17 @@ def evaluate(
 
     Returns:
       One table; agents with the same number met the same task, start and action noise.
+
+    Raises:
+      ConfigError: phi is not that of such a loss, or lives < 2, which give no interval.
     """
+    needed = parameter_count(loss_shapes(experiment))
+    if np.shape(phi) != (needed,):
+        raise ConfigError(
+            f"phi has shape {np.shape(phi)}; a loss of these settings has {needed} parameters"
+        )
+    if lives < 2:
+        raise ConfigError(f"lives={lives} gives no interval; ask for 2 or more")
     evaluation = LossEvaluation(
         LearnedLoss(phi, experiment, {}),
         LossName("phi"),

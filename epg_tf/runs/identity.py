@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from epg_tf.artifacts.learned_loss import versions
+from epg_tf.core.errors import ConfigError
 from epg_tf.runs import saved_settings
 
 
@@ -44,6 +45,11 @@ class RunIdentity:
     kind: RunKind
     settings: Mapping[str, Any]
     seed: int
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError where the seed cannot name random streams."""
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ConfigError(f"seed={self.seed!r} must be a whole number of at least 0")
 
     def digest(self) -> bytes:
         """Returns the SHA-256 of what must be the same on every rank, package versions included."""

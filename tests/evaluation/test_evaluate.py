@@ -94,3 +94,11 @@ def test_agents_learn_as_long_as_in_meta_training(life_rounds):
 @pytest.mark.parametrize(("facts", "seed"), [({"seed": 4}, 4), ({}, None), ({"seed": "x"}, None)])
 def test_losses_are_named_with_their_seed(facts, seed):
     assert loss_name("a", facts) == LossName("a", seed)
+
+
+def test_a_foreign_phi_and_too_few_lives_are_refused(tiny):
+    phi = initial_phi(tiny, 0)
+    with pytest.raises(ConfigError, match="phi has shape .5,.; a loss of these settings has"):
+        evaluate(tiny, phi[:5], seed=0)
+    with pytest.raises(ConfigError, match="lives=1"):
+        evaluate(tiny, phi, seed=0, lives=1)

@@ -196,3 +196,10 @@ def test_a_replaced_rank_continues_from_its_state(finished, session, tiny, tmp_p
         assert stays.state.epoch == 1
         assert [result.state.epoch for result in stays.epochs()] == [2, 3]
     assert results(tmp_path / "run") == results(finished[0])
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5])
+def test_an_impossible_seed_is_refused_before_anything_is_written(tiny, tmp_path, seed):
+    with pytest.raises(epg_tf.ConfigError, match=f"seed={seed}"):
+        next(epg_tf.evolve_in_folder(tiny, seed, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
