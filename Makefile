@@ -7,6 +7,7 @@ LINT := .venv-lint/bin
 LINT_READY := .venv-lint/.ready
 SEED ?= 0
 RUN ?= runs/demo
+SLOW ?= tests
 
 THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker.py random_reacher.py \
   directional_half_cheetah.py goal_ant.py goal_ant.py:laptop_forward_backward goal_ant.py:laptop_no_reset fetch.py \
@@ -39,7 +40,7 @@ test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" tests
 
 test-slow: $(READY)
-	@$(PY) -m pytest -n 2 --dist loadfile -m slow tests
+	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(SLOW)
 
 throughput: $(READY)
 	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --config.compute.shard_lives=64 --lives=128 --markdown; done

@@ -159,9 +159,11 @@ def test_a_run_that_fails_is_quoted():
 @pytest.mark.slow
 def test_sigterm_ends_the_run_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    process = commands.start("measure_scaling", CONFIG, *SMALL, "--layouts=0x1", "--epochs=10000")
+    words = (CONFIG, *SMALL, "--layouts=0x1", "--epochs=10000")
+    process = commands.start("measure_scaling", *words, under=["env"])  # reads TMPDIR itself
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("*/run/metrics.csv")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("*/run/metrics.csv")):
+        assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
