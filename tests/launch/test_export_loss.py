@@ -70,6 +70,7 @@ def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_loss_without_a_card_gets_one_and_an_export_can_be_exported(tmp_path):
     best = GOLDEN.parent / "run" / "best"
     process = commands.run("export_loss", f"--loss={best}", f"--output_dir={tmp_path / 'one'}")

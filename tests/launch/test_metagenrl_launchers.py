@@ -262,6 +262,7 @@ def test_meta_test_refuses_in_one_line(finished, tmp_path, extra, message):
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     process = commands.run(
         "objective_progress",
@@ -286,6 +287,7 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     assert len(results) == 2 * 2 * (2 + 1)  # objectives, agents, evaluations and the final policy
 
 
+@pytest.mark.slow
 def test_tuning_tries_every_rate_and_names_the_best():
     process = commands.run(
         "tune_objective_rivals",

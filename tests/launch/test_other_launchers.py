@@ -51,6 +51,7 @@ def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
     assert found["ppo"].ahead_mean == pytest.approx(summary["ppo"]["ahead_mean"])
 
 
+@pytest.mark.slow
 def test_meta_test_can_leave_ppo_out(loss, tmp_path):
     process = commands.run(
         "meta_test", f"--loss={loss}", f"--output_dir={tmp_path}", "--lives=2", "--compare=none"
@@ -150,6 +151,7 @@ def test_a_loss_goes_only_where_observations_and_actions_fit(loss, tmp_path):
     assert "random_hopper has observation_size 11, the loss was made for 6" in process.stderr
 
 
+@pytest.mark.slow
 def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
     """The loss and how it teaches stay."""
     process = commands.run(
@@ -175,6 +177,7 @@ def test_benchmark_refuses_before_measuring_what_it_cannot_write(tmp_path, path)
     assert (tmp_path / "keep.txt").read_text() == "precious"
 
 
+@pytest.mark.slow
 def test_tune_baseline_names_the_best(tmp_path):
     process = commands.run(
         "tune_baseline",
