@@ -52,6 +52,7 @@ def run(words, folder, **environment):
     )
 
 
+@pytest.mark.slow
 def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp_path):
     """Hopper's episodes get longer without epg_tf and with NaN rewards; 100 lines at most."""
     source = (EXAMPLES / "train_without_reward.py").read_text()

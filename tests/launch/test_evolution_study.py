@@ -42,6 +42,7 @@ def finished(tmp_path_factory):
     return folder, study(folder)
 
 
+@pytest.mark.slow
 def test_leaves_what_it_promises(finished):
     """2000 env steps are 6 epochs of 8 lives, each of 3 x 8 env steps and 3 final episodes of 6."""
     folder, process = finished
@@ -81,6 +82,7 @@ def test_leaves_what_it_promises(finished):
     )
 
 
+@pytest.mark.slow
 def test_the_tests_are_meta_tests(finished):
     """The evolved loss, the unevolved one and PPO do as evaluate finds on the same tasks."""
     folder, _ = finished
@@ -170,6 +172,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path, flags, named):
     assert not (tmp_path / "study").exists()
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused_in_one_line(finished):
     before = (finished[0] / "study.csv").read_bytes()
     process = study(finished[0], "--test_lives=5")
@@ -177,6 +180,7 @@ def test_other_settings_are_refused_in_one_line(finished):
     assert "--test_lives=5" in process.stderr and (finished[0] / "study.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_go_on_is_named(finished, tmp_path):
     """The one before it is through already: its last test, that a kill had torn, was made good from
     its checkpoint.

@@ -18,6 +18,7 @@ from tests.launch import commands
 GOLDEN = commands.ROOT / "tests" / "golden" / "exported"
 
 
+@pytest.mark.slow
 def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
     process = commands.run("export_loss", "--loss=random_hopper", f"--output_dir={tmp_path}")
     assert process.returncode == 0 and process.stderr == "" and process.stdout.count("\n") == 2
@@ -87,6 +88,7 @@ def test_a_loss_without_a_card_gets_one_and_an_export_can_be_exported(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_first_agent_of_a_test_can_be_saved(tmp_path):
     """Its folder holds the policy and where it came from; a folder in use is refused before
     anything is tested.

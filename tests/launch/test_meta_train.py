@@ -71,7 +71,10 @@ def test_output_is_for_people(finished):
     "moments",
     [
         ("config.json", "checkpoints/epoch_00000002.npz"),
-        ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
+        pytest.param(
+            ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):

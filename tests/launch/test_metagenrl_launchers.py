@@ -83,6 +83,7 @@ def test_leaves_what_it_promises(finished):
     )
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
     """kill -9 between the agents' checkpoint and the objective's."""
     folder, moment = tmp_path / "run", "agents/shard_000/weights/epoch_00000002.npz"

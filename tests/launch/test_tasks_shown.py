@@ -79,6 +79,7 @@ def test_paths_of_a_life_need_no_graphics(tmp_path):
         assert picture.size == (600, 600)
 
 
+@pytest.mark.slow
 def test_an_agent_with_a_loss_learns_and_its_final_episodes_start_afresh(tmp_path):
     """The same task and start as without learning, another way; no line from where learning ended
     to the start.

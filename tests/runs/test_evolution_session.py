@@ -169,6 +169,7 @@ def test_no_readable_checkpoint_loses_nothing(finished, session, tmp_path, damag
     assert (tmp_path / "run" / "final").is_dir()
 
 
+@pytest.mark.slow
 def test_ranks_record_once(finished, tiny, tmp_path):
     """Only rank 0 has a folder; all ranks yield the same results."""
     target = RunTarget(tmp_path / "run")
