@@ -353,7 +353,7 @@ def check_json(flag: flags.FlagHolder) -> None:
     path = Path(flag.value)
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(
-            f"--{flag.name}={path}: {path.parent} is no folder that can be written to; create it"
+            f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
         )
     if path.suffix != ".json" or (path.exists() and not path.is_file()):
         raise UsageError(f"--{flag.name}={path} must name a file that ends in .json")

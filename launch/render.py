@@ -130,7 +130,7 @@ def _output() -> Path:
         )
     if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
         raise command_line.UsageError(
-            f"--output={output}: {output.parent} is no folder that can be written to; create it"
+            f"--output={output}: {output.parent} is not a folder that can be written to; create it"
         )
     return output
 
