@@ -20,9 +20,11 @@ from epg_tf.tasks.quantities import Task
 class Lives:
     """Holds the state of P lives between their start and their final episodes.
 
-    What happens to one observation: `Episodes` returns it, `take_steps` acts on it through the
-    life's normalisation and writes it to the buffer as it is; at the next update `Learner`
-    normalises the buffer anew and gives it to the loss.
+    What happens to one observation: `BodySimulation.step` advances the physics and calls the
+    family's `observe`; `Episodes.step` returns the result. `take_steps` acts on it through the
+    life's normalisation and writes it to the buffer as it is. At the next update
+    `Learner._experience` normalises the buffer anew; the loss's `prepare` reads it by channels, and
+    `minibatch_loss` adds the policy's outputs.
 
     Args:
       keys: P keys, which name the random streams.
@@ -55,7 +57,8 @@ class Lives:
         self._actions = life_streams(keys, "action")
         self._orders = life_streams(keys, "minibatch")
         size = self._family.observation_size + self._family.action_size + 1
-        self._observation_moments = normalizer.empty_moments(self._population, size)
+        # Of an observation, an action and a reward side by side.
+        self._moments = normalizer.empty_moments(self._population, size)
         self._read_scaling()
         self._policy = learner.acting_policy()
         self._failed = np.zeros(self._population, bool)
@@ -69,7 +72,7 @@ class Lives:
 
     def _read_scaling(self) -> None:
         size = self._family.observation_size
-        self._shift, self._scale = normalizer.scaling(self._observation_moments)
+        self._shift, self._scale = normalizer.scaling(self._moments)
         self.observation_shift = self._shift[:, :size]
         self.observation_scale = self._scale[:, :size]
 
@@ -122,8 +125,8 @@ class Lives:
           epochs: How often each of the steps is used.
         """
         started = time.perf_counter()
-        self._observation_moments = normalizer.merge(
-            self._observation_moments, self._buffer.newest()
+        self._moments = normalizer.merge(
+            self._moments, self._buffer.newest()
         )
         self._read_scaling()
         finite, kl = self._learner.update(
