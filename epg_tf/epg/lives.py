@@ -125,9 +125,7 @@ class Lives:
           epochs: How often each of the steps is used.
         """
         started = time.perf_counter()
-        self._moments = normalizer.merge(
-            self._moments, self._buffer.newest()
-        )
+        self._moments = normalizer.merge(self._moments, self._buffer.newest())
         self._read_scaling()
         finite, kl = self._learner.update(
             self._buffer, self._shift, self._scale, self._minibatches(epochs)
