@@ -11,13 +11,21 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
-    packages=find_packages(include=["epg_tf", "epg_tf.*"]),
-    package_data={"epg_tf.tasks": ["assets/*.xml"], "epg_tf": ["py.typed", "pretrained/*/*"]},
+    # Installed, the folders launch and configs lie in the package, so that nothing else takes a
+    # name on the import path.
+    packages=[*find_packages(include=["epg_tf", "epg_tf.*"]), "epg_tf.configs", "epg_tf.launch"],
+    package_dir={"epg_tf": "epg_tf", "epg_tf.configs": "configs", "epg_tf.launch": "launch"},
+    package_data={
+        "epg_tf.tasks": ["assets/*.xml"],
+        "epg_tf": ["__init__.pyi", "py.typed", "pretrained/*/*"],
+    },
+    entry_points={"console_scripts": ["epg-tf=epg_tf.launch.__main__:main"]},
     install_requires=[
         "absl-py",
         "gymnasium>=1.3",
         # Only its Fetch model is used: its environments do not run on MuJoCo >= 3.17.
         "gymnasium-robotics==1.4.*",
+        "lazy-loader>=0.4",
         "matplotlib",
         "ml_collections",
         "msgspec==0.22.*",
@@ -30,6 +38,8 @@ setup(
         "tqdm",
     ],
     extras_require={
+        # Compiled from source against the TensorFlow that is installed: see docs/cluster.md.
+        "horovod": ["horovod==0.28.1"],
         # gymnasium[box2d] would also install pygame-ce, which overwrites TF-Agents' pygame.
         "lunar": ["box2d==2.3.10"],
         "test": ["box2d==2.3.10", "pytest", "pytest-xdist", "wheel"],

@@ -1,1 +1,1 @@
-"""Experiments, one file each; name one with --config=configs/NAME.py."""
+"""Experiments, one file each; name one with --config=NAME."""

@@ -3,7 +3,7 @@
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 
-Not in the paper: frame_skip and episode limit (Gymnasium's). launch.tune_baseline tuned PPO as a
+Not in the paper: frame_skip and episode limit (Gymnasium's). epg-tf tune-baseline tuned PPO as a
 baseline for `laptop`, on 64 lives per setting.
 """
 
@@ -11,7 +11,7 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
 
 
@@ -53,7 +53,7 @@ def _laptop() -> Experiment:
     )
 
 
-_VARIANTS = {
+VARIANTS = {
     "laptop": _laptop(),
     "paper": scales.paper(
         TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000),
@@ -66,4 +66,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "directional_half_cheetah.py")
+    return scales.chosen(VARIANTS, variant, "directional_half_cheetah")

@@ -11,11 +11,11 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
 _PAPER = TaskConfig(family="directional_hopper", frame_skip=2, episode_limit=1000)
-_VARIANTS = {
+VARIANTS = {
     "laptop": scales.laptop(
         TaskConfig(family="directional_hopper", frame_skip=4, episode_limit=250),
         updates=128,
@@ -33,4 +33,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "directional_hopper.py")
+    return scales.chosen(VARIANTS, variant, "directional_hopper")

@@ -8,10 +8,10 @@ An env step of the arm is 20 physics steps with contacts, so the lives of `lapto
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
-_VARIANTS = {
+VARIANTS = {
     "laptop": scales.laptop(
         TaskConfig(family="fetch", frame_skip=20, episode_limit=25), updates=32
     ),
@@ -23,4 +23,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "fetch.py")
+    return scales.chosen(VARIANTS, variant, "fetch")

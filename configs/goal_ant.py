@@ -12,7 +12,7 @@ frame_skip and episode limit (Gymnasium's), distances. PPO is not tuned for this
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
 _TASKS = {
@@ -21,7 +21,7 @@ _TASKS = {
     "_forward_backward": ("forward_backward_ant", "training"),
     "_no_reset": ("goal_ant_no_reset", "bearing=-3.14159265:3.14159265"),
 }
-_VARIANTS = {
+VARIANTS = {
     **{
         f"laptop{name}": scales.laptop(
             TaskConfig(family, 5, 100, task_range), updates=64, reward=True
@@ -39,4 +39,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "goal_ant.py")
+    return scales.chosen(VARIANTS, variant, "goal_ant")

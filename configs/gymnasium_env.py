@@ -1,13 +1,13 @@
-"""Any Gymnasium environment on a laptop: --config=configs/gymnasium_env.py:Pendulum-v1, or another
+"""Any Gymnasium environment on a laptop: --config=gymnasium_env:Pendulum-v1, or another
 id.
 
 There is one task, so the loss that evolves may fit this task alone. PPO's settings are not tuned;
-launch.tune_baseline tunes them.
+epg-tf tune-baseline tunes them.
 """
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.gymnasium_family import PREFIX, registered_limit
 

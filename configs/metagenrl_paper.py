@@ -1,4 +1,4 @@
-"""MetaGenRL at the paper's scale: configs/metagenrl_paper.py:cheetah_lunar, or another set of
+"""MetaGenRL at the paper's scale: metagenrl_paper:cheetah_lunar, or another set of
 Table 2.
 
 | setting (Tables 3 and 4, Appendix B.2) | paper | here |
@@ -45,7 +45,7 @@ def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
     for name in names:
         if name not in _NAMES:
             raise ConfigError(
-                f"configs/metagenrl_paper.py:{training_set} names {name!r}; join some of "
+                f"metagenrl_paper:{training_set} names {name!r}; join some of "
                 f"{sorted(_NAMES)} by underscores"
             )
     return ConfigDict(

@@ -1,14 +1,14 @@
 """Gymnasium's own tasks, one MDP each (MetaGenRL's are among them). Variants: the bodies,
 `half_cheetah` by default.
 
-    --config=configs/one_task.py:hopper
+    --config=one_task:hopper
 
 Episodes are shorter than Gymnasium's 1000 env steps, so that a laptop can compute them soon.
 """
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
 _FRAME_SKIP_AND_LIMIT = {
@@ -18,7 +18,7 @@ _FRAME_SKIP_AND_LIMIT = {
     "ant": (5, 100),
     "reacher": (2, 50),
 }
-_VARIANTS = {
+VARIANTS = {
     family: scales.laptop(TaskConfig(family, *numbers), updates=64)
     for family, numbers in _FRAME_SKIP_AND_LIMIT.items()
 }
@@ -26,4 +26,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "half_cheetah") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "one_task.py")
+    return scales.chosen(VARIANTS, variant, "one_task")

@@ -3,20 +3,20 @@
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
-launch.tune_baseline tuned PPO as a baseline: `laptop` on 64 lives per setting, `paper` on 32.
+epg-tf tune-baseline tuned PPO as a baseline: `laptop` on 64 lives per setting, `paper` on 32.
 """
 
 import dataclasses
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import SurrogateConfig, TaskConfig
 
 _LAPTOP = scales.laptop(
     TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250), updates=64
 )
-_VARIANTS = {
+VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
         surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_epochs=16),
@@ -32,4 +32,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "random_hopper.py")
+    return scales.chosen(VARIANTS, variant, "random_hopper")

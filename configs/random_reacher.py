@@ -5,7 +5,7 @@
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` the policy's
 standard deviation starts small, because with 1 the arm shakes too much to reach a target; an update
 has four minibatches, because 64 gradient steps are too few to learn where the target is; and a
-life has 20 final episodes, each with its own target. launch.tune_baseline tuned PPO as a baseline
+life has 20 final episodes, each with its own target. epg-tf tune-baseline tuned PPO as a baseline
 for `laptop`, on 64 lives per setting.
 """
 
@@ -13,12 +13,12 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _LAPTOP = scales.laptop(_TASK, updates=64)
-_VARIANTS = {
+VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
         policy=PolicyConfig(log_std=-2.0),
@@ -44,4 +44,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "random_reacher.py")
+    return scales.chosen(VARIANTS, variant, "random_reacher")

@@ -8,10 +8,10 @@ tuned for this task yet.
 
 from ml_collections import ConfigDict
 
-from configs import scales
+from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
-_VARIANTS = {
+VARIANTS = {
     "laptop": scales.laptop(
         TaskConfig(family="random_walker", frame_skip=4, episode_limit=250), updates=64
     ),
@@ -25,4 +25,4 @@ _VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(_VARIANTS, variant, "random_walker.py")
+    return scales.chosen(VARIANTS, variant, "random_walker")

@@ -1,1 +1,1 @@
-"""Commands; run one with `python -m launch.NAME --help`."""
+"""Commands: `python -m launch.NAME` in a checkout, `epg-tf NAME` where the package is installed."""

@@ -1,6 +1,6 @@
 """Measures speed in one run: physics alone, whole lives, and where the time of a life goes.
 
-    python -m launch.benchmark --config=configs/random_hopper.py:paper --lives=256 --json=speed.json
+    epg-tf benchmark --config=random_hopper:paper --lives=256 --json=speed.json
 
 "Physics" is the engine, "family" the family's own code around it: tasks and starts, observations,
 rewards and ends.
@@ -8,19 +8,16 @@ rewards and ends.
 
 from __future__ import annotations
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.inner_loop import PARTS
 from epg_tf.evaluation.speed import LifeSpeed, measure_lives
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/random_hopper.py:paper."
-)
+flags.adopt_module_key_flags(config_flag)
 _LIVES = flags.DEFINE_integer("lives", 256, "Number of lives.", lower_bound=1, upper_bound=10**6)
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
 _UPDATES = flags.DEFINE_integer(
@@ -35,7 +32,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG)
+    experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     speed = measure_lives(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _MARKDOWN.value:

@@ -1,23 +1,20 @@
 """Measures MetaGenRL's agents: all at once against the same ones one by one, and shares of time.
 
-    python -m launch.benchmark_metagenrl --config=configs/metagenrl_laptop.py
+    epg-tf benchmark-metagenrl --config=metagenrl_laptop
 
 Both ways take env steps, draw chunks and compute the objective's gradient, on one thread.
 """
 
 from __future__ import annotations
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core import files
 from epg_tf.evaluation.metagenrl_speed import measure_agents, shard_size
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/metagenrl_laptop.py."
-)
+flags.adopt_module_key_flags(config_flag)
 _UPDATES = flags.DEFINE_integer(
     "updates", 100, "Updates to time, of each agent.", lower_bound=1, upper_bound=10**6
 )
@@ -34,7 +31,7 @@ _JSON = flags.DEFINE_string("json", None, "File for the numbers; it ends in .jso
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    experiment = command_line.metagenrl_experiment_of(_CONFIG)
+    experiment = config_flag.metagenrl_experiment()
     command_line.check_json(_JSON)
     agent = experiment.agent
     print(

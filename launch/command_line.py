@@ -5,7 +5,6 @@ Import this before anything that imports TensorFlow.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import signal
@@ -13,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 _REPORT_SECONDS = 10.0  # how long other ranks wait for the one that reports and ends the job
 # Flags that name a file or folder; messages of the package begin with its path.
@@ -32,11 +31,8 @@ def _silence_frameworks() -> None:
     """Silences notices that do not concern users of this package; `-v=1` keeps them."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a shard is one thread
     if _VERBOSE:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
         return
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import gym_notices.notices  # TF-Agents imports the old gym, which prints a notice
-
-    gym_notices.notices.notices.clear()
     import logging
     import warnings
 
@@ -65,16 +61,21 @@ except RuntimeError as error:  # of MUJOCO_GL
 
 from absl import app, flags, logging
 
-from epg_tf.core import communication, metagenrl_experiment, old_settings
+from epg_tf.core import communication, old_settings
 from epg_tf.core.errors import CommunicationError, ConfigError, RecordError
-from epg_tf.core.experiment import Experiment, from_mapping
-from epg_tf.metagenrl.agents import check_continuous
-from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.registry import make_family, named_environment
+
+from . import arguments
 
 
 class UsageError(ValueError):
     """A flag is unusable; the message is one line with flag, value and what to do."""
+
+
+def program(command: str) -> str:
+    """Returns how a user starts a command, e.g. "epg-tf meta-test" for "meta_test"."""
+    if __package__ == "launch":  # in a checkout
+        return f"python -m launch.{command}"
+    return f"epg-tf {command.replace('_', '-')}"
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
@@ -110,7 +111,11 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS(argv)
+        return flags.FLAGS([argv[0], *arguments.prepared(argv[1:], flags.FLAGS)])
+    except ConfigError as error:
+        if _VERBOSE:
+            raise
+        fail(f"--{error}" if str(error).startswith("config=") else _in_one_line(error))
     except SystemExit:  # --help; absl would exit with 1
         sys.exit(0)
     except BrokenPipeError:
@@ -124,16 +129,16 @@ def _parse(argv: list[str]) -> list[str]:
 def _in_one_line(error: Exception) -> str:
     """Returns what is wrong with the flags, without the tracebacks that ml_collections adds."""
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    message = message.replace("epg_tf.core.experiment.ConfigError: ", "")
     if "Unknown command line flag 'config." in message:
-        message += "; give --config=FILE as well"
+        message += "; give --config=NAME as well"
     elif "Unknown command line flag" in message:
         message = f"{message.rstrip(' ?.')}; see --help"
     if "Traceback" in message:
         reason = message.strip().splitlines()[-1]
         if "positional argument" in reason:
-            reason = "this config has no variants; leave out what follows .py"
+            reason = "this config has no variants; leave out the colon and what follows"
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
+    message = re.sub(r"\b(\w+\.)*ConfigError: ", "", message)
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
         # A KeyError quotes its text twice.
         message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")
@@ -141,11 +146,10 @@ def _in_one_line(error: Exception) -> str:
         remark = next(filter(None, map(old_settings.remark, given)), "")
         message = (
             f"a --config.GROUP.FIELD flag names no setting: {message}"
-            f"{remark and ', ' + remark}. All are in "
-            "epg_tf/core/experiment.py, MetaGenRL's in epg_tf/core/metagenrl_experiment.py"
+            f"{remark and ', ' + remark}. `{program('settings')}` lists all"
         )
     elif not isinstance(error, (flags.Error, ValueError, OSError)):
-        message = f"--config names a file that is no experiment ({message}); see configs/"
+        message = f"--config names a file that is no experiment ({message}); see docs/own_family.md"
     return " ".join(message.split())
 
 
@@ -198,67 +202,6 @@ def _exit(code: int | None) -> NoReturn:
     sys.exit(code)
 
 
-def experiment_of(flag: flags.FlagHolder) -> Experiment:
-    """Turns a --config flag into a validated experiment.
-
-    Raises:
-      UsageError: The flag was not given, or its file cannot be loaded.
-      ConfigError: A setting is unusable.
-    """
-    experiment = from_mapping(_settings_of(flag, "configs/point_goal.py"))
-    make_family(experiment.task)
-    return experiment
-
-
-def metagenrl_experiment_of(flag: flags.FlagHolder) -> metagenrl_experiment.MetaGenRLExperiment:
-    """Turns a --config flag into a validated experiment of MetaGenRL.
-
-    Raises:
-      UsageError, ConfigError: As `experiment_of`, or an environment does not fit.
-    """
-    experiment = metagenrl_experiment.from_mapping(
-        _settings_of(flag, "configs/metagenrl_laptop.py")
-    )
-    for name in experiment.environments:
-        several = (
-            "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
-        )
-        continuous_environment("config.environments", name, several)
-    return experiment
-
-
-def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
-    """Returns the environment that a flag or field names; deterministic policies must fit it.
-
-    Args:
-      field: The flag or field.
-      name: FAMILY or FAMILY@EPISODE_LIMIT.
-      advice: Ends the message where it is unusable.
-
-    Raises:
-      UsageError: There is none of that name, or its actions are discrete or unbounded.
-    """
-    try:
-        family = named_environment(name)
-        check_continuous(family)
-    except ConfigError as error:
-        raise UsageError(f"{field}: {error}{advice}") from error
-    return family
-
-
-def _settings_of(flag: flags.FlagHolder, example: str) -> Any:
-    """Returns the settings in the file of a --config flag, unchecked."""
-    try:
-        if flag.value is None:
-            raise UsageError(f"--config is missing; name a file, e.g. --config={example}")
-        return flag.value.to_dict() if hasattr(flag.value, "to_dict") else flag.value
-    except OSError as error:  # ml_collections keeps a failure to load for later
-        reason = " ".join(str(error).splitlines()[-2:])
-        raise UsageError(
-            f"--config cannot be loaded ({' '.join(reason.split())}); name a file such as {example}"
-        ) from error
-
-
 def stop_on_signals(
     notice: str, communicator: communication.Communicator, stop: Callable[[], None]
 ) -> list[int]:
@@ -286,28 +229,6 @@ def stop_on_signals(
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, handle)
     return received
-
-
-def elsewhere(home: Experiment, flag: flags.FlagHolder) -> Experiment:
-    """Returns the experiment a loss was made in, with task, policy and baseline of a --config flag
-    if that is given.
-
-    Raises:
-      UsageError: The loss does not fit the observations or actions there.
-    """
-    if flag.value is None:
-        return home
-    other = experiment_of(flag)
-    here, there = make_family(home.task), make_family(other.task)
-    for name in ("observation_size", "action_size", "discrete_actions"):
-        if getattr(here, name) != getattr(there, name):
-            raise UsageError(
-                f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
-                f"{getattr(here, name)}; use it in a family that has the same"
-            )
-    return dataclasses.replace(
-        home, task=other.task, policy=other.policy, surrogate=other.surrogate
-    )
 
 
 def positive_numbers(flag: str, words: list[str], kind: type) -> list:
@@ -343,7 +264,7 @@ def refuse_runs(flag: flags.FlagHolder) -> None:
 
 
 def check_json(flag: flags.FlagHolder) -> None:
-    """Refuses, before anything is measured, a file that cannot be written or must not be replaced.
+    """Refuses, before anything is measured, a file that cannot be written.
 
     Raises:
       UsageError: The flag names such a file.
@@ -355,5 +276,5 @@ def check_json(flag: flags.FlagHolder) -> None:
         raise UsageError(
             f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
         )
-    if path.suffix != ".json" or (path.exists() and not path.is_file()):
-        raise UsageError(f"--{flag.name}={path} must name a file that ends in .json")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--{flag.name}={path} is not a file; name one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 

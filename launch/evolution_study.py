@@ -1,6 +1,6 @@
 """Compares estimators of evolution: test returns of the loss against env steps spent, and PPO's.
 
-    python -m launch.evolution_study --config=configs/point_goal.py --estimators=paper,config \\
+    epg-tf evolution-study --config=point_goal --estimators=paper,config \\
         --seeds=0,1,2 --env_steps=20e6 --output_dir=runs/study-point-goal
 
 After any stop the same command continues, and ends with the same bits.
@@ -15,22 +15,19 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
-from configs import estimators
+from epg_tf.evaluation import estimators
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count
 from epg_tf.runs.study import Choice, StudyFolder
 from epg_tf.runs.study_run import StudyPlan, cost_lines, run_study
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/point_goal.py."
-)
+flags.adopt_module_key_flags(config_flag)
 _ESTIMATORS = flags.DEFINE_list(
-    "estimators", ["paper", "config"], "Estimators to compare, of configs/estimators.py."
+    "estimators", ["paper", "config"], "Estimators to compare, of epg_tf/evaluation/estimators.py."
 )
 _SEEDS = flags.DEFINE_list(
     "seeds", ["0", "1", "2"], "Seeds; each estimator evolves once with each."
@@ -65,7 +62,7 @@ def main(argv: list[str]) -> int:
       The exit code.
     """
     del argv
-    experiment = command_line.experiment_of(_CONFIG)
+    experiment = config_flag.experiment()
     names, seeds, budget = _names(_ESTIMATORS.value), _seeds(_SEEDS.value), _budget()
     if not _OUTPUT_DIR.value:
         raise command_line.UsageError(

@@ -2,24 +2,25 @@
 
 For example:
 
-    python -m launch.export_loss --loss=random_hopper --output_dir=exported
+    epg-tf export-loss --loss=random_hopper --output_dir=exported
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
 from epg_tf.artifacts import export
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.learned_loss import SHIPPED, load_loss, loss_folder
-from launch.evaluation_flags import prepare_saved_model, required
+from .evaluation_flags import prepare_saved_model, required
 
+flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
-    "loss", None, "Folder of a learned loss, e.g. RUN_DIR/best, or a shipped one's name."
+    "loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss."
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for the SavedModel, phi, its description and a card."
@@ -33,6 +34,7 @@ def main(argv: list[str]) -> int:
     """Exports a loss; returns the exit code."""
     del argv
     loss, output = required(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
+    config_flag.load_families()
     learned, home = load_loss(loss), loss_folder(loss)
     folder, text = Path(output), exported_card(learned, home)
     source, target = home.resolve(), folder.resolve()

@@ -1,34 +1,32 @@
 """Lists every task family: sizes, what differs between its tasks and in which ranges, and the
 episode limit.
 
-    python -m launch.list_tasks
+    epg-tf list-tasks
 
 With the family that a config file registers:
 
-    python -m launch.list_tasks --config=random_swimmer.py
+    epg-tf list-tasks --config=random_swimmer.py
 """
 
 from __future__ import annotations
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
-from ml_collections import config_flags
+from absl import flags
+
 
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity, Range
 from epg_tf.tasks.registry import FAMILIES
 
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "File that registers a family of one's own."
-)
+flags.adopt_module_key_flags(config_flag)
 
 
 def main(argv: list[str]) -> int:
     """Prints one paragraph per family; returns the exit code."""
     del argv
-    if _CONFIG.value is not None:
-        command_line.experiment_of(_CONFIG)
+    config_flag.load_families()
     for name, kind in FAMILIES.items():
         family = kind(kind.default_frame_skip, kind.default_episode_limit)
         print(
@@ -39,7 +37,7 @@ def main(argv: list[str]) -> int:
     print(
         "gymnasium:ID: any Gymnasium environment with Box observations and Box or Discrete "
         "actions, for example\n"
-        "  --config=configs/gymnasium_env.py:Pendulum-v1"
+        "  --config=gymnasium_env:Pendulum-v1"
     )
     return 0
 

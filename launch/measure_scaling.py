@@ -1,6 +1,6 @@
 """Evolves the same loss on several numbers of ranks, and compares times and results.
 
-    python -m launch.measure_scaling --config=configs/random_hopper.py:laptop \\
+    epg-tf measure-scaling --config=random_hopper:laptop \\
         --layouts=0x2,1x1,2x1,4x1
 
 A layout is RANKSxTHREADS; 0 ranks mean one process without Horovod. docs/scaling.md shows results.
@@ -19,17 +19,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core import files, formatting
 from epg_tf.runs.reader import read_run
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/random_hopper.py:laptop."
-)
+flags.adopt_module_key_flags(config_flag)
 _LAYOUTS = flags.DEFINE_list(
     "layouts", ["0x2", "1x1", "2x1", "4x1"], "RANKSxTHREADS of each run; 0x2: no Horovod."
 )
@@ -69,7 +66,7 @@ class Layout:
 def main(argv: list[str]) -> int:
     """Runs all layouts; returns 0 if their bits are the same, else 1."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG)
+    experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     layouts = [_layout(word) for word in _LAYOUTS.value or [""]]
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -115,7 +112,7 @@ def _layout(word: str) -> Layout:
 
 
 def measure(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs launch.meta_train in a process of its own; returns means over epochs after the first.
+    """Runs meta_train in a process of its own; returns means over epochs after the first.
 
     Raises:
       UsageError: It failed; the message is its error, or else its last line.
@@ -130,7 +127,7 @@ def measure(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
             *layout.launcher(),
             sys.executable,
             "-m",
-            "launch.meta_train",
+            f"{__package__}.meta_train",
             f"--config={config}",
             f"--run_dir={folder}",
             f"--seed={_SEED.value}",

@@ -1,11 +1,11 @@
 """Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside PPO on the same
 tasks.
 
-    python -m launch.meta_test --loss=runs/first/best --output_dir=runs/first-test
+    epg-tf meta-test --loss=runs/first/best --output_dir=runs/first-test
 
 Objectives of MetaGenRL can be tested in any environment with continuous actions:
 
-    python -m launch.meta_test --loss=runs/objective/final \\
+    epg-tf meta-test --loss=runs/objective/final \\
         --environment=gymnasium:Hopper-v5 --output_dir=runs/test
 """
 
@@ -14,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.artifacts import saved_policy
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
@@ -36,7 +35,7 @@ from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import policy_facts, trained_agent, trained_policy
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, summary_table
-from launch.evaluation_flags import (
+from .evaluation_flags import (
     prepare_nested,
     prepare_results,
     prepare_saved_model,
@@ -44,17 +43,11 @@ from launch.evaluation_flags import (
     required,
 )
 
-_LOSS = flags.DEFINE_string("loss", None, "Folder of a learned loss, e.g. RUN_DIR/best.")
+_LOSS = flags.DEFINE_string("loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss.")
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, summary.json and curves.png."
 )
-_CONFIG = config_flags.DEFINE_config_file(
-    "config",
-    None,
-    "Experiment whose task, policy and baseline replace those of evolution, for example with "
-    "--config.task.range=out_of_distribution; also loads a family of one's own. For objectives of "
-    "MetaGenRL: one whose baseline settings replace those of meta-training.",
-)
+flags.adopt_module_key_flags(config_flag)
 _LIVES = flags.DEFINE_integer(
     "lives",
     None,
@@ -158,7 +151,7 @@ def _refuse(*given: flags.FlagHolder, kind: str) -> None:
 
 def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
     """Returns the test of a loss of EPG that the flags describe."""
-    experiment = command_line.elsewhere(learned.experiment, _CONFIG)
+    experiment = config_flag.elsewhere(learned.experiment)
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
@@ -169,10 +162,7 @@ def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
 
 def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:
     """Returns the test of an objective of MetaGenRL that the flags describe."""
-    experiment = learned.experiment
-    if _CONFIG.value is not None:
-        baseline = command_line.metagenrl_experiment_of(_CONFIG).baseline
-        experiment = dataclasses.replace(experiment, baseline=baseline)
+    experiment = config_flag.with_baseline(learned.experiment)
     request = request_of(
         experiment,
         _ENVIRONMENT.value,

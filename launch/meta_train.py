@@ -1,38 +1,36 @@
 """Evolves a loss (Algorithm 1), in one process or in several.
 
-    python -m launch.meta_train --config=configs/point_goal.py --run_dir=runs/first
+    epg-tf meta-train --config=point_goal --run_dir=runs/first
 
 The same on two ranks:
 
-    horovodrun -np 2 -H localhost:2 python -m launch.meta_train \\
-        --config=configs/point_goal.py --run_dir=runs/first
+    horovodrun -np 2 -H localhost:2 epg-tf meta-train \\
+        --config=point_goal --run_dir=runs/first
 """
 
 from __future__ import annotations
 
 import contextlib
 
-from launch import command_line, run_flags  # first: it silences the frameworks
+from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.progress import cost_lines
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/random_hopper.py:paper."
-)
+flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
 
 
 def main(argv: list[str]) -> int:
     """Runs evolution to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG)
+    experiment = config_flag.experiment(lambda found: cost_lines(found, "", 0, 1)[1:])
     target = run_flags.target("runs/first")
     communicator = run_flags.join()
     return run_flags.guard(lambda: _evolve(experiment, target, communicator))
@@ -60,7 +58,7 @@ def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicato
         with contextlib.closing(session):
             code = run_flags.to_the_end(lambda: communicator.run(work), received, communicator)
     if not code and communicator.rank == 0:
-        run_flags.print_next("best")
+        run_flags.print_next("best", experiment.task.family)
     return code
 
 

@@ -1,38 +1,39 @@
 """Meta-learns an objective with MetaGenRL, in one process or in several.
 
-    python -m launch.meta_train_metagenrl --config=configs/metagenrl_laptop.py \\
+    epg-tf meta-train-metagenrl --config=metagenrl_laptop \\
         --run_dir=runs/objective
 
 The same on two ranks; all hosts must see the same --run_dir, as every rank saves its agents there:
 
-    horovodrun -np 2 -H localhost:2 python -m launch.meta_train_metagenrl \\
-        --config=configs/metagenrl_laptop.py --run_dir=runs/objective
+    horovodrun -np 2 -H localhost:2 epg-tf meta-train-metagenrl \\
+        --config=metagenrl_laptop --run_dir=runs/objective
 """
 
 from __future__ import annotations
 
 import contextlib
 
-from launch import command_line, run_flags  # first: it silences the frameworks
+from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core.communication import Communicator
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.metagenrl.state import initial_state
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.metagenrl_progress import cost_lines
 from epg_tf.runs.metagenrl_session import MetaGenRLSession
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/metagenrl_laptop.py."
-)
+flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
 
 
 def main(argv: list[str]) -> int:
     """Runs meta-training to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = command_line.metagenrl_experiment_of(_CONFIG)
+    experiment = config_flag.metagenrl_experiment(
+        lambda found: cost_lines(found, initial_state(found, run_flags.seed()), 1)[1:]
+    )
     target = run_flags.target("runs/objective")
     communicator = run_flags.join()
     return run_flags.guard(lambda: _meta_learn(experiment, target, communicator))
@@ -53,7 +54,7 @@ def _meta_learn(
     with contextlib.closing(session):
         code = run_flags.to_the_end(work, received, communicator)
     if not code and communicator.rank == 0:
-        run_flags.print_next("final")
+        run_flags.print_next("final", *experiment.environments)
     return code
 
 

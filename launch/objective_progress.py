@@ -1,7 +1,7 @@
 """Trains fresh agents with the objectives kept during meta-training, one panel each (MetaGenRL,
 Figures 4 and 10).
 
-    python -m launch.objective_progress --run_dir=runs/objective \\
+    epg-tf objective-progress --run_dir=runs/objective \\
         --output_dir=runs/objective-progress
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
@@ -19,10 +19,10 @@ from epg_tf.evaluation.evaluate import ObjectiveEvaluation, loss_name
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid
-from launch.evaluation_flags import prepare_results, request_of, required
+from .evaluation_flags import prepare_results, request_of, required
 
 _RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Run of launch.meta_train_metagenrl, finished or not."
+    "run_dir", None, "Run of epg-tf meta-train-metagenrl, finished or not."
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, curves.png and summary.json."
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
     if not folders:
         raise command_line.UsageError(
             f"--run_dir={run}: it holds no objectives/round_*; name a run of "
-            "launch.meta_train_metagenrl"
+            "epg-tf meta-train-metagenrl"
         )
     learned = {folder.name: load_objective(folder) for folder in folders}
     request = request_of(

@@ -2,8 +2,8 @@
 
 For example:
 
-    python -m launch.render --loss=runs/hopper/best --output=hopper.gif
-    python -m launch.render --loss=none --config=configs/goal_ant.py --view=path \\
+    epg-tf render --loss=runs/hopper/best --output=hopper.gif
+    epg-tf render --loss=none --config=goal_ant --view=path \\
         --output=untrained.png
 """
 
@@ -13,10 +13,9 @@ import dataclasses
 import os
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
@@ -31,14 +30,12 @@ from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera
 from epg_tf.core.types import Array, LifeKey
-from launch.evaluation_flags import required
+from .evaluation_flags import required
 
 _LOSS = flags.DEFINE_string(
     "loss", None, "Folder of a learned loss, or 'none' for an agent that never learns."
 )
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment to live in instead of the loss's own."
-)
+flags.adopt_module_key_flags(config_flag)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write: .gif or .png.")
 _VIEW = flags.DEFINE_enum(
     "view", "film", ["film", "path"], "The body, or its path over the ground."
@@ -72,7 +69,7 @@ def main(argv: list[str]) -> int:
     if not isinstance(family, BodyFamily):
         raise command_line.UsageError(
             f"config.task.family={family.name!r} is drawn by Gymnasium, not here; choose one "
-            "of launch.list_tasks"
+            "of epg-tf list-tasks"
         )
     # Before the life: without anything to draw with, the life would be useless.
     camera = _camera(family, key)
@@ -140,10 +137,10 @@ def _life() -> tuple[Experiment, Array, Teaching]:
     loss = required(_LOSS, "runs/first/best, or none")
     alone = ComputeConfig(shard_lives=1, threads=1)
     if loss == "none":  # an agent that never learns
-        experiment = dataclasses.replace(command_line.experiment_of(_CONFIG), compute=alone)
+        experiment = dataclasses.replace(config_flag.experiment(), compute=alone)
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(loss)
-    experiment = command_line.elsewhere(learned.experiment, _CONFIG)
+    experiment = config_flag.elsewhere(learned.experiment)
     return (
         dataclasses.replace(experiment, compute=alone),
         learned.phi,

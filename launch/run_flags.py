@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
@@ -105,15 +105,17 @@ def guard(run: Callable[[], int]) -> int:
         return 1
 
 
-def print_next(loss: str) -> None:
+def print_next(loss: str, *families: str) -> None:
     """Prints where the results are, and the command that tests a loss.
 
     Args:
       loss: Name of its folder in the folder of the run.
+      families: In which it was made; the file of an own one is named in the command.
     """
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{path}/{loss}"), shlex.quote(f"{path}-test")
+    own = next(filter(None, map(config_flag.words_of_own_family, families)), "")
     write(
-        f"results are in {path}; next: python -m launch.meta_test --loss={flag} "
-        f"--output_dir={output}"
+        f"results are in {path}; next: {command_line.program('meta_test')} --loss={flag} "
+        f"--output_dir={output}{own}"
     )

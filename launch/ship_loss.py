@@ -2,7 +2,7 @@
 
 For example:
 
-    python -m launch.ship_loss --run_dir=runs/hopper --test_dir=runs/hopper-test \\
+    epg-tf ship-loss --run_dir=runs/hopper --test_dir=runs/hopper-test \\
         --name=random_hopper
 """
 
@@ -12,7 +12,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
@@ -20,12 +20,13 @@ from epg_tf.artifacts import learned_loss
 from epg_tf.artifacts.cards import CARD_FILE, shipped_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from launch.evaluation_flags import required
+from .evaluation_flags import required
 
+flags.adopt_module_key_flags(config_flag)
 _RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Finished run of launch.meta_train; its best/ is shipped."
+    "run_dir", None, "Finished run of epg-tf meta-train; its best/ is shipped."
 )
-_TEST_DIR = flags.DEFINE_string("test_dir", None, "What launch.meta_test found for that loss.")
+_TEST_DIR = flags.DEFINE_string("test_dir", None, "What epg-tf meta-test found for that loss.")
 _NAME = flags.DEFINE_string("name", None, "Name of the loss, e.g. random_hopper.")
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", str(learned_loss.SHIPPED), "Folder of shipped losses."
@@ -39,6 +40,7 @@ def main(argv: list[str]) -> int:
     """Ships a loss; returns the exit code."""
     del argv
     run = Path(required(_RUN_DIR, "runs/hopper"))
+    config_flag.load_families()
     test = Path(required(_TEST_DIR, "runs/hopper-test"))
     name = required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
@@ -54,13 +56,13 @@ def main(argv: list[str]) -> int:
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(
             f"--run_dir={run} or --test_dir={test} holds a summary.json of something else "
-            f"({type(error).__name__}: {error}); name a finished run of launch.meta_train "
-            "and the --output_dir of launch.meta_test"
+            f"({type(error).__name__}: {error}); name a finished run of epg-tf meta-train "
+            "and the --output_dir of epg-tf meta-test"
         ) from error
     if not same:
         raise command_line.UsageError(
             f"--test_dir={test} tested another loss than --run_dir={run}/best; run "
-            f"launch.meta_test --loss={run}/best"
+            f"epg-tf meta-test --loss={run}/best"
         )
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:

@@ -1,6 +1,6 @@
 """Predicts the time of an epoch on 1 to 1,440 cores, from shards timed on this machine.
 
-    python -m launch.simulate_scaling --config=configs/random_hopper.py:paper
+    epg-tf simulate-scaling --config=random_hopper:paper
 
 `epg_tf/evaluation/scaling.py` says how epochs are drawn, docs/scaling.md what was found.
 """
@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core import files, formatting
 from epg_tf.evaluation import scaling
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/random_hopper.py:paper."
-)
+flags.adopt_module_key_flags(config_flag)
 _SIZES = flags.DEFINE_list("shard_lives", ["1", "4", "16", "64"], "Shard sizes P to time.")
 _CORES = flags.DEFINE_list(
     "cores", ["1", "2", "4", "16", "64", "256", "1440"], "Numbers of cores to predict."
@@ -44,7 +41,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Times shards, predicts epochs, and prints a table; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG)
+    experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     sizes = _numbers("shard_lives", _SIZES.value)
     cores = _numbers("cores", _CORES.value)

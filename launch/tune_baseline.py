@@ -1,17 +1,16 @@
 """Tunes the policy-gradient baseline of a family, on tasks that neither evolution nor testing
 meets.
 
-    python -m launch.tune_baseline --config=configs/point_goal.py
+    epg-tf tune-baseline --config=point_goal
 
 Prints the settings to write into the config: `baseline_learning_rate` and `baseline_epochs`.
 """
 
 from __future__ import annotations
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
-from ml_collections import config_flags
 
 import numpy as np
 
@@ -22,9 +21,7 @@ from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.summary import summarize_lives
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/random_hopper.py."
-)
+flags.adopt_module_key_flags(config_flag)
 _RATES = flags.DEFINE_list(
     "learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try."
 )
@@ -38,7 +35,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Tries every setting on the same tasks and names the best; returns the exit code."""
     del argv
-    experiment = command_line.experiment_of(_CONFIG)
+    experiment = config_flag.experiment()
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
     epochs = command_line.positive_numbers("epochs", _EPOCHS.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]

@@ -1,7 +1,7 @@
 """Tunes the learning rate of a method that objectives are compared with, on streams that no test
 meets.
 
-    python -m launch.tune_objective_rivals --config=configs/metagenrl_laptop.py \\
+    epg-tf tune-objective-rivals --config=metagenrl_laptop \\
         --method=off_policy_reinforce
 
 Prints the setting to write into the config's `baseline`. Other settings can be tried as
@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from launch import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 import numpy as np
 from absl import flags
-from ml_collections import config_flags
 
 from epg_tf.core import formatting
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation.evaluate import evaluate_rival
 from epg_tf.reports.tables import label
-from launch.evaluation_flags import request_of
+from .evaluation_flags import request_of
 
 _FIELDS = {
     "off_policy_reinforce": "off_policy_learning_rate",
@@ -32,9 +31,7 @@ _FIELDS = {
     "ddpg": "ddpg_learning_rate",
 }
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment file, e.g. configs/metagenrl_laptop.py."
-)
+flags.adopt_module_key_flags(config_flag)
 _METHOD = flags.DEFINE_enum("method", "off_policy_reinforce", list(_FIELDS), "What to tune.")
 _RATES = flags.DEFINE_list("learning_rates", ["3e-4", "1e-3", "3e-3", "1e-2"], "Rates to try.")
 _ENVIRONMENT = flags.DEFINE_string(
@@ -57,7 +54,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Names the agents' streams.", lower_boun
 def main(argv: list[str]) -> int:
     """Tries every rate on the same agents and names the best; returns the exit code."""
     del argv
-    experiment = command_line.metagenrl_experiment_of(_CONFIG)
+    experiment = config_flag.metagenrl_experiment()
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
     field, name = _FIELDS[_METHOD.value], _METHOD.value
     request = request_of(

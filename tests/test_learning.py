@@ -78,7 +78,7 @@ def test_metagenrl_learns_an_objective():
     """Half the laptop's meta-training, with half its agents, makes an objective that fresh agents
     learn from.
     """
-    laptop = metagenrl_experiment.from_mapping(metagenrl_laptop.get_config().to_dict())
+    laptop = metagenrl_experiment.metagenrl_from_mapping(metagenrl_laptop.get_config().to_dict())
     short = dataclasses.replace(
         laptop,
         agents=8,

@@ -49,7 +49,7 @@ Fresh agents on {lives} tasks that evolution never met, {about["updates"] * inne
 env steps each; mean and 95 % interval over lives.
 Area under the learning curve (auc): return of the newest episode, averaged over a life.
 
-    python -m launch.meta_test --loss={name} --lives={lives} --seed={about["seed"]} --output_dir=OUT
+    epg-tf meta-test --loss={name} --lives={lives} --seed={about["seed"]} --output_dir=OUT
 
 | | final return | interval | auc | interval | failed lives |
 |---|---|---|---|---|---|
@@ -110,7 +110,7 @@ def exported_card(learned: LearnedLoss, home: files.PathLike) -> str:
     else:
         facts = {key: json.dumps(value) for key, value in described["facts"].items()}
         head = (
-            f"# A loss for {described['family']}\n\nEvolved, but not shipped; launch.meta_test "
+            f"# A loss for {described['family']}\n\nEvolved, but not shipped; epg-tf meta-test "
             f"measures how well it trains agents.\n\n{_facts_table(facts)}"
         )
     rows = "\n".join(

@@ -104,7 +104,7 @@ def load_loss(folder: PathLike) -> LearnedLoss:
     phi, description = loss_files.load_loss(folder)
     if description.get("kind") == "lstm_objective":
         raise RecordError(
-            f"{folder}: it is an objective of MetaGenRL, not a loss of EPG; launch.meta_test reads "
+            f"{folder}: it is an objective of MetaGenRL, not a loss of EPG; epg-tf meta-test reads "
             "both"
         )
     try:

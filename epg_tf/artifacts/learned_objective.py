@@ -10,7 +10,7 @@ from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.learned_loss import loss_folder, versions
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import parameter_count, parameter_shapes
@@ -82,10 +82,10 @@ def load_objective(folder: PathLike) -> LearnedObjective:
     if description.get("kind") != KIND:
         raise RecordError(
             f"{folder}: it is a {str(description.get('kind'))[:50]}, not an {KIND}; name a folder "
-            "written by launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+            "written by epg-tf meta-train-metagenrl, e.g. RUN_DIR/final"
         )
     try:
-        experiment = from_mapping(renamed(description.get("config", {})))
+        experiment = metagenrl_from_mapping(renamed(description.get("config", {})))
     except (ConfigError, AttributeError) as error:
         raise RecordError(
             f"{folder}: loss.json does not describe a usable objective ({error}); restore it from "

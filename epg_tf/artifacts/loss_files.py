@@ -17,7 +17,7 @@ _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
 _FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
 _REMEDY = (
-    "name a folder written by launch.meta_train or launch.meta_train_metagenrl, e.g. RUN_DIR/final"
+    "name a folder written by epg-tf meta-train or epg-tf meta-train-metagenrl, e.g. RUN_DIR/final"
 )
 
 
@@ -131,7 +131,7 @@ def _remedy(folder: Path) -> str:
         if (folder / "saved_model.pb").is_file():
             return (
                 f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and "
-                f"{_DESCRIPTION_FILE} alone, which launch.export_loss writes beside it"
+                f"{_DESCRIPTION_FILE} alone, which epg-tf export-loss writes beside it"
             )
         near = [
             folder / name

@@ -25,7 +25,7 @@ from epg_tf.core.fields import (
     Threads,
     means,
 )
-from epg_tf.core.parallel_layers import convolution_length
+from epg_tf.core.shapes import convolution_length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,10 +131,10 @@ class SurrogateConfig:
         tuple[Count, ...], means("units of each hidden layer of the value network")
     ] = (64, 64)
     baseline_learning_rate: Annotated[
-        Positive, means("of PPO as a baseline; launch.tune_baseline finds it")
+        Positive, means("of PPO as a baseline; epg-tf tune-baseline finds it")
     ] = 1e-3
     baseline_epochs: Annotated[
-        Count, means("of PPO as a baseline, over each M steps; launch.tune_baseline finds it")
+        Count, means("of PPO as a baseline, over each M steps; epg-tf tune-baseline finds it")
     ] = 1
 
 

@@ -126,7 +126,7 @@ class MetaConfig:
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig:
-    """What objectives are compared with; `launch.tune_objective_rivals` finds the rates."""
+    """What objectives are compared with; `epg-tf tune-objective-rivals` finds the rates."""
 
     off_policy_learning_rate: Annotated[
         Positive, means("of the policies under off-policy REINFORCE")
@@ -189,7 +189,7 @@ class MetaGenRLExperiment:
         return dataclasses.asdict(self)
 
 
-def from_mapping(mapping: Any) -> MetaGenRLExperiment:
+def metagenrl_from_mapping(mapping: Any) -> MetaGenRLExperiment:
     """Returns an experiment read from nested mappings; missing fields take their defaults.
 
     Raises:
@@ -203,8 +203,8 @@ def from_mapping(mapping: Any) -> MetaGenRLExperiment:
 
 
 def validate(experiment: MetaGenRLExperiment) -> None:
-    """Checks types, bounds, choices and what must fit together; errors as of `from_mapping`."""
-    from_mapping(experiment.to_mapping())
+    """Checks types, bounds, choices and what must fit together; errors as of `metagenrl_from_mapping`."""
+    metagenrl_from_mapping(experiment.to_mapping())
 
 
 def _environment_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import Array
 
 NORM_EPSILON = 1e-5  # added to the variance in a layer norm
@@ -44,13 +45,6 @@ def parallel_layer_norm(inputs: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -
     centred = inputs - mean
     deviation = tf.sqrt(tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True) + NORM_EPSILON)
     return centred / deviation * scale[..., None, :] + shift[..., None, :]
-
-
-def convolution_length(steps: int, width: int, stride: int) -> int:
-    """Returns how many outputs a valid convolution over `steps` has; 0 where the kernel is longer
-    than the input.
-    """
-    return max(0, (steps - width) // stride + 1)
 
 
 def parallel_convolution(inputs: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:

@@ -189,7 +189,7 @@ def read_results(path: files.PathLike) -> Results:
         if unknown := set(table.episodes) - set(EPISODES):
             raise RecordError(f"episodes={min(unknown)[:50]!r} is none of {', '.join(EPISODES)}")
     except RecordError as error:
-        raise RecordError(f"{path}: {error}; name a curves.csv of launch.meta_test") from error
+        raise RecordError(f"{path}: {error}; name a curves.csv of epg-tf meta-test") from error
     except (OSError, ValueError, OverflowError, csv.Error) as error:
         raise RecordError(
             f"{path}: the results cannot be read ({files.one_line(error)[:200]}); restore the file "

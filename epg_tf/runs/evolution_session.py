@@ -28,7 +28,7 @@ def evolve_in_folder(
     overwrite: bool = False,
     write: Write | None = None,
 ) -> Iterator[EpochResult]:
-    """Evolves a loss in this process and records the run, as the command launch.meta_train does.
+    """Evolves a loss in this process and records the run, as the command epg-tf meta-train does.
 
     Stopped in any way, the run can be resumed, and ends with the same bits as without the stop.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core import files
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
@@ -30,7 +30,7 @@ METAGENRL = RunKind(
     ),
     may_change=frozenset({"config.steps_per_agent", "config.threads", "config.objective_period"}),
     per_rank=frozenset({"config.threads"}),
-    from_mapping=from_mapping,
+    metagenrl_from_mapping=metagenrl_from_mapping,
 )
 
 

@@ -34,7 +34,7 @@ def meta_learn_in_folder(
 ) -> Iterator[RoundResult]:
     """Meta-learns an objective in this process and records the run.
 
-    The files are those of the command launch.meta_train_metagenrl. Stopped in any way, the run can
+    The files are those of the command epg-tf meta-train-metagenrl. Stopped in any way, the run can
     be resumed, and ends with the same bits as without the stop.
 
     Args:

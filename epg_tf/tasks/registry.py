@@ -60,6 +60,12 @@ def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
     return family
 
 
+def is_shipped(name: str) -> bool:
+    """Returns whether a family of that name is known without a file of the user."""
+    known = FAMILIES.get(name)
+    return name.startswith(PREFIX) or bool(known and known.__module__.startswith("epg_tf."))
+
+
 def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from configs import metagenrl_laptop, metagenrl_paper
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, from_mapping
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.shard_plans import plan_shards
 
@@ -58,7 +58,7 @@ def test_every_setting_can_be_given_as_a_flag():
     "names", ["lunar", "hopper", "cheetah_lunar", "cheetah_hopper", "hopper_lunar"]
 )
 def test_every_training_set_of_table_2(names):
-    experiment = from_mapping(metagenrl_paper.get_config(names).to_dict())
+    experiment = metagenrl_from_mapping(metagenrl_paper.get_config(names).to_dict())
     assert len(experiment.environments) == len(names.split("_"))
     assert sum(plan.last - plan.first for plan in plan_shards(experiment)) == 20
 
@@ -72,7 +72,7 @@ def test_noise_and_rates_may_be_zero():
         "discount": 0,
     }
     meta = {"learning_rate": 0, "virtual_learning_rate": 0, "warm_up_steps": 0}
-    made = from_mapping({"agent": agent, "meta": meta, "steps_per_agent": 0})
+    made = metagenrl_from_mapping({"agent": agent, "meta": meta, "steps_per_agent": 0})
     assert made.agent.target_policy_noise == 0.0 and made.rounds == 0
 
 
@@ -82,9 +82,9 @@ def test_an_unknown_training_set_is_named():
 
 
 def test_the_laptop_config_is_valid():
-    experiment = from_mapping(metagenrl_laptop.get_config().to_dict())
+    experiment = metagenrl_from_mapping(metagenrl_laptop.get_config().to_dict())
     assert experiment.rounds == 24
-    assert from_mapping(experiment.to_mapping()) == experiment
+    assert metagenrl_from_mapping(experiment.to_mapping()) == experiment
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_the_laptop_config_is_valid():
 )
 def test_refuses(changes, message):
     with pytest.raises(ConfigError) as caught:
-        from_mapping(changes)
+        metagenrl_from_mapping(changes)
     assert message in str(caught.value)

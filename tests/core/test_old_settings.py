@@ -39,7 +39,7 @@ def test_an_old_file_means_the_same_settings():
         "meta": {"equal_say": True},
         "baseline": {"ppo_passes": 3},
     }
-    other = metagenrl_experiment.from_mapping(renamed(old))
+    other = metagenrl_experiment.metagenrl_from_mapping(renamed(old))
     assert (other.agent.tau, other.agent.target_policy_noise) == (0.01, 0.3)
     assert other.agent.target_policy_noise_clip == 0.6
     assert other.meta.normalize_agent_gradients and other.baseline.ppo_epochs == 3

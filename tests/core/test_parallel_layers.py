@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import (
-    convolution_length,
     initial_mlp,
     parallel_convolution,
     parallel_dense,
     parallel_mlp,
 )
 from epg_tf.core.parallel_models import ParallelDense, mlp_layers
+from epg_tf.core.shapes import convolution_length
 from tests import reference
 
 P = 3

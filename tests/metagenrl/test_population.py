@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import Interrupted, RecordError
-from epg_tf.core.metagenrl_experiment import from_mapping
+from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.metagenrl.agents import Lifetimes
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
@@ -42,7 +42,7 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def tiny():
-    return from_mapping(TINY)
+    return metagenrl_from_mapping(TINY)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from epg_tf.core.errors import RecordError
-from epg_tf.core.metagenrl_experiment import from_mapping as metagenrl_from_mapping
+from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs.evolution_run import identity_of
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.metagenrl_run import METAGENRL

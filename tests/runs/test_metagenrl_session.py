@@ -11,7 +11,7 @@ import pytest
 import epg_tf
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import Interrupted, RecordError
-from epg_tf.core.metagenrl_experiment import from_mapping
+from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
@@ -39,7 +39,7 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def tiny():
-    return from_mapping(TINY)
+    return metagenrl_from_mapping(TINY)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_stop_ends_the_run_within_a_round(tiny, tmp_path):
 def test_a_refused_folder_is_left_alone(finished, tiny):
     folder, _ = finished
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    shorter = from_mapping({**TINY, "steps_per_agent": 24})
+    shorter = metagenrl_from_mapping({**TINY, "steps_per_agent": 24})
     for experiment, seed, resume, message in (
         (tiny, 1, False, "not empty"),
         (tiny, 1, True, "has seed 0"),

@@ -1,4 +1,4 @@
-"""Estimators of evolution for launch.evolution_study: what each changes in a config.
+"""Estimators of evolution for the command evolution-study: what each changes in a config.
 
 They differ in `evolution`, in how phi starts and in the lives of a shard; a life and its cost stay
 the same.
@@ -39,7 +39,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.
     "config": {},
     # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in
-    # configs/scales.py.
+    # core/scales.py.
     "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, **_AS_DRAWN},
     # The same with the sigma of our laptop configs, which suits a small loss better.
     "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, **_AS_DRAWN},

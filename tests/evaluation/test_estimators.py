@@ -1,4 +1,4 @@
-"""configs/estimators.py: every estimator fits every config, keeps to the budget, and means what its
+"""epg_tf/evaluation/estimators.py: every estimator fits every config, keeps to the budget, and means what its
 name says.
 """
 
@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from configs import estimators
+from epg_tf.evaluation import estimators
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.study_costs import epoch_env_steps
 from tests.configs.test_configs import SETTINGS, experiment

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ml_collections import ConfigDict
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import (
     ComputeConfig,
     EvolutionConfig,
@@ -57,7 +58,7 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
 
     The loss has about a tenth of the paper's parameters, because evolution strategies try random
     directions of phi. It starts centred, so that agents' actions do not saturate. Epochs have few
-    lives and learning rates are high, see `many_lives` in configs/estimators.py.
+    lives and learning rates are high, see `many_lives` in epg_tf/evaluation/estimators.py.
     docs/evolution.md shows the effect of each of these.
     """
     return Experiment(
@@ -92,15 +93,15 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
     )
 
 
-def chosen(variants: Mapping[str, Experiment], variant: str, file: str) -> ConfigDict:
-    """Returns the settings of a variant.
+def chosen(variants: Mapping[str, Experiment], variant: str, name: str) -> ConfigDict:
+    """Returns the settings of a variant of the config `name`.
 
     Raises:
-      ValueError: There is no such variant.
+      ConfigError: There is no such variant.
     """
     if variant not in variants:
-        raise ValueError(
-            f"configs/{file}:{variant} is no variant of this config; use one of "
-            f"{', '.join(':' + name for name in variants)}"
+        raise ConfigError(
+            f"{name}:{variant} is no variant of this config; use one of "
+            f"{', '.join(':' + known for known in variants)}"
         )
     return ConfigDict(variants[variant].to_mapping())

@@ -1,0 +1,74 @@
+from .artifacts.export import export_loss
+from .artifacts.learned_loss import LearnedLoss, load_loss, save_loss
+from .artifacts.learned_objective import LearnedObjective, load_objective, save_objective
+from .artifacts.saved_models import open_saved_model
+from .core.config_files import load_experiment, shipped_configs
+from .core.errors import (
+    CommunicationError,
+    ConfigError,
+    EpgError,
+    Interrupted,
+    RecordError,
+    RenderError,
+    Stopped,
+    VersionError,
+)
+from .core.experiment import Experiment, from_mapping
+from .core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from .epg.outer_loop import evolve
+from .epg.shards import Shards
+from .epg.state import EpochResult, EvolutionState
+from .evaluation.evaluate import evaluate, evaluate_objective
+from .evaluation.results import Results, read_results
+from .evaluation.summary import Summary, summarize
+from .metagenrl.population import meta_learn
+from .metagenrl.state import ObjectiveState, RoundResult
+from .runs.evolution_session import evolve_in_folder
+from .runs.metagenrl_session import meta_learn_in_folder
+from .runs.reader import RunRecord, read_run
+from .tasks.gymnasium_environment import register_environments
+
+
+__version__: str
+__all__ = [
+    "CommunicationError",
+    "ConfigError",
+    "EpgError",
+    "EpochResult",
+    "EvolutionState",
+    "Experiment",
+    "Interrupted",
+    "LearnedLoss",
+    "LearnedObjective",
+    "MetaGenRLExperiment",
+    "ObjectiveState",
+    "RecordError",
+    "RenderError",
+    "Results",
+    "RoundResult",
+    "RunRecord",
+    "Shards",
+    "Stopped",
+    "Summary",
+    "VersionError",
+    "evaluate",
+    "evaluate_objective",
+    "evolve",
+    "evolve_in_folder",
+    "export_loss",
+    "from_mapping",
+    "load_experiment",
+    "load_loss",
+    "load_objective",
+    "meta_learn",
+    "meta_learn_in_folder",
+    "metagenrl_from_mapping",
+    "open_saved_model",
+    "read_results",
+    "read_run",
+    "register_environments",
+    "save_loss",
+    "save_objective",
+    "shipped_configs",
+    "summarize",
+]

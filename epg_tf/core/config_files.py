@@ -1,0 +1,161 @@
+"""Finds and reads config files: the shipped ones by name, users' own by path.
+
+A config file is Python of the user: `get_config(variant)` returns the settings of an experiment, as
+nested mappings. It may register a family of tasks, and import modules that lie beside it. Variants
+are the keys of its `VARIANTS`, if it has them.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from epg_tf.core import files
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.core.old_settings import renamed
+
+RUN_SETTINGS = "config.json"  # of the folder of a run
+_PACKAGE = Path(__file__).parents[1]
+# An installed package has them inside, a checkout beside it.
+SHIPPED = next(
+    (folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir()),
+    _PACKAGE / "configs",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfigFile:
+    """A config file and the variant that is meant.
+
+    Attributes:
+      path: Of the file.
+      variant: Argument of its `get_config`; None for the default.
+    """
+
+    path: Path
+    variant: str | None
+
+    def __str__(self) -> str:
+        """Returns PATH or PATH:VARIANT."""
+        return str(self.path) if self.variant is None else f"{self.path}:{self.variant}"
+
+
+def shipped_configs() -> list[str]:
+    """Returns the names of the configs that come with the package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.py") if path.stem != "__init__")
+
+
+def find_config(name: str) -> ConfigFile:
+    """Returns the file that a name means.
+
+    Args:
+      name: NAME or NAME:VARIANT of a shipped config; the path of a file that ends in .py, with or
+        without :VARIANT; or the folder of a run, for its settings. A leading ~ is the home folder.
+
+    Raises:
+      ConfigError: There is no such config.
+    """
+    folder = Path(name).expanduser()
+    if (folder / RUN_SETTINGS).is_file():
+        return ConfigFile(Path(__file__).with_name("run_config.py"), str(folder))
+    file, colon, text = name.partition(":")
+    variant = text if colon else None
+    if not file.endswith(".py"):
+        if file in shipped_configs():
+            return ConfigFile(SHIPPED / f"{file}.py", variant)
+        near = difflib.get_close_matches(file, shipped_configs(), 1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(
+            f"config={name!r} is not the name of a shipped config; {guess}use one of "
+            f"{', '.join(shipped_configs())}, the path of a file that ends in .py, or the folder "
+            "of a run"
+        )
+    path = Path(file).expanduser()
+    if not path.is_file():
+        shipped = f"; the shipped config is {path.stem!r}" if path.stem in shipped_configs() else ""
+        raise ConfigError(f"config={name!r}: there is no file {path}{shipped}")
+    return ConfigFile(path, variant)
+
+
+def make_importable(config: ConfigFile) -> None:
+    """Lets a config file import the modules that lie beside it."""
+    folder = str(config.path.resolve().parent)
+    if config.path.parent.resolve() != SHIPPED.resolve() and folder not in sys.path:
+        sys.path.append(folder)
+
+
+def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
+    """Returns the experiment of a config; runs its code.
+
+    Args:
+      name: As for `find_config`, e.g. "random_hopper:paper" or "my_family.py".
+
+    Raises:
+      ConfigError: There is no such config or variant, or its settings are unusable.
+    """
+    config = find_config(name)
+    arguments = () if config.variant is None else (config.variant,)
+    try:
+        return read_experiment(_plain(_module(config).get_config(*arguments)))
+    except (AttributeError, TypeError) as error:
+        raise ConfigError(f"config={name!r} gives no settings: {error}") from error
+
+
+def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:
+    """Returns the settings of the run in `folder`; runs no code.
+
+    Raises:
+      ConfigError: Its config.json does not hold usable settings.
+      RecordError: It cannot be read.
+    """
+    saved = files.read_json(Path(folder) / RUN_SETTINGS, "the run's config").get("config")
+    if not isinstance(saved, Mapping):
+        raise ConfigError(f"config={str(folder)!r}: {RUN_SETTINGS} there holds no settings of a run")
+    return read_experiment(renamed(saved))
+
+
+def read_experiment(mapping: Mapping[str, Any]) -> Experiment | MetaGenRLExperiment:
+    """Returns the experiment of EPG or of MetaGenRL that nested mappings describe.
+
+    Raises:
+      ConfigError: Settings are unusable.
+    """
+    return metagenrl_from_mapping(mapping) if "environments" in mapping else from_mapping(mapping)
+
+
+def describe_config(name: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the first sentence of a shipped config's docstring, and its variants."""
+    config = find_config(name)
+    text = ast.get_docstring(ast.parse(config.path.read_text(encoding="utf-8"))) or ""
+    sentence = " ".join(text.split("\n\n")[0].split())
+    return sentence, tuple(getattr(_module(config), "VARIANTS", ()))
+
+
+def _module(config: ConfigFile) -> ModuleType:
+    """Runs a config file as a module of a name that no import uses."""
+    make_importable(config)
+    spec = importlib.util.spec_from_file_location(f"config of {config.path}", config.path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _plain(settings: Any) -> Mapping[str, Any]:
+    """Returns settings as nested mappings; ConfigDict has `to_dict`, experiments `to_mapping`."""
+    for convert in ("to_dict", "to_mapping"):
+        if hasattr(settings, convert):
+            settings = getattr(settings, convert)()
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"get_config() returned {type(settings).__name__}, not a mapping")
+    return settings

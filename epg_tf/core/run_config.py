@@ -1,0 +1,19 @@
+"""Is a config file for the settings of an earlier run: `--config=RUN_DIR` means this file.
+
+It is loaded by its path, as all config files are.
+"""
+
+from __future__ import annotations
+
+from ml_collections import ConfigDict
+
+from epg_tf.core.config_files import run_settings
+
+
+def get_config(folder: str) -> ConfigDict:
+    """Returns the settings of the run in `folder`.
+
+    Raises:
+      ConfigError: Its config.json does not hold usable settings.
+    """
+    return ConfigDict(run_settings(folder).to_mapping())

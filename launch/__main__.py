@@ -1,0 +1,70 @@
+"""The command `epg-tf`: lists the commands of this folder, and runs one.
+
+    epg-tf meta-train --config=random_hopper:laptop --run_dir=runs/hopper
+
+In a checkout `python -m launch` is the same, and `python -m launch.meta_train` runs a command.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import runpy
+import sys
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent
+
+
+def commands() -> dict[str, str]:
+    """Returns the name of each command and the first sentence of its docstring."""
+    found = {}
+    for path in sorted(_FOLDER.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if "main" in functions and path.stem != "__main__":
+            text = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
+            found[path.stem.replace("_", "-")] = text
+    return found
+
+
+def listing() -> str:
+    """Returns the help: one line for each command."""
+    known = commands()
+    width = max(map(len, known))
+    lines = [f"  {name:<{width}}  {text}" for name, text in known.items()]
+    return "\n".join(
+        [
+            "Learns loss functions for reinforcement learning: Evolved Policy Gradients, MetaGenRL.",
+            "",
+            "usage: epg-tf COMMAND [--flag=value ...]",
+            "",
+            *lines,
+            "",
+            "`epg-tf COMMAND --help` explains the flags of a command.",
+        ]
+    )
+
+
+def main() -> None:
+    """Runs the command that the first word names, as `python -m` would run its file."""
+    words = sys.argv[1:]
+    if not words or words[0] in ("--help", "-h", "-help", "help"):
+        print(listing())
+        sys.exit(0)
+    name, known = words[0].replace("_", "-"), commands()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        print(
+            f"error: {words[0]!r} is not a command; {guess}`epg-tf --help` lists them",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    sys.argv = [f"epg-tf {name}", *words[1:]]
+    module = f"{__package__}.{name.replace('-', '_')}"
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

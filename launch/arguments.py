@@ -1,0 +1,94 @@
+"""Prepares the words of a command line before flags are parsed: names of configs become paths.
+
+Pure but for looking whether files exist.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Container, Iterator, Sequence
+from pathlib import Path
+
+from epg_tf.core import config_files
+from epg_tf.core.config_files import ConfigFile
+
+_HOME = re.compile(r"(--?\w+=)(~.*)")
+
+
+def prepared(words: Sequence[str], known: Container[str]) -> list[str]:
+    """Returns the words of a command line as the parsers of flags want them.
+
+    A leading ~ in a value becomes the home folder, which shells do only at the start of a word. The
+    name of a config becomes the path of its file. To resume a run, its folder is enough: it then
+    names the config, too.
+
+    Args:
+      words: After the name of the command.
+      known: Names of the command's flags.
+
+    Raises:
+      ConfigError: There is no such config.
+    """
+    found = [_expanded(word) for word in words]
+    if "config" not in known:
+        return found
+    place = next((at for at, _, name, _ in _flags(found) if name == "config"), None)
+    if place is None:
+        folder = given("run_dir", found)
+        if "resume" in known and wants_resume(found) and folder and _is_run(folder):
+            return [f"--config={config_files.find_config(folder)}", *found]
+        return found
+    width, value = next((width, v) for at, width, _, v in _flags(found) if at == place)
+    config = config_files.find_config(value)
+    config_files.make_importable(config)
+    return [*found[:place], f"--config={_absolute(config)}", *found[place + width :]]
+
+
+def given(flag: str, words: Sequence[str]) -> str | None:
+    """Returns the last value of a flag as it was typed, or None where it was not."""
+    values = [value for _, _, name, value in _flags(words) if name == flag]
+    return values[-1] if values else None
+
+
+def overrides(words: Sequence[str]) -> list[str]:
+    """Returns the names GROUP.FIELD of the settings that --config.GROUP.FIELD flags change."""
+    return [
+        name.removeprefix("no").removeprefix("config.")
+        for _, _, name, _ in _flags(words)
+        if name.removeprefix("no").startswith("config.")
+    ]
+
+
+def wants_resume(words: Sequence[str]) -> bool:
+    """Returns whether --resume is given."""
+    return any(re.fullmatch(r"--?resume(=(true|t|1))?", word, re.IGNORECASE) for word in words)
+
+
+def _flags(words: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
+    """Yields place, number of words, name and value of each flag."""
+    for place, word in enumerate(words):
+        named = re.fullmatch(r"--?([\w.]+)(?:=(.*))?", word, re.DOTALL)
+        if not named:
+            continue
+        following = words[place + 1] if place + 1 < len(words) else ""
+        if named[2] is not None:
+            yield place, 1, named[1], named[2]
+        elif following and not following.startswith("-"):
+            yield place, 2, named[1], following
+        else:
+            yield place, 1, named[1], ""
+
+
+def _expanded(word: str) -> str:
+    tilde = _HOME.fullmatch(word)
+    return tilde[1] + os.path.expanduser(tilde[2]) if tilde else word
+
+
+def _is_run(folder: str) -> bool:
+    return (Path(folder) / config_files.RUN_SETTINGS).is_file()
+
+
+def _absolute(config: ConfigFile) -> ConfigFile:
+    """Returns a config that is found whatever its file does to the working folder."""
+    return ConfigFile(config.path.resolve(), config.variant)

@@ -1,0 +1,216 @@
+"""The flag --config of all commands that need settings, and what becomes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import arguments, command_line  # command_line first: it silences the frameworks
+
+from absl import flags
+from ml_collections import config_flags
+
+from epg_tf.core.config_files import read_experiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.metagenrl.agents import check_continuous
+from epg_tf.runs import saved_settings
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.registry import is_shipped, make_family, named_environment
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config",
+    None,
+    "Settings: NAME or NAME:VARIANT of a shipped config "
+    f"(`{command_line.program('configs')}` lists them), the path of a file that ends in .py, or the "
+    "folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
+    f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
+)
+_PRINT = flags.DEFINE_bool(
+    "print_config", False, "Print the settings that this command would use, and end."
+)
+
+Cost = Callable[[Any], Sequence[str]]
+
+
+def is_given() -> bool:
+    """Returns whether there is a --config."""
+    return _CONFIG.value is not None
+
+
+def experiment(cost: Cost | None = None) -> Experiment:
+    """Returns the validated experiment of --config; for --print_config prints it and ends.
+
+    Args:
+      cost: Returns lines on what the experiment costs, to be printed with it.
+
+    Raises:
+      UsageError: The flag was not given, or its file cannot be loaded.
+      ConfigError: A setting is unusable.
+    """
+    found = _settings("point_goal")
+    if "environments" in found:
+        raise command_line.UsageError(
+            f"--config={_typed()} holds settings of MetaGenRL, and this command is for EPG; name "
+            "another, e.g. --config=point_goal"
+        )
+    read = from_mapping(found)
+    make_family(read.task)
+    return print_and_end(read, cost)
+
+
+def metagenrl_experiment(cost: Cost | None = None) -> MetaGenRLExperiment:
+    """Returns the validated experiment of MetaGenRL of --config; for --print_config prints it.
+
+    Args:
+      cost: As for `experiment`.
+
+    Raises:
+      UsageError, ConfigError: As `experiment`, or an environment does not fit.
+    """
+    found = _settings("metagenrl_laptop")
+    if "task" in found:
+        raise command_line.UsageError(
+            f"--config={_typed()} holds settings of EPG, and this command is for MetaGenRL; name "
+            "another, e.g. --config=metagenrl_laptop"
+        )
+    read = metagenrl_from_mapping(found)
+    for name in read.environments:
+        several = (
+            "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
+        )
+        continuous_environment("config.environments", name, several)
+    return print_and_end(read, cost)
+
+
+def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
+    """Returns the environment that a flag or field names; deterministic policies must fit it.
+
+    Args:
+      field: The flag or field.
+      name: FAMILY or FAMILY@EPISODE_LIMIT.
+      advice: Ends the message where it is unusable.
+
+    Raises:
+      UsageError: There is none of that name, or its actions are discrete or unbounded.
+    """
+    try:
+        family = named_environment(name)
+        check_continuous(family)
+    except ConfigError as error:
+        raise command_line.UsageError(f"{field}: {error}{advice}") from error
+    return family
+
+
+def elsewhere(home: Experiment) -> Experiment:
+    """Returns the experiment a loss was made in, with task, policy and baseline of --config if that
+    is given; for --print_config prints it and ends.
+
+    Raises:
+      UsageError: The loss does not fit the observations or actions there, or a
+        --config.GROUP.FIELD has no effect.
+    """
+    if not is_given():
+        return print_and_end(home)
+    refuse_overrides(("task", "policy", "surrogate"), "it is as in evolution; leave it out")
+    other = from_mapping(_settings())
+    here, there = make_family(home.task), make_family(other.task)
+    for name in ("observation_size", "action_size", "discrete_actions"):
+        if getattr(here, name) != getattr(there, name):
+            raise command_line.UsageError(
+                f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
+                f"{getattr(here, name)}; use it in a family that has the same"
+            )
+    moved = dataclasses.replace(
+        home, task=other.task, policy=other.policy, surrogate=other.surrogate
+    )
+    return print_and_end(moved)
+
+
+def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
+    """Returns the experiment an objective was made in, with the baseline settings of --config if
+    that holds settings of MetaGenRL; for --print_config prints it and ends.
+
+    Another --config is loaded for the families that it registers.
+
+    Raises:
+      UsageError: A --config.GROUP.FIELD has no effect.
+    """
+    if not is_given() or "baseline" not in _settings():
+        load_families()
+        return print_and_end(home)
+    refuse_overrides(("baseline",), "it is as in meta-training; leave it out")
+    baseline = metagenrl_from_mapping(_settings()).baseline
+    return print_and_end(dataclasses.replace(home, baseline=baseline))
+
+
+def load_families() -> None:
+    """Runs the file of --config, if there is one, for the families that it registers.
+
+    Raises:
+      UsageError: It cannot be loaded, or a --config.GROUP.FIELD is given, which has no effect.
+    """
+    if is_given():
+        refuse_overrides((), "only the families that the file registers are used; leave it out")
+        print_and_end(read_experiment(_settings()))
+    elif _PRINT.value:
+        raise command_line.UsageError("--print_config: there is no --config to print; name one")
+
+
+def refuse_overrides(honoured: Sequence[str], reason: str) -> None:
+    """Refuses --config.GROUP.FIELD flags that a command cannot honour.
+
+    Args:
+      honoured: Groups that it does honour.
+      reason: Why, and what to do.
+
+    Raises:
+      UsageError: There is such a flag.
+    """
+    for name in arguments.overrides(sys.argv[1:]):
+        if name.split(".")[0] not in honoured:
+            raise command_line.UsageError(f"--config.{name} has no effect here: {reason}")
+
+
+def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
+    """Returns the experiment; for --print_config prints it, with its cost, and ends the process."""
+    if not _PRINT.value:
+        return experiment
+    for name, value in saved_settings.flat(experiment.to_mapping()):
+        print(f"{name}={value!r}")
+    for line in cost(experiment) if cost else ():
+        print(line)
+    raise SystemExit(0)
+
+
+def words_of_own_family(family: str) -> str:
+    """Returns " --config=FILE" where a family is one that the file of --config registers, else ""."""
+    return f" --config={shlex.quote(_typed())}" if is_given() and not is_shipped(family) else ""
+
+
+def _typed() -> str:
+    """Returns the value of --config as the user typed it."""
+    return arguments.given("config", sys.argv[1:]) or ""
+
+
+def _settings(example: str = "point_goal") -> Mapping[str, Any]:
+    """Returns the settings of --config, unchecked."""
+    value = _CONFIG.value
+    try:
+        if value is None:
+            raise command_line.UsageError(f"--config is missing; e.g. --config={example}")
+        found = value.to_dict() if hasattr(value, "to_dict") else value
+    except OSError as error:  # ml_collections keeps a failure to load for later
+        reason = " ".join(str(error).splitlines()[-2:])
+        raise command_line.UsageError(
+            f"--config cannot be loaded ({' '.join(reason.split())})"
+        ) from error
+    if not isinstance(found, Mapping):
+        raise command_line.UsageError(
+            f"--config={_typed()}: get_config() must return settings, not {type(found).__name__}"
+        )
+    return found

@@ -1,0 +1,45 @@
+"""Lists every setting with its type, default, bounds and meaning.
+
+    epg-tf settings
+    epg-tf settings --system=metagenrl
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from . import command_line  # first: it silences the frameworks
+
+from absl import flags
+
+from epg_tf.core import fields
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.fields import Description
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+
+_KINDS: dict[str, type] = {"epg": Experiment, "metagenrl": MetaGenRLExperiment}
+_SYSTEM = flags.DEFINE_enum("system", "epg", list(_KINDS), "Whose settings.")
+_WIDTH = 100
+
+
+def main(argv: list[str]) -> int:
+    """Prints two lines or more per setting; returns the exit code."""
+    del argv
+    print("change one with --config=NAME --config.GROUP.FIELD=VALUE\n")
+    for setting in fields.describe(_KINDS[_SYSTEM.value]):
+        print(_paragraph(setting))
+    others = ", ".join(f"--system={name}" for name in _KINDS if name != _SYSTEM.value)
+    print(f"\nthe settings of the other system: {others}")
+    return 0
+
+
+def _paragraph(setting: Description) -> str:
+    """Returns name, type, default and bounds in a line, and the meaning below."""
+    bounds = f", {setting.bounds}" if setting.bounds else ""
+    line = f"{setting.name}={setting.default!r}  ({setting.type}{bounds})"
+    indent = " " * 4
+    return f"{line}\n{textwrap.fill(setting.meaning, _WIDTH, initial_indent=indent, subsequent_indent=indent)}"
+
+
+if __name__ == "__main__":
+    command_line.run(main)
