@@ -28,7 +28,6 @@ from .runs.metagenrl_session import meta_learn_in_folder
 from .runs.reader import RunRecord, read_run
 from .tasks.gymnasium_environment import register_environments
 
-
 __version__: str
 __all__ = [
     "CommunicationError",

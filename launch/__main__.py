@@ -35,7 +35,7 @@ def listing() -> str:
     lines = [f"  {name:<{width}}  {text}" for name, text in known.items()]
     return "\n".join(
         [
-            "Learns loss functions for reinforcement learning: Evolved Policy Gradients, MetaGenRL.",
+            "Learns loss functions for reinforcement learning.",
             "",
             "usage: epg-tf COMMAND [--flag=value ...]",
             "",

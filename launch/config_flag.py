@@ -26,8 +26,8 @@ _CONFIG = config_flags.DEFINE_config_file(
     "config",
     None,
     "Settings: NAME or NAME:VARIANT of a shipped config "
-    f"(`{command_line.program('configs')}` lists them), the path of a file that ends in .py, or the "
-    "folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
+    f"(`{command_line.program('configs')}` lists them), the path of a file that ends in .py, or "
+    "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
     f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
 )
 _PRINT = flags.DEFINE_bool(
@@ -148,6 +148,12 @@ def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
     return print_and_end(dataclasses.replace(home, baseline=baseline))
 
 
+def replaced(home: Any, now: Any) -> dict[str, tuple[Any, Any]]:
+    """Returns name -> (then, now) of the settings that differ between two experiments of a kind."""
+    found = saved_settings.changes(home.to_mapping(), now.to_mapping(), frozenset())
+    return {name: (then, value) for name, then, value in found}
+
+
 def load_families() -> None:
     """Runs the file of --config, if there is one, for the families that it registers.
 
@@ -188,7 +194,7 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
 
 
 def words_of_own_family(family: str) -> str:
-    """Returns " --config=FILE" where a family is one that the file of --config registers, else ""."""
+    """Returns " --config=FILE" for a family that the file of --config registers, else ""."""
     return f" --config={shlex.quote(_typed())}" if is_given() and not is_shipped(family) else ""
 
 

@@ -1,6 +1,6 @@
 """Lists the shipped configs with their variants, and the shipped losses.
 
-    epg-tf configs
+epg-tf configs
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from epg_tf.core import config_files
 def main(argv: list[str]) -> int:
     """Prints a paragraph per config and a line per loss; returns the exit code."""
     del argv
-    print("configs, for --config=NAME or --config=NAME:VARIANT (the first variant is the default)\n")
+    print("configs, for --config=NAME or --config=NAME:VARIANT; the first variant is the default\n")
     for name in config_files.shipped_configs():
         meaning, variants = config_files.describe_config(name)
         print(f"{name}\n  {meaning}")

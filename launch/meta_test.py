@@ -43,7 +43,9 @@ from .evaluation_flags import (
     required,
 )
 
-_LOSS = flags.DEFINE_string("loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss.")
+_LOSS = flags.DEFINE_string(
+    "loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss."
+)
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, summary.json and curves.png."
 )
@@ -157,6 +159,7 @@ def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
         loss_name(loss, learned.facts),
         loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value),
         tuple(m for m in loss_methods.METHODS if m != "ppo" or _COMPARE.value != "none"),
+        config_flag.replaced(learned.experiment, experiment),
     )
 
 
@@ -176,6 +179,7 @@ def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:
         loss_name(loss, learned.facts),
         request,
         OBJECTIVE_COMPARISONS[_COMPARE.value],
+        config_flag.replaced(learned.experiment, experiment),
     )
 
 

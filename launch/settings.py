@@ -1,7 +1,7 @@
 """Lists every setting with its type, default, bounds and meaning.
 
-    epg-tf settings
-    epg-tf settings --system=metagenrl
+epg-tf settings
+epg-tf settings --system=metagenrl
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 _KINDS: dict[str, type] = {"epg": Experiment, "metagenrl": MetaGenRLExperiment}
 _SYSTEM = flags.DEFINE_enum("system", "epg", list(_KINDS), "Whose settings.")
 _WIDTH = 100
+_INDENT = " " * 4
 
 
 def main(argv: list[str]) -> int:
@@ -37,8 +38,8 @@ def _paragraph(setting: Description) -> str:
     """Returns name, type, default and bounds in a line, and the meaning below."""
     bounds = f", {setting.bounds}" if setting.bounds else ""
     line = f"{setting.name}={setting.default!r}  ({setting.type}{bounds})"
-    indent = " " * 4
-    return f"{line}\n{textwrap.fill(setting.meaning, _WIDTH, initial_indent=indent, subsequent_indent=indent)}"
+    meaning = textwrap.wrap(setting.meaning, _WIDTH - len(_INDENT))
+    return "\n".join([line, *(_INDENT + words for words in meaning)])
 
 
 if __name__ == "__main__":

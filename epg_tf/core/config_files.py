@@ -119,7 +119,7 @@ def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:
     """
     saved = files.read_json(Path(folder) / RUN_SETTINGS, "the run's config").get("config")
     if not isinstance(saved, Mapping):
-        raise ConfigError(f"config={str(folder)!r}: {RUN_SETTINGS} there holds no settings of a run")
+        raise ConfigError(f"config={str(folder)!r}: {RUN_SETTINGS} there holds no settings")
     return read_experiment(renamed(saved))
 
 

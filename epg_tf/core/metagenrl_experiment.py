@@ -203,7 +203,11 @@ def metagenrl_from_mapping(mapping: Any) -> MetaGenRLExperiment:
 
 
 def validate(experiment: MetaGenRLExperiment) -> None:
-    """Checks types, bounds, choices and what must fit together; errors as of `metagenrl_from_mapping`."""
+    """Checks types, bounds, choices and what must fit together.
+
+    Raises:
+      ConfigError: As `metagenrl_from_mapping`.
+    """
     metagenrl_from_mapping(experiment.to_mapping())
 
 

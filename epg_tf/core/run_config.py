@@ -1,4 +1,4 @@
-"""Is a config file for the settings of an earlier run: `--config=RUN_DIR` means this file.
+"""Is the config file that the folder of a run means: the settings of that run.
 
 It is loaded by its path, as all config files are.
 """

@@ -5,7 +5,7 @@ section 5.1).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,12 +106,14 @@ class LossEvaluation:
       loss: Its name.
       request: Which agents are trained.
       methods: Of `loss_methods.METHODS`.
+      replaced: Settings that are not those of evolution: name -> (then, now).
     """
 
     learned: LearnedLoss
     loss: LossName
     request: Request
     methods: tuple[str, ...]
+    replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
 
     def run(self) -> Iterator[Results]:
         """Yields the results of each method as they are found."""
@@ -132,7 +134,9 @@ class LossEvaluation:
             "updates": request.env_steps // experiment.inner.update_period,
             "reward_declared": experiment.loss.reward,
             "loss_facts": self.learned.facts,
+            "policy": dataclasses.asdict(experiment.policy),
             "baseline": dataclasses.asdict(experiment.surrogate),
+            "replaced": dict(self.replaced),
         }
 
 
@@ -212,12 +216,14 @@ class ObjectiveEvaluation:
       loss: Its name.
       request: Which agents are trained.
       methods: Of `objective_methods.METHODS`.
+      replaced: Settings that are not those of meta-training: name -> (then, now).
     """
 
     learned: LearnedObjective
     loss: LossName
     request: Request
     methods: tuple[str, ...]
+    replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
 
     def run(self) -> Iterator[Results]:
         """Yields the results of each method as they are found."""
@@ -242,6 +248,7 @@ class ObjectiveEvaluation:
             "loss_facts": self.learned.facts,
             "trained_in": experiment.environments,
             "config": experiment.to_mapping(),
+            "replaced": dict(self.replaced),
         }
 
 

@@ -25,9 +25,9 @@ import tensorflow as tf
 
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.parallel_layers import parallel_convolution, parallel_dense
-from epg_tf.core.shapes import convolution_length
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import Params
+from epg_tf.core.shapes import convolution_length
 from epg_tf.losses.channels import (
     CONSTANT,
     HISTORY,

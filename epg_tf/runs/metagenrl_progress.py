@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,8 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
-from epg_tf.runs.progress import Write
+from epg_tf.runs.pace import Pace
+from epg_tf.runs.progress import Write, times
 from epg_tf.tasks.registry import named_environment
 
 
@@ -47,8 +47,7 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
 
     def __init__(self, experiment: MetaGenRLExperiment, path: PathLike, write: Write):
         self._experiment, self._path, self._write = experiment, path, write
-        self._begun_at = 0
-        self._started = 0.0
+        self._pace: Pace | None = None
 
     def warn(self, warnings: list[str]) -> None:
         """Writes each warning."""
@@ -59,27 +58,21 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
         """Writes what is left to do and what it costs."""
         for line in cost_lines(self._experiment, state, ranks):
             self._write(line)
-        self._begun_at = state.round
-        self._started = time.perf_counter()
+        self._pace = Pace(self._experiment.rounds, state.round)
 
     def show(self, result: RoundResult) -> None:
-        """Writes the numbers of about twenty rounds a run."""
+        """Writes the numbers of a round, from time to time."""
+        assert self._pace is not None, "call begin() first"
         metrics, number = result.metrics, result.state.round
-        left = self._experiment.rounds - number
-        if number == self._begun_at + 1 and left:
-            self._write(
-                f"the first round took {duration(metrics['seconds'])}, compilation included"
-            )
-        if number % max(1, self._experiment.rounds // 20) == 0 or not left:
-            spent = time.perf_counter() - self._started
-            rest = spent * left / (number - self._begun_at)
+        self._pace.end_epoch()
+        if self._pace.due() or number == self._experiment.rounds:
             returns = "  ".join(
                 f"{name} {metrics[f'training_return/{name}']:.1f}"
                 for name in self._experiment.environments
             )
             self._write(
                 f"round {number}/{self._experiment.rounds}  mean return {returns}  "
-                f"{duration(spent)} so far, {duration(rest)} left"
+                f"{times(self._pace)}"
             )
 
     def stopped(self, state: ObjectiveState) -> None:

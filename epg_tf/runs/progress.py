@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import count, duration
 from epg_tf.epg.state import EpochResult, EvolutionState
+from epg_tf.runs.pace import Pace
 
 Write = Callable[[str], object]
 
@@ -55,9 +55,8 @@ class EvolutionProgress(SilentProgress):
         self._epochs = experiment.evolution.epochs
         self._bar: Any = None
         self._ranks = 1
-        self._begun_at = 0
-        self._started = 0.0
-        self._compiled = False
+        self._epoch = 0
+        self._pace: Pace | None = None
 
     def warn(self, warnings: list[str]) -> None:
         """Writes each warning."""
@@ -80,34 +79,31 @@ class EvolutionProgress(SilentProgress):
         )
         self._bar.set_description_str(f"epoch {epoch}/{self._epochs}")
         self._ranks = ranks
-        self._begun_at = epoch
-        self._started = time.perf_counter()
+        self._epoch = epoch
+        self._pace = Pace(self._epochs, epoch)
 
     def advance(self, lives: int) -> None:
-        """Moves the bar."""
+        """Moves the bar; without one, writes a line from time to time."""
         self._bar.n = min(self._bar.n + lives * self._ranks, self._bar.total)
         self._bar.update(0)
+        if self._bar.disable and self._pace is not None and self._pace.due():
+            ended = self._bar.n - self._epoch * self._lives
+            self._line(f"epoch {self._epoch + 1}/{self._epochs}: {ended} of {self._lives} lives")
 
     def show(self, result: EpochResult) -> None:
-        """Writes the numbers of an epoch into the bar, or about twenty times a run as a line."""
+        """Writes the numbers of an epoch into the bar, or from time to time as a line."""
+        assert self._pace is not None, "call begin() first"
         metrics, epoch = result.metrics, result.state.epoch
-        seconds, left = metrics["seconds"], self._epochs - epoch
-        if not self._compiled and left:
-            self._line(
-                f"the first epoch took {duration(seconds)}, compilation included; at that rate "
-                f"the other {left} take {duration(seconds * left)}"
-            )
-        self._compiled = True
+        self._epoch = epoch
+        self._pace.end_epoch()
         line = (
             f"epoch {epoch}/{self._epochs}  alpha {metrics['alpha']:.2f}  mean fitness "
             f"{metrics['fitness_mean']:.2f}  {count(metrics['env_steps_per_second'])} env steps/s"
         )
         self._bar.n = epoch * self._lives
         self._bar.set_description_str(line)
-        if self._bar.disable and (epoch % max(1, self._epochs // 20) == 0 or left == 0):
-            spent = time.perf_counter() - self._started
-            rest = spent * left / (epoch - self._begun_at)
-            self._line(f"{line}  {duration(spent)} so far, {duration(rest)} left")
+        if self._bar.disable and (self._pace.due() or epoch == self._epochs):
+            self._line(f"{line}  {times(self._pace)}")
 
     def stopped(self, state: EvolutionState) -> None:
         """Writes where the run stopped."""
@@ -146,6 +142,14 @@ class EvolutionProgress(SilentProgress):
 
         with tqdm.external_write_mode():
             self._write(line)
+
+
+def times(pace: Pace) -> str:
+    """Returns how long a run has taken and still takes, for the end of a line."""
+    left = pace.left()
+    return f"{duration(pace.spent())} so far" + (
+        "" if left is None else f", about {duration(left)} left"
+    )
 
 
 def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -> list[str]:

@@ -20,7 +20,7 @@ FILES = sorted(
 SETTINGS = {
     f"{file}:{variant}": (file, variant)
     for file in FILES
-    for variant in getattr(importlib.import_module(f"configs.{file}"), "_VARIANTS", [""])
+    for variant in getattr(importlib.import_module(f"configs.{file}"), "VARIANTS", [""])
 }
 ON_A_LAPTOP = sorted(name for name in SETTINGS if "paper" not in name)
 

@@ -1,14 +1,12 @@
-"""epg_tf/evaluation/estimators.py: every estimator fits every config, keeps to the budget, and means what its
-name says.
-"""
+"""Estimators: each fits every config, keeps to the budget, and means what its name says."""
 
 import dataclasses
 import math
 
 import pytest
 
-from epg_tf.evaluation import estimators
 from epg_tf.core.errors import ConfigError
+from epg_tf.evaluation import estimators
 from epg_tf.evaluation.study_costs import epoch_env_steps
 from tests.configs.test_configs import SETTINGS, experiment
 
