@@ -111,7 +111,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS([argv[0], *arguments.prepared(argv[1:], flags.FLAGS)])
+        return flags.FLAGS([argv[0], *arguments.prepared(argv[1:], list(flags.FLAGS))])
     except ConfigError as error:
         if _VERBOSE:
             raise

@@ -30,7 +30,7 @@ METAGENRL = RunKind(
     ),
     may_change=frozenset({"config.steps_per_agent", "config.threads", "config.objective_period"}),
     per_rank=frozenset({"config.threads"}),
-    metagenrl_from_mapping=metagenrl_from_mapping,
+    from_mapping=metagenrl_from_mapping,
 )
 
 
