@@ -1,0 +1,107 @@
+"""Tests epg_tf.core.config_files: experiments by name, by path, and from the folder of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import epg_tf
+from epg_tf.core import config_files
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+
+OWN = """
+import dataclasses
+import numbers_of_mine
+from ml_collections import ConfigDict
+from epg_tf.core.experiment import Experiment, TaskConfig
+
+@dataclasses.dataclass
+class Sizes:
+    limit: "int" = numbers_of_mine.LIMIT
+
+def get_config(variant="short"):
+    limit = Sizes().limit * (2 if variant == "long" else 1)
+    return {kind}(Experiment(task=TaskConfig(episode_limit=limit)).to_mapping())
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A config file of a user, which imports a module beside it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "numbers_of_mine.py").write_text("LIMIT = 31\n")
+    path = tmp_path / "mine.py"
+    path.write_text(OWN.replace("{kind}", "ConfigDict"))
+    yield path
+    sys.modules.pop("numbers_of_mine", None)
+
+
+@pytest.mark.parametrize("name", epg_tf.shipped_configs())
+def test_every_shipped_config_is_an_experiment(name):
+    kind = MetaGenRLExperiment if name.startswith("metagenrl") else Experiment
+    assert type(epg_tf.load_experiment(name)) is kind
+    sentence, variants = config_files.describe_config(name)
+    assert sentence and all(epg_tf.load_experiment(f"{name}:{variant}") for variant in variants)
+
+
+def test_a_variant_differs():
+    laptop, paper = map(epg_tf.load_experiment, ("random_hopper", "random_hopper:paper"))
+    assert (laptop.task.frame_skip, paper.task.frame_skip) == (4, 2)
+    assert laptop == epg_tf.load_experiment("random_hopper:laptop")
+
+
+def test_a_file_of_a_user(own):
+    assert epg_tf.load_experiment(str(own)).task.episode_limit == 31
+    assert epg_tf.load_experiment(f"{own}:long").task.episode_limit == 62
+
+
+@pytest.mark.parametrize("kind", ["dict", "Experiment(task=TaskConfig(episode_limit=31)) or dict"])
+def test_a_config_may_return_plain_mappings_or_an_experiment(own, kind):
+    own.write_text(OWN.replace("{kind}", kind))
+    assert epg_tf.load_experiment(str(own)).task.episode_limit == 31
+
+
+def test_the_folder_of_a_run_is_a_config(tmp_path):
+    paper = epg_tf.load_experiment("random_hopper:paper")
+    (tmp_path / "config.json").write_text(json.dumps({"config": paper.to_mapping()}))
+    assert epg_tf.load_experiment(str(tmp_path)) == paper
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("{}", "holds no settings"),
+        ('{"config": {"task": {"famly": "ant"}}}', "config.task.famly"),
+        ("{", "config.json"),
+    ],
+)
+def test_a_damaged_run_is_refused(tmp_path, content, part):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(epg_tf.EpgError, match=part):
+        epg_tf.load_experiment(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("random_hoper", "did you mean 'random_hopper'"),
+        ("random_hopper:papr", "use one of :laptop, :paper"),
+        ("point_goal:paper", "gives no settings"),  # it has no variants
+        ("missing.py", "there is no file missing.py"),
+        ("configs", "is not the name of a shipped config"),
+    ],
+)
+def test_unknown_names_are_refused(name, part):
+    with pytest.raises(ConfigError, match=part):
+        epg_tf.load_experiment(name)
+
+
+@pytest.mark.parametrize("code", ["get_config = 3", "", "def get_config(): return 4"])
+def test_a_file_that_is_no_config_is_refused(tmp_path, code):
+    (tmp_path / "mine.py").write_text(code)
+    with pytest.raises(ConfigError, match="gives no settings"):
+        epg_tf.load_experiment(str(tmp_path / "mine.py"))
