@@ -5,6 +5,7 @@ Import this before anything that imports TensorFlow.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -276,5 +277,15 @@ def check_json(flag: flags.FlagHolder) -> None:
         raise UsageError(
             f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
         )
-    if path.exists() and not path.is_file():
-        raise UsageError(f"--{flag.name}={path} is not a file; name one")
+    if path.exists() and not _is_json_object(path):
+        raise UsageError(
+            f"--{flag.name}={path} is there, and is no result of a command; name another file"
+        )
+
+
+def _is_json_object(path: Path) -> bool:
+    """Returns whether a file holds a JSON object, as the results of commands do."""
+    try:
+        return isinstance(json.loads(path.read_bytes()), dict)
+    except (OSError, ValueError):
+        return False

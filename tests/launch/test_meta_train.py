@@ -222,7 +222,7 @@ def test_missing_and_foreign_configs_are_refused_in_one_line(flags, named):
 )
 def test_help_is_no_error(name):
     process = commands.run(name, "--help")
-    assert process.returncode == 0 and f"python -m launch.{name}" in process.stdout
+    assert process.returncode == 0 and f"epg-tf {name.replace('_', '-')}" in process.stdout
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
