@@ -78,7 +78,7 @@ class Installed:
         )
 
     def epg_tf(self, *words) -> str:
-        """Runs `epg-tf`, which must succeed without a word on standard error; returns its output."""
+        """Returns the output of `epg-tf`, which must succeed and print no error."""
         process = self.run("epg-tf", *words)
         assert (process.returncode, process.stderr) == (0, ""), process.stderr
         return process.stdout
