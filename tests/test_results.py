@@ -32,7 +32,13 @@ def _rows(text: str, columns: int) -> list[list[str]]:
 
 
 def _patterns(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
+    """Returns what is in backticks, {0,1} written out."""
+    found = []
+    for name in re.findall(r"`([^`]+)`", cell):
+        start, _, rest = name.partition("{")
+        choices, _, end = rest.partition("}")
+        found += [f"{start}{choice}{end}" for choice in choices.split(",")]
+    return found
 
 
 def _mismatches(names: list[str], patterns: list[str]) -> tuple[list[str], list[str]]:
@@ -64,6 +70,10 @@ def test_the_index_names_every_file_that_is_kept_and_no_other():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     kept = [path.relative_to(RESULTS).as_posix() for path in files]
     assert _mismatches(sorted(kept), ["README.md", *LISTED, *MEMBERS]) == ([], [])
+
+
+def test_files_of_several_seeds_are_named_one_by_one():
+    assert _patterns("`a/s{0,2}.json`, `b`") == ["a/s0.json", "a/s2.json", "b"]
 
 
 def test_a_file_that_is_not_in_the_index_is_found():
