@@ -28,8 +28,10 @@ def test_python_example_runs_as_printed(tiny, monkeypatch, capsys):
 
 
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))]
-PATHS = set(re.findall(r"`((?:epg_tf|configs|launch|tests|docs|\.ci)/[\w./]+)`", " ".join(PAGES)))
-LINKS = set(re.findall(r"\]\(((?:docs|examples)/[\w./]+)\)", README))
+PATHS = set(
+    re.findall(r"`((?:epg_tf|configs|launch|tests|docs|results|\.ci)/[\w./]+)`", " ".join(PAGES))
+)
+LINKS = set(re.findall(r"\]\(((?:docs|examples|results)/[\w./]+)\)", README))
 LINKS |= {f"docs/{link}" for page in PAGES[1:] for link in re.findall(r"\]\(([\w./]+)\)", page)}
 
 
@@ -50,7 +52,7 @@ def test_named_commands_exist():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_demos_numbers_are_those_kept(seed):
-    kept = json.loads((ROOT / "docs" / "results" / f"demo_seed{seed}.json").read_text())["epg"]
+    kept = json.loads((ROOT / "results" / f"demo_seed{seed}.json").read_text())["epg"]
     assert "**{:.2f}** [{:.2f}, {:.2f}]".format(kept["final_return_mean"], *kept["ci95"]) in README
 
 
@@ -60,7 +62,7 @@ def test_the_demos_length_is_the_configs():
 
 
 @pytest.mark.parametrize(
-    "folder", sorted((ROOT / "docs" / "results").glob("study_*")), ids=lambda path: path.name
+    "folder", sorted((ROOT / "results").glob("study_*")), ids=lambda path: path.name
 )
 def test_a_study_that_is_kept_adds_up(folder):
     """Its summary, and what docs/evolution.md says of it, follow from its tests."""
@@ -87,7 +89,7 @@ def test_a_study_that_is_kept_adds_up(folder):
 
 
 @pytest.mark.parametrize(
-    "file", sorted((ROOT / "docs" / "results").rglob("*.json")), ids=lambda path: path.name
+    "file", sorted((ROOT / "results").rglob("*.json")), ids=lambda path: path.name
 )
 def test_results_name_no_path_of_a_machine(file):
     assert not re.search(r'"/\w+/', file.read_text(encoding="utf-8"))
