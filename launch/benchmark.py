@@ -32,7 +32,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    experiment = config_flag.experiment()
+    experiment = config_flag.experiment_of_lives()
     command_line.check_json(_JSON)
     speed = measure_lives(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _MARKDOWN.value:

@@ -34,12 +34,24 @@ _PRINT = flags.DEFINE_bool(
     "print_config", False, "Print the settings that this command would use, and end."
 )
 
+LIFE = ("task", "policy", "loss", "inner", "surrogate", "compute")  # groups that decide a life
+
 Cost = Callable[[Any], Sequence[str]]
 
 
 def is_given() -> bool:
     """Returns whether there is a --config."""
     return _CONFIG.value is not None
+
+
+def experiment_of_lives() -> Experiment:
+    """Returns `experiment` for a command that runs lives but no evolution.
+
+    Raises:
+      UsageError: As `experiment`, or a --config.evolution.FIELD is given, which has no effect.
+    """
+    refuse_overrides(LIFE, "there is no evolution in this command; leave it out")
+    return experiment()
 
 
 def experiment(cost: Cost | None = None) -> Experiment:

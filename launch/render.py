@@ -137,7 +137,7 @@ def _life() -> tuple[Experiment, Array, Teaching]:
     loss = required(_LOSS, "runs/first/best, or none")
     alone = ComputeConfig(shard_lives=1, threads=1)
     if loss == "none":  # an agent that never learns
-        experiment = dataclasses.replace(config_flag.experiment(), compute=alone)
+        experiment = dataclasses.replace(config_flag.experiment_of_lives(), compute=alone)
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(loss)
     experiment = config_flag.elsewhere(learned.experiment)

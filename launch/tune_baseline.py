@@ -35,7 +35,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Tries every setting on the same tasks and names the best; returns the exit code."""
     del argv
-    experiment = config_flag.experiment()
+    experiment = config_flag.experiment_of_lives()
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
     epochs = command_line.positive_numbers("epochs", _EPOCHS.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]

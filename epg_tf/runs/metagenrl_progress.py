@@ -107,7 +107,7 @@ def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: in
         f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with "
         f"{agents} agents in {', '.join(experiment.environments)}"
         + (f", on {ranks} ranks" if ranks > 1 else "")
-        + (f", from round {state.round} on" if state.round else ""),
+        + (f", continued after round {state.round}" if state.round else ""),
         f"cost: {agents} agents x {count(left)} env steps = {count(agents * left)} env steps; "
         f"{count(left // agent.policy_delay)} updates of the objective, each with "
         f"{agent.policy_delay} critic updates and {experiment.meta.virtual_steps} virtual steps "

@@ -156,13 +156,18 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
     """Returns lines on what a run does after `epoch`, and what that costs."""
     evolution = experiment.evolution
     left = evolution.epochs - epoch
+    if not left:
+        return [
+            f"all {epoch} epochs of the run in {path} are done; a larger config.evolution.epochs "
+            "continues it"
+        ]
     steps = evolution.lives * experiment.life_steps
     shorter = "at most " if evolution.shortest_life else ""
     lines = [
         f"evolving a loss for {experiment.task.family} in {path}"
         + (f", on {ranks} ranks" if ranks > 1 else "")
-        + (f", from epoch {epoch} on" if epoch else ""),
-        f"cost: {left} epochs x {evolution.lives} lives x {shorter}{experiment.life_steps} env "
+        + (f", continued after epoch {epoch}" if epoch else ""),
+        f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}{experiment.life_steps} env "
         f"steps = {shorter}{count(steps)} env steps an epoch, {count(steps * left)} in all"
         + _other_costs(experiment),
     ]

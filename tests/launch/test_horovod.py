@@ -201,8 +201,8 @@ def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
     begun = [
         line.split(folder.name)[1] for line in output.splitlines() if "evolving a loss" in line
     ]
-    assert begun[0] == ", on 2 ranks" and begun[1].startswith(", from epoch ")
-    assert [line.startswith(", on 2 ranks, from epoch ") for line in begun[2:]] == [
+    assert begun[0] == ", on 2 ranks" and begun[1].startswith(", continued after epoch ")
+    assert [line.startswith(", on 2 ranks, continued after epoch ") for line in begun[2:]] == [
         True
     ] * returns, begun
     assert_same(folder, slow)
@@ -235,7 +235,7 @@ def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_p
         under=ranks(2),
         timeout=900,
     )
-    assert resumed.returncode == 0 and "from epoch 1 on" in resumed.stdout, resumed.stderr
+    assert resumed.returncode == 0 and "continued after epoch 1" in resumed.stdout, resumed.stderr
     assert_same(tmp_path / "elastic", tmp_path / "alone")
     assert_same(tmp_path / "resumed", tmp_path / "alone")
 
@@ -273,7 +273,7 @@ def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
     resumed = commands.run(
         "meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume", under=ranks(2)
     )
-    assert resumed.returncode == 0 and "on 2 ranks, from epoch " in resumed.stdout, resumed.stderr
+    assert resumed.returncode == 0 and "on 2 ranks, continued after epoch " in resumed.stdout, resumed.stderr
     assert_same(folder, slow)
 
 
@@ -292,7 +292,7 @@ def test_a_full_disk_ends_all_ranks_and_the_last_checkpoint_is_whole(small, tmp_
         "File too large" in process.stderr and "Traceback" not in process.stderr.split("error:")[0]
     )
     resumed = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
-    assert resumed.returncode == 0 and "from epoch 2 on" in resumed.stdout, resumed.stderr
+    assert resumed.returncode == 0 and "continued after epoch 2" in resumed.stdout, resumed.stderr
     assert_same(folder, small)
 
 

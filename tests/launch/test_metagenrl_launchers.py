@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
         "--resume",
     )
     assert resumed.returncode == 0, resumed.stderr
-    assert f"from round {done} on" in resumed.stdout
+    assert f"continued after round {done}" in resumed.stdout
 
 
 REFUSED = {

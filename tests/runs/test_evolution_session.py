@@ -152,7 +152,7 @@ def test_a_damaged_checkpoint_falls_back_and_is_reported(finished, session, tmp_
     lines = []
     with session(resume=True, write=lines.append) as second:
         assert len(list(second.epochs())) == 1
-    assert lines[0].startswith(f"damaged: {newest}: ") and "from epoch 2 on" in lines[1]
+    assert lines[0].startswith(f"damaged: {newest}: ") and "continued after epoch 2" in lines[1]
     assert results(tmp_path / "run") == results(finished[0])
 
 

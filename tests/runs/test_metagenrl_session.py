@@ -73,7 +73,7 @@ def test_an_abandoned_run_is_resumed_to_the_same_bits(finished, tiny, tmp_path):
     lines = []
     resumed = meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True, write=lines.append)
     assert [result.state.round for result in resumed] == [3]
-    assert "from round 2 on" in lines[0] and lines[-1].startswith("meta-learned ")
+    assert "continued after round 2" in lines[0] and lines[-1].startswith("meta-learned ")
     assert objective(tmp_path / "run") == objective(finished[0])
 
 

@@ -106,7 +106,7 @@ def test_a_recorder_that_stays_keeps_its_folder_open(recorder, tiny, tmp_path, l
     run = stays.run
     state = state_after(tiny, 1)
     assert stays.begin(state, 1) is state and stays.run is run
-    assert f"in {tmp_path / 'run'}, from epoch 1 on" in lines[-2]
+    assert f"in {tmp_path / 'run'}, continued after epoch 1" in lines[-2]
 
 
 def test_ranks_lost_before_the_first_state_do_not_start_a_resumed_run_again(
