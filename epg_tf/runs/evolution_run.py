@@ -8,7 +8,7 @@ import numpy as np
 
 from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.core import files
-from epg_tf.core.errors import RecordError
+from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
@@ -89,15 +89,21 @@ class EvolutionRun:
             return initial_state(self._experiment, self._seed)
         self.warnings += [f"damaged: {message}" for message in damaged]
         arrays, facts = checkpoint.arrays, checkpoint.facts
-        return EvolutionState(
-            epoch=checkpoint.epoch,
-            phi=arrays["phi"],
-            second_moment=arrays["second_moment"],
-            env_steps=facts["env_steps"],
-            best_phi=arrays["best_phi"],
-            best_return=facts["best_return"],
-            last_update=arrays["last_update"],
-        )
+        try:
+            return EvolutionState(
+                epoch=checkpoint.epoch,
+                phi=arrays["phi"],
+                second_moment=arrays["second_moment"],
+                env_steps=facts["env_steps"],
+                best_phi=arrays["best_phi"],
+                best_return=facts["best_return"],
+                last_update=arrays["last_update"],
+            )
+        except KeyError as error:
+            raise VersionError(
+                f"{self.path}: the checkpoint of epoch {checkpoint.epoch} has no {error}, so another "
+                "version of epg_tf wrote it; resume with that version, or start another run"
+            ) from error
 
     def record(self, result: EpochResult) -> None:
         """Writes one epoch; the checkpoint last, so that after a kill the epoch is repeated."""

@@ -273,7 +273,9 @@ def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
     resumed = commands.run(
         "meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume", under=ranks(2)
     )
-    assert resumed.returncode == 0 and "on 2 ranks, continued after epoch " in resumed.stdout, resumed.stderr
+    assert resumed.returncode == 0 and "on 2 ranks, continued after epoch " in resumed.stdout, (
+        resumed.stderr
+    )
     assert_same(folder, slow)
 
 

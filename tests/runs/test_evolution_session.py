@@ -10,9 +10,10 @@ import pytest
 
 import epg_tf
 from epg_tf.core.communication import SingleProcess
-from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.core.errors import Interrupted, RecordError, VersionError
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
+from epg_tf.runs import checkpoints
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.recorder import Recorder
@@ -167,6 +168,16 @@ def test_no_readable_checkpoint_loses_nothing(finished, session, tmp_path, damag
             list(second.epochs())
     assert (tmp_path / "run" / "metrics.csv").read_bytes() == before
     assert (tmp_path / "run" / "final").is_dir()
+
+
+def test_a_checkpoint_of_another_version_is_refused(finished, session, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished[0], folder)
+    newest, _ = checkpoints.load_newest(folder / "checkpoints")
+    arrays = {name: value for name, value in newest.arrays.items() if name != "last_update"}
+    checkpoints.save(folder / "checkpoints", newest.epoch, arrays, newest.facts)
+    with session(resume=True) as again, pytest.raises(VersionError, match="another version"):
+        next(again.epochs())
 
 
 @pytest.mark.slow

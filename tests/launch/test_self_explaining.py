@@ -1,0 +1,125 @@
+"""The command line explains itself: commands, configs, settings, and what has no effect."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from epg_tf.artifacts.learned_loss import shipped_losses
+from epg_tf.core import config_files, fields
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from launch.__main__ import commands as all_commands
+from tests.launch import commands
+
+
+def epg_tf(*words) -> subprocess.CompletedProcess:
+    """Runs `python -m launch`, which is `epg-tf` in a checkout."""
+    return subprocess.run(
+        [sys.executable, "-m", "launch", *words],
+        cwd=commands.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=commands.environment(),
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["help"]])
+def test_help_lists_every_command_with_one_line(words):
+    process = epg_tf(*words)
+    assert (process.returncode, process.stderr) == (0, "")
+    files = {path.stem for path in (commands.ROOT / "launch").glob("*.py")}
+    shared = {"__init__", "__main__", "arguments", "command_line", "config_flag"}
+    shared |= {"evaluation_flags", "run_flags"}
+    for name in files - shared:
+        start = f"  {name} ".replace("_", "-")
+        (line,) = [line for line in process.stdout.splitlines() if line.startswith(start)]
+        assert line.endswith(".") and len(line.split()) > 4
+    assert len(all_commands()) == len(files - shared)
+
+
+def test_a_misspelt_command_is_one_line():
+    process = epg_tf("meta-tran", "--config=point_goal")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert "'meta-tran' is not a command; did you mean meta-train" in process.stderr
+
+
+def test_a_command_can_be_run_by_its_name():
+    """With dashes or underscores; its own --help is its module's."""
+    process = epg_tf("meta-train", "--help")
+    assert process.returncode == 0 and "--run_dir" in process.stdout
+    assert "Evolves a loss (Algorithm 1)" in process.stdout
+    assert "launch.settings` lists all" in " ".join(process.stdout.split())
+
+
+def test_configs_and_losses_are_listed():
+    process = commands.run("configs")
+    assert (process.returncode, process.stderr) == (0, "")
+    listed = process.stdout.splitlines()
+    for name in [*config_files.shipped_configs(), *shipped_losses()]:
+        assert name in listed
+    assert "  variants: laptop, paper" in listed
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"), [([], Experiment), (["--system=metagenrl"], MetaGenRLExperiment)]
+)
+def test_every_setting_is_listed(flags, kind):
+    process = commands.run("settings", *flags)
+    assert (process.returncode, process.stderr) == (0, "")
+    for setting in fields.describe(kind):
+        assert f"{setting.name}={setting.default!r}  ({setting.type}" in process.stdout
+        assert setting.bounds in process.stdout
+        assert setting.meaning.split()[0] in process.stdout
+
+
+def test_print_config_shows_settings_and_cost_and_does_nothing(tmp_path):
+    folder = tmp_path / "run"
+    flags = ["--config=random_hopper:paper", "--config.evolution.epochs=7", f"--run_dir={folder}"]
+    process = commands.run("meta_train", *flags, "--print_config")
+    assert (process.returncode, process.stderr) == (0, "") and not folder.exists()
+    lines = process.stdout.splitlines()
+    assert "config.evolution.epochs=7" in lines and "config.task.frame_skip=2" in lines
+    assert lines[-1].startswith("cost: 7 epochs x 256 lives x 8192 env steps")
+
+
+def test_print_config_of_a_test_shows_what_the_test_would_use():
+    flags = ["--loss=random_hopper", "--output_dir=nowhere", "--config=random_hopper"]
+    process = commands.run("meta_test", *flags, "--config.task.range=nominal", "--print_config")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "config.task.range='nominal'" in process.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("meta_test", ["--loss=point_goal", "--output_dir=x", "--config.inner.updates=3"]),
+        ("meta_test", ["--loss=point_goal", "--output_dir=x", "--config.loss.reward=true"]),
+        ("render", ["--loss=none", "--output=x.png", "--config.evolution.sigma=0.2"]),
+        ("benchmark", ["--config.evolution.lives=64"]),
+        ("list_tasks", ["--config.task.frame_skip=3"]),
+        ("export_loss", ["--loss=point_goal", "--output_dir=x", "--config.task.frame_skip=3"]),
+    ],
+)
+def test_settings_without_effect_are_refused(name, flags):
+    process = commands.run(name, "--config=point_goal", *flags)
+    assert process.returncode == 2 and process.stdout == "" and process.stderr.count("\n") == 1
+    setting = flags[-1].split("=")[0]
+    assert f"{setting} has no effect here" in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "proposed"),
+    [
+        ("meta_train", "metagenrl_laptop", "point_goal"),
+        ("meta_train_metagenrl", "point_goal", "metagenrl_laptop"),
+    ],
+)
+def test_a_config_of_the_other_system_is_refused(name, config, proposed):
+    process = commands.run(name, f"--config={config}", "--run_dir=nowhere")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert f"--config={config} holds" in process.stderr and proposed in process.stderr
