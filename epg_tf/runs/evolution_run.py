@@ -101,8 +101,8 @@ class EvolutionRun:
             )
         except KeyError as error:
             raise VersionError(
-                f"{self.path}: the checkpoint of epoch {checkpoint.epoch} has no {error}, so another "
-                "version of epg_tf wrote it; resume with that version, or start another run"
+                f"{self.path}: the checkpoint of epoch {checkpoint.epoch} has no {error}, so "
+                "another version of epg_tf wrote it; resume with that one, or start another run"
             ) from error
 
     def record(self, result: EpochResult) -> None:
