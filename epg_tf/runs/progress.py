@@ -168,8 +168,8 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
         + (f", on {ranks} ranks" if ranks > 1 else "")
         + (f", continued after epoch {epoch}" if epoch else ""),
         f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}"
-        f"{experiment.life_steps} env steps = {shorter}{count(steps)} env steps an epoch, {count(steps * left)} in all"
-        + _other_costs(experiment),
+        f"{experiment.life_steps} env steps = {shorter}{count(steps)} env steps an "
+        f"epoch, {count(steps * left)} in all" + _other_costs(experiment),
     ]
     shard_lives = experiment.compute.shard_lives
     shards = math.ceil(evolution.lives / shard_lives)
