@@ -14,7 +14,10 @@ THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker
   $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
   $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
 
-.PHONY: venv demo test test-slow throughput lint build-tools horovod clean
+BAZEL_TARGETS ?= //tests:test_build //tests:test_golden //tests:test_imports //tests/artifacts:test_learned_loss \
+  //tests/core:test_files //tests/tasks:test_point_goal
+
+.PHONY: venv demo test test-slow bazel-test throughput lint build-tools horovod clean
 
 venv: $(READY)
 
@@ -41,6 +44,13 @@ test: $(READY)
 
 test-slow: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(SLOW)
+
+bazel-test:
+	@if command -v bazel >/dev/null 2>&1 && [ -d /usr/share/bazel/rules/java ]; then \
+	  $(MAKE) --no-print-directory venv && export PYTHON=$(PY) && tools/debian_bazel/bazel build --nobuild //... \
+	  && tools/debian_bazel/bazel test --local_test_jobs=1 $(BAZEL_TARGETS) \
+	  && tools/debian_bazel/bazel run //launch:list_tasks > /dev/null && echo "//launch:list_tasks ran"; \
+	else echo "bazel-test: skipped; it needs Debian's packages bazel-bootstrap and bazel-rules-java"; fi
 
 throughput: $(READY)
 	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --config.compute.shard_lives=64 --lives=128 --markdown; done
