@@ -14,6 +14,8 @@ THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker
   $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
   $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
 
+# Another interpreter than that of .venv is used as it is; nothing is installed for it.
+BAZEL_PYTHON ?= $(PY)
 BAZEL_TARGETS ?= //tests:test_build //tests:test_golden //tests:test_imports //tests/artifacts:test_learned_loss \
   //tests/core:test_files //tests/tasks:test_point_goal
 
@@ -47,7 +49,8 @@ test-slow: $(READY)
 
 bazel-test:
 	@if command -v bazel >/dev/null 2>&1 && [ -d /usr/share/bazel/rules/java ]; then \
-	  $(MAKE) --no-print-directory venv && export PYTHON=$(PY) && tools/debian_bazel/bazel build --nobuild //... \
+	  $(if $(filter $(PY),$(BAZEL_PYTHON)),$(MAKE) --no-print-directory venv,true) && export PYTHON=$(BAZEL_PYTHON) \
+	  && tools/debian_bazel/bazel build --nobuild //... \
 	  && tools/debian_bazel/bazel test --local_test_jobs=1 $(BAZEL_TARGETS) \
 	  && tools/debian_bazel/bazel run //launch:list_tasks > /dev/null && echo "//launch:list_tasks ran"; \
 	else echo "bazel-test: skipped; it needs Debian's packages bazel-bootstrap and bazel-rules-java"; fi
