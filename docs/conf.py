@@ -11,14 +11,22 @@ html_title = "epg_tf"
 html_theme = "furo"
 extensions = ["autoapi.extension", "myst_parser", "sphinx.ext.napoleon"]
 default_role = "py:obj"  # names in single backticks become links where they are known
+napoleon_use_ivar = True
 myst_heading_anchors = 3  # as on the usual hosts of repositories
 
-# The sources are read, not imported, so neither TensorFlow nor MuJoCo is needed.
+# The source folder is the repository, so that links between its folders hold in the pages too.
+root_doc = "docs/index"
+include_patterns = ["README.md", "CHANGELOG.md", "docs/**", "results/**.md"]
+exclude_patterns = [".*", "build", "configs", "epg_tf", "launch", "runs", "tests", "docs/results"]
+
+# The modules are read, not imported, so neither TensorFlow nor MuJoCo is needed.
 autoapi_dirs = [str(_PACKAGE)]
-autoapi_root = "api"
+autoapi_root = "docs/api"
 autoapi_options = ["members", "show-module-summary"]
 autoapi_member_order = "bysource"
 autoapi_add_toctree_entry = False
+
+_SECTIONS = ("Args:", "Attributes:", "Raises:", "Returns:", "Yields:")
 
 
 def _sources() -> dict[str, str]:
@@ -33,24 +41,47 @@ def _sources() -> dict[str, str]:
     }
 
 
-def _link_names(app, what, name, obj, options, lines) -> None:
-    """Turns the names at the start of lines of the front page into links to what they are."""
-    if name != "epg_tf":
-        return
+def _front_page(lines: list[str]) -> list[str]:
+    """Returns the docstring of `epg_tf`, with links at the start of its lines."""
     sources = _sources()
 
     def linked(match: re.Match) -> str:
         word = match[0]
         return f":py:obj:`{word} <{sources[word]}>`" if word in sources else word
 
-    for number, line in enumerate(lines):
-        start, colon, rest = line.partition(": ")
-        if colon and line.startswith("  "):
-            lines[number] = f"  * {re.sub(r'[A-Za-z_]+', linked, start.strip())}: {rest}"
-        elif line.endswith(":") and not line.startswith(" "):
-            lines[number] = f"{line}\n"
+    page: list[str] = []
+    for line in lines:
+        names, colon, meaning = line.partition(": ")
+        if colon and re.match(r"  \w", line):
+            line = f"* {re.sub(r'[A-Za-z_]+', linked, names.strip())}: {meaning}"
+        page += [line, ""] if line.endswith(":") else [line]
+    return page
+
+
+def _marked_up(lines: list[str]) -> list[str]:
+    """Returns a docstring with what Sphinx needs: blocks that are indented by four keep their lines
+    (formulas, commands, tables), and bars are bars.
+    """
+    marked: list[str] = []
+    section, block = "", False
+    for line in lines:
+        if line and not line.startswith(" "):
+            section = line
+        indented = line.startswith("    ") and section not in _SECTIONS
+        if indented and not block:
+            marked += ["::", ""]
+        block = indented or (block and not line)
+        marked.append(line if block else line.replace("|", r"\|"))
+    return marked
+
+
+def _process(app, what, name, obj, options, lines) -> None:
+    """Handles the docstring of each object before napoleon does."""
+    lines[:] = _front_page(lines) if name == "epg_tf" else _marked_up(lines)
+    if what in ("attribute", "data"):
+        lines.insert(0, "")  # or napoleon takes the words before a colon for a type
 
 
 def setup(app) -> None:
     """Registers the handler."""
-    app.connect("autodoc-process-docstring", _link_names, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _process, priority=400)
