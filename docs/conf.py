@@ -34,7 +34,7 @@ def _sources() -> dict[str, str]:
     stub = _PACKAGE / "__init__.pyi"
     tree = ast.parse((stub if stub.exists() else _PACKAGE / "__init__.py").read_text())
     return {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        alias.asname or alias.name: f"{'epg_tf.' * node.level}{node.module}.{alias.name}"
         for node in tree.body
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names

@@ -99,7 +99,9 @@ def test_named_settings_exist(page):
 def test_named_configs_and_losses_exist():
     values = {word for command in NAMED for word in command.words}
     configs = {m for word in values for m in re.findall(r"^--config=(\w+(?::[\w-]+)?)$", word)}
-    assert len(configs) > 10
+    for text in TEXTS.values():
+        configs |= set(re.findall(r"`(\w+:(?:laptop|paper)\w*)`", text))
+    assert len(configs) > 15
     for config in configs - {"CONFIG", "NAME", "FILE"}:
         name, _, variant = config.partition(":")
         module = importlib.import_module(f"configs.{name}")

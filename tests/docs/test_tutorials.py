@@ -84,12 +84,14 @@ def test_evolve_a_loss_and_test_it(tmp_path, small_config, capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*METHODS]
 
 
+@pytest.mark.slow
 def test_evolve_a_loss_from_python(tmp_path, small_config, capsys):
     run_code("tutorial_evolve.md", tmp_path)
     printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert printed == ["1", "2", "3", *METHODS]
 
 
+@pytest.mark.slow
 def test_runs_from_python(tmp_path, small_config, capsys):
     run_code("runs.md", tmp_path)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
