@@ -91,13 +91,6 @@ def test_evolve_a_loss_from_python(tmp_path, small_config, capsys):
     assert printed == ["1", "2", "3", *METHODS]
 
 
-@pytest.mark.slow
-def test_runs_from_python(tmp_path, small_config, capsys):
-    run_code("runs.md", tmp_path)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
-    assert (tmp_path / "runs" / "first" / "best").is_dir()
-
-
 def test_rows_of_a_test_are_those_that_the_page_explains():
     rows = re.findall(r"^\| `(\w+)` \|", text_of(ROOT / "docs" / "tutorial_test.md"), re.MULTILINE)
     assert sorted(rows) == sorted(METHODS)
