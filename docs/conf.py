@@ -58,6 +58,11 @@ def _front_page(lines: list[str]) -> list[str]:
     return page
 
 
+def _escaped(line: str) -> str:
+    """Returns a line of text in which bars are bars, and `O.` after a colon starts no list."""
+    return re.sub(r": ([A-Z]\.)$", r": \\\1", line.replace("|", r"\|"))
+
+
 def _marked_up(lines: list[str]) -> list[str]:
     """Returns a docstring with what Sphinx needs: blocks that are indented by four keep their lines
     (formulas, commands, tables), and bars are bars.
@@ -71,7 +76,7 @@ def _marked_up(lines: list[str]) -> list[str]:
         if indented and not block:
             marked += ["::", ""]
         block = indented or (block and not line)
-        marked.append(line if block else line.replace("|", r"\|"))
+        marked.append(line if block else _escaped(line))
     return marked
 
 

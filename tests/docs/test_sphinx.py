@@ -37,10 +37,10 @@ def test_all_that_the_extra_names_is_pinned():
 
 def test_a_block_keeps_its_lines_and_bars_are_bars():
     lines = ["Summary.", "", "    L = |a| * b", "", "    M = c", "", "Has |d|.", "", "Args:"]
-    lines += ["  a: First", "    of two."]
+    lines += ["  a: First", "    of two.", "  size: O."]
     assert CONF._marked_up(lines) == [
         *("Summary.", "", "::", "", "    L = |a| * b", "", "    M = c", "", r"Has \|d\|.", ""),
-        *("Args:", "  a: First", "    of two."),
+        *("Args:", "  a: First", "    of two.", r"  size: \O."),
     ]
 
 
