@@ -16,6 +16,7 @@ from tests.launch.test_metagenrl_launchers import SETTINGS
 from tests.launch.test_tasks_shown import REASON as NOTHING_TO_DRAW_WITH
 
 EVOLUTION = ("--config.evolution.epochs=2", "--config.evolution.validation_period=1")
+LIVES = [flag for flag in commands.settings() if not flag.startswith("--config.evolution")]
 OBJECTIVE = [
     f"--config.{name}={value}"
     for name, value in {**SETTINGS, "environments": "('point_goal@10',)"}.items()
@@ -34,7 +35,7 @@ def small(step: Command) -> list[str]:
         "meta_train": [*commands.settings(), *EVOLUTION] if configured else [],
         "meta_train_metagenrl": OBJECTIVE if configured else [],
         "meta_test": FRESH_AGENTS[objective],
-        "tune_baseline": [*commands.settings(), "--lives=2", "--learning_rates=1e-3"],
+        "tune_baseline": [*LIVES, "--lives=2", "--learning_rates=1e-3"],
         "objective_progress": ("--agents=1", "--env_steps=20", "--episodes=1"),
         "render": ("--episodes=2", "--frames=2"),
     }
