@@ -99,8 +99,9 @@ def test_named_settings_exist(page):
 def test_named_configs_and_losses_exist():
     values = {word for command in NAMED for word in command.words}
     configs = {m for word in values for m in re.findall(r"^--config=(\w+(?::[\w-]+)?)$", word)}
+    names = "|".join(path.stem for path in (ROOT / "configs").glob("[a-z]*.py"))
     for text in TEXTS.values():
-        configs |= set(re.findall(r"`(\w+:(?:laptop|paper)\w*)`", text))
+        configs |= set(re.findall(rf"`((?:{names}):\w+)`", text))
     assert len(configs) > 15
     for config in configs - {"CONFIG", "NAME", "FILE"}:
         name, _, variant = config.partition(":")
