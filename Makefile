@@ -1,10 +1,12 @@
 # Every target sets up what it needs: .venv to run and test, .venv-lint for ruff and mypy, because
-# mypy needs a newer typing_extensions than TF-Agents allows. `make clean` removes both, never runs/.
+# mypy needs a newer typing_extensions than TF-Agents allows; .venv-docs for Sphinx. `make clean`
+# removes them, never runs/.
 PYTHON ?= python3.11
 PY := .venv/bin/python
 READY := .venv/.ready
 LINT := .venv-lint/bin
 LINT_READY := .venv-lint/.ready
+DOCS_READY := .venv-docs/.ready
 SEED ?= 0
 RUN ?= runs/demo
 SLOW ?= tests
@@ -19,7 +21,7 @@ BAZEL_PYTHON ?= $(PY)
 BAZEL_TARGETS ?= //tests:test_build //tests:test_golden //tests:test_imports //tests/artifacts:test_learned_loss \
   //tests/core:test_files //tests/tasks:test_point_goal
 
-.PHONY: venv demo test test-slow bazel-test throughput lint build-tools horovod clean
+.PHONY: venv demo test test-slow bazel-test throughput lint docs build-tools horovod clean
 
 venv: $(READY)
 
@@ -63,6 +65,17 @@ lint: $(READY) $(LINT_READY)
 	@$(LINT)/ruff format --check .
 	@$(LINT)/mypy --python-executable $(PY)
 
+# Sphinx reads the modules without importing them, so its environment has no TensorFlow.
+$(DOCS_READY): constraints-docs.txt
+	@echo "setting up .venv-docs (once; a few seconds)"
+	@$(PYTHON) -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --quiet --disable-pip-version-check -r constraints-docs.txt
+	@touch $(DOCS_READY)
+
+docs: $(DOCS_READY)
+	@.venv-docs/bin/sphinx-build -W --keep-going --quiet -c docs -b html . build/docs
+	@echo "the pages are in build/docs; begin with build/docs/docs/index.html"
+
 build-tools:
 	@for tool in g++ cmake; do command -v $$tool >/dev/null 2>&1 \
 	  || { echo "building Horovod needs $$tool: install the packages 'g++' and 'cmake'" >&2; exit 1; }; done
@@ -75,5 +88,5 @@ horovod: build-tools $(READY)
 	@.venv/bin/horovodrun --check-build
 
 clean:
-	@rm -rf .venv .venv-lint .pytest_cache .ruff_cache .mypy_cache build dist *.egg-info
+	@rm -rf .venv .venv-lint .venv-docs .pytest_cache .ruff_cache .mypy_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -38,6 +38,7 @@ setup(
         "tqdm",
     ],
     extras_require={
+        "docs": ["furo", "myst-parser", "sphinx", "sphinx-autoapi"],
         # Compiled from source against the TensorFlow that is installed: see docs/cluster.md.
         "horovod": ["horovod==0.28.1"],
         # gymnasium[box2d] would also install pygame-ce, which overwrites TF-Agents' pygame.

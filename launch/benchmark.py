@@ -24,7 +24,7 @@ _UPDATES = flags.DEFINE_integer(
     "updates", None, "Updates per life; the config's by default.", lower_bound=1, upper_bound=10**7
 )
 _MARKDOWN = flags.DEFINE_bool(
-    "markdown", False, "Print one row of docs/throughput.md and nothing else."
+    "markdown", False, "Print one row of a table of docs/speed.md and nothing else."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 

@@ -1,69 +1,180 @@
 """Checks what the README and the pages in docs/ state, where a machine can."""
 
+from __future__ import annotations
+
 import csv
+import functools
+import importlib
 import json
 import re
-from pathlib import Path
 
 import pytest
-from ml_collections import ConfigDict
 
 from configs import point_goal
-from epg_tf.evaluation.loss_methods import METHODS
+from epg_tf.artifacts.learned_loss import SHIPPED
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.runs import saved_settings
 from epg_tf.runs.study import summarize
+from tests.docs.pages import PAGES, ROOT, anchors, commands_in, links, text_of
+from tests.launch import commands
 
-ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = PAGES[0].read_text(encoding="utf-8")
+RESULTS = ROOT / "results"
+TEXTS = {page: text_of(page) for page in PAGES}
+NAMED = sorted({command for text in TEXTS.values() for command in commands_in(text)})
+SETTINGS = {
+    name.removeprefix("config.")
+    for experiment in (Experiment(), MetaGenRLExperiment())
+    for name, _ in saved_settings.flat(experiment.to_mapping())
+}
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def test_python_example_runs_as_printed(tiny, monkeypatch, capsys):
-    """Only the config is swapped for a tiny one."""
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len([line for line in example.splitlines() if line.strip()]) <= 10
-    monkeypatch.setattr(point_goal, "get_config", lambda: ConfigDict(tiny.to_mapping()))
-    exec(compile(example.replace("lives=128", "lives=4"), "README.md", "exec"), {})
-    printed = capsys.readouterr().out
-    assert [line.split()[0] for line in printed.splitlines()] == ["1", "2", "3", *METHODS]
+def test_the_readme_is_short():
+    lines = README.splitlines()
+    assert len(lines) <= 130
+    assert max(map(len, lines)) <= 100
 
 
-PAGES = [README, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))]
-PATHS = set(
-    re.findall(r"`((?:epg_tf|configs|launch|tests|docs|results|\.ci)/[\w./]+)`", " ".join(PAGES))
+@by_page
+def test_lines_wrap(page):
+    """All but rows of tables, which cannot."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
+
+
+@by_page
+def test_links_lead_somewhere(page):
+    for path, anchor in links(TEXTS[page]):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists() and ROOT in (target, *target.parents), path
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), (path, anchor)
+
+
+@by_page
+def test_named_files_exist(page):
+    folders = "epg_tf|configs|launch|tests|docs|results|examples"
+    for path in re.findall(rf"`((?:{folders})/[\w./*]+)`", TEXTS[page]):
+        assert any(ROOT.glob(path.rstrip("/"))), path
+
+
+def test_files_in_the_tables_of_algorithms_exist():
+    rows = re.findall(r"^\|[^|]*\| (`.*?) \|", README.partition("## Algorithms")[2], re.M)
+    paths = [path for row in rows for path in re.findall(r"`([\w./]+)`", row)]
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / "epg_tf" / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "target", sorted({name for t in TEXTS.values() for name in re.findall(r"`?make ([a-z-]+)`", t)})
 )
-LINKS = set(re.findall(r"\]\(((?:docs|examples|results)/[\w./]+)\)", README))
-LINKS |= {f"docs/{link}" for page in PAGES[1:] for link in re.findall(r"\]\(([\w./]+)\)", page)}
-
-
-@pytest.mark.parametrize("path", sorted(PATHS | LINKS))
-def test_named_files_exist(path):
-    assert (ROOT / path).exists()
-
-
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"make ([a-z-]+)", README))))
 def test_named_targets_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_named_commands_exist():
-    for name in set(re.findall(r"launch\.([a-z_]\w*)", " ".join(PAGES))):
-        assert (ROOT / "launch" / f"{name}.py").is_file(), name
+@functools.cache
+def flags_of(name: str) -> set[str]:
+    """Returns the flags that the help of a command lists."""
+    process = commands.run(name, "--help")
+    assert process.returncode == 0, process.stderr
+    return set(re.findall(r"^ *--(?:\[no\])?(\w+):", process.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", sorted({command.name for command in NAMED}))
+def test_named_commands_have_the_flags_that_pages_give_them(name):
+    assert (ROOT / "launch" / f"{name}.py").is_file()
+    given = {word for command in NAMED if command.name == name for word in command.words}
+    flags = {re.match(r"--(\w+)", word)[1] for word in given if word.startswith("--")}
+    assert flags <= flags_of(name), flags - flags_of(name)
+
+
+@by_page
+def test_named_settings_exist(page):
+    named = re.findall(r"--config\.([a-z_]+(?:\.[a-z_]+)?)", TEXTS[page])
+    assert set(named) <= SETTINGS
+
+
+def test_named_configs_and_losses_exist():
+    values = {word for command in NAMED for word in command.words}
+    configs = {m for word in values for m in re.findall(r"^--config=(\w+(?::[\w-]+)?)$", word)}
+    names = "|".join(path.stem for path in (ROOT / "configs").glob("[a-z]*.py"))
+    for text in TEXTS.values():
+        configs |= set(re.findall(rf"`((?:{names}):\w+)`", text))
+    assert len(configs) > 15
+    for config in configs - {"CONFIG", "NAME", "FILE"}:
+        name, _, variant = config.partition(":")
+        module = importlib.import_module(f"configs.{name}")
+        assert module.get_config(*[variant] * bool(variant))
+    losses = {m for word in values for m in re.findall(r"^--loss=(\w+)$", word)} - {"none"}
+    assert len(losses) > 2
+    assert all((SHIPPED / name / "loss.npz").is_file() for name in losses - {"NAME", "RUN_DIR"})
+
+
+def test_the_next_steps_are_those_of_their_pages():
+    """Each step's command is in the page that it links."""
+    steps = re.findall(r"^\d\. \[.*?\]\((.*?)\).*?`(epg-tf .*?)`", README, re.M | re.S)
+    assert len(steps) == 5
+    for page, command in steps:
+        (step,) = commands_in(command)
+        found = [c for c in commands_in(text_of(ROOT / page)) if c.name == step.name]
+        assert any(set(step.words) <= set(other.words) for other in found), command
+
+
+def interval(values: dict, mean: str, ends: str, digits: int, bold: bool = False) -> str:
+    """Returns a mean and its interval as tables show them."""
+    stars = "**" if bold else ""
+    low, high = values[ends]
+    return f"{stars}{values[mean]:.{digits}f}{stars} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SHIPPED.iterdir()))
+def test_tables_show_the_results_that_are_kept(name):
+    """The table of the README, and for all but PointGoal that of docs/results.md."""
+    files = [RESULTS / name / file for file in ("test.json", "test_seed0.json")]
+    kept = json.loads(next(path for path in files if path.exists()).read_text())
+    (row,) = re.findall(rf"^\| `{name}`.*$", README, re.MULTILINE)
+    for method in ("epg", "ppo", "untrained"):
+        cell = interval(kept[method], "final_return_mean", "ci95", 1, method == "epg")
+        assert f"| {cell} |" in row
+    if name == "point_goal":
+        return
+    page = TEXTS[ROOT / "docs" / "results.md"]
+    for method, values in kept.items():
+        if method in ("epg", "ppo", "untrained", "random_loss"):
+            area = ("area_mean", "area_ci95") if "area_mean" in values else ("auc_mean", "auc_ci95")
+            cells = [
+                [
+                    interval(values, mean, ends, digits, method == "epg")
+                    for mean, ends in (("final_return_mean", "ci95"), area)
+                ]
+                for digits in (1, 2)
+            ]
+            assert any(" | ".join(cell) in page for cell in cells), cells
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_demos_numbers_are_those_kept(seed):
-    kept = json.loads((ROOT / "results" / f"demo_seed{seed}.json").read_text())["epg"]
-    assert "**{:.2f}** [{:.2f}, {:.2f}]".format(kept["final_return_mean"], *kept["ci95"]) in README
+    kept = json.loads((RESULTS / f"demo_seed{seed}.json").read_text())["epg"]
+    cell = interval(kept, "final_return_mean", "ci95", 2, True)
+    assert cell in TEXTS[ROOT / "docs" / "results.md"]
 
 
 def test_the_demos_length_is_the_configs():
-    (epochs,) = re.findall(r"Evolution took (\d+) epochs", README)
+    text = TEXTS[ROOT / "docs" / "results.md"]
+    (epochs,) = re.findall(r"Evolution took (\d+) epochs", text)
     assert int(epochs) == point_goal.get_config().evolution.epochs
 
 
-@pytest.mark.parametrize(
-    "folder", sorted((ROOT / "results").glob("study_*")), ids=lambda path: path.name
-)
+STUDIES = sorted(RESULTS.glob("study_*"))
+
+
+def test_studies_are_kept():
+    assert STUDIES
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda path: path.name)
 def test_a_study_that_is_kept_adds_up(folder):
     """Its summary, and what docs/evolution.md says of it, follow from its tests."""
     with open(folder / "study.csv", newline="") as stream:
@@ -82,24 +193,12 @@ def test_a_study_that_is_kept_adds_up(folder):
     ]
     summary = json.loads((folder / "summary.json").read_text())
     assert summarize(runs, summary["ppo"]) == summary
-    page = (ROOT / "docs" / "evolution.md").read_text(encoding="utf-8")
+    page = TEXTS[ROOT / "docs" / "evolution.md"]
     for row in summary["runs"].values():
         first = row["env_steps_above_ppo"]
         assert first is None or f"{first / 1e6:.2f} M" in page
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "results").rglob("*.json")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("file", sorted(RESULTS.rglob("*.json")), ids=lambda path: path.name)
 def test_results_name_no_path_of_a_machine(file):
     assert not re.search(r'"/\w+/', file.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("number", range(2))
-def test_examples_of_the_page_about_tasks_run_as_printed(number, capsys):
-    examples = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL
-    )
-    assert len(examples) == 2
-    exec(compile(examples[number], "docs/tasks.md", "exec"), {})
-    assert ("gravity", "(16, 17)")[number] in capsys.readouterr().out

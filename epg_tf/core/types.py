@@ -89,9 +89,9 @@ class LifeOutcomes:
 
 @dataclasses.dataclass(frozen=True)
 class LifeResults(LifeOutcomes):
-    """All that is measured in L lives; row i belongs to life i.
+    """All that is measured in L lives; row i belongs to life i. Adds to `LifeOutcomes`:
 
-    Attributes, besides those of `LifeOutcomes`:
+    Attributes:
       episode_return: [L, updates] return of the newest episode finished by each update, NaN before
         the first.
       kl: [L, updates] mean KL divergence (nats) between the policies before and after each update;

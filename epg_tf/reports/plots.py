@@ -26,9 +26,10 @@ from epg_tf.core.types import Array
 # Okabe and Ito's palette, which colour-blind eyes can distinguish; strongest contrast on white
 # first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-INK, FAINT = "#333333", "#8A8A8A"
+INK = "#333333"
+FAINT = "#8A8A8A"
 Style = Literal["-", "--"]
-"""Of a line: solid or dashed."""
+"""Of a line, solid or dashed."""
 
 _LEGEND_COLUMNS = 4
 
@@ -39,9 +40,8 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
 
     Args:
       rows: One per epoch, as `MetricsFile.read` returns them. Columns `epoch`, `fitness_mean`,
-      `fitness_q25`,
-        `fitness_q75`, `validation_return_mean`, `alpha`; a column that is absent or NaN is not
-        drawn.
+        `fitness_q25`, `fitness_q75`, `validation_return_mean`, `alpha`; a column that is absent or
+        NaN is not drawn.
       path: PNG to write, 900 x 540 pixels.
 
     Raises:
