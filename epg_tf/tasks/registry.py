@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.fields import LARGEST
@@ -10,12 +12,17 @@ from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.checks import make_checked_family
 from epg_tf.tasks.fetch import FetchReach
+from epg_tf.tasks.gymnasium_checks import (
+    make_checked_gymnasium_family,
+    prepare_gymnasium_family,
+)
 from epg_tf.tasks.gymnasium_family import (
     PREFIX,
     GymnasiumFamily,
-    GymnasiumSimulation,
+    OneTaskFamily,
     registered_limit,
 )
+from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
@@ -23,7 +30,9 @@ from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.reacher import RandomReacher, Reacher
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
-FAMILIES: dict[str, type[BodyFamily]] = {
+Family = TypeVar("Family", bound=TaskFamily)
+
+FAMILIES: dict[str, type[TaskFamily]] = {
     family.name: family
     for family in (
         PointGoal,
@@ -45,14 +54,21 @@ FAMILIES: dict[str, type[BodyFamily]] = {
 }
 
 
-def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
+def register_family(family: type[Family]) -> type[Family]:
     """Registers a user's own family by its name; usable as a class decorator.
 
     Raises:
-      ConfigError: It has no name, or another class already has that name.
+      ConfigError: It has no name, it is no subclass of BodyFamily or GymnasiumFamily, another class
+        already has that name, or it does not use its quantities.
     """
     if not isinstance(getattr(family, "name", None), str):
         raise ConfigError(f'task family {family.__name__} has no name; give it one, name = "..."')
+    if not issubclass(family, (BodyFamily, GymnasiumFamily)):
+        raise ConfigError(
+            f"task family {family.name!r} must be a subclass of BodyFamily or GymnasiumFamily"
+        )
+    if issubclass(family, GymnasiumFamily):
+        prepare_gymnasium_family(family)
     known = FAMILIES.setdefault(family.name, family)
     if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
         raise ConfigError(f"a task family {family.name!r} already exists; give yours another name")
@@ -75,13 +91,15 @@ def make_family(config: TaskConfig) -> TaskFamily:
     """
     if config.family.startswith(PREFIX):
         env_id = config.family.removeprefix(PREFIX)
-        return GymnasiumFamily(env_id, config.frame_skip, config.episode_limit, config.range)
+        return OneTaskFamily(env_id, config.frame_skip, config.episode_limit, config.range)
     if config.family not in FAMILIES:
         raise ConfigError(
             f"config.task.family={config.family!r} is not a task family; choose one of "
             f"{sorted(FAMILIES)} or 'gymnasium:ID', or load the file that registers yours"
         )
     kind = FAMILIES[config.family]
+    if issubclass(kind, GymnasiumFamily):
+        return make_checked_gymnasium_family(kind, config)
     if issubclass(kind, BodyFamily) and not kind.__module__.startswith("epg_tf."):
         return make_checked_family(kind, config)
     return kind(config.frame_skip, config.episode_limit, config.range)
