@@ -72,7 +72,7 @@ def load_objective(folder: PathLike) -> LearnedObjective:
     """Reads an objective that `save_objective` wrote; runs no code from the files.
 
     Args:
-      folder: Where it is, or the name of a shipped one where there is no such folder.
+      folder: Where it is, or the folder of a run, whose `final/` is taken.
 
     Raises:
       RecordError: There is no usable objective in `folder`; one line with reason and remedy.
