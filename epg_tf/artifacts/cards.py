@@ -11,6 +11,8 @@ from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.formatting import count, duration
+from epg_tf.tasks.gymnasium_family import GymnasiumFamily
+from epg_tf.tasks.registry import make_family
 
 CARD_FILE = "card.md"
 
@@ -73,12 +75,13 @@ def _opening(described: Mapping[str, Any]) -> str:
 def _life_facts(loss: LearnedLoss, described: Mapping[str, Any]) -> dict[str, str]:
     """Returns where and how long agents live, by what the facts are of."""
     inner, task = loss.experiment.inner, loss.experiment.task
+    own = isinstance(make_family(task), GymnasiumFamily)
+    steps = "the environment's own" if own else f"{task.frame_skip} physics steps"
     return {
         "observations, actions": f"{described['observation_size']}, {described['action_size']}",
         "a life": f"{inner.updates} updates of {inner.update_period} env steps, Adam at "
         f"{inner.learning_rate:g}",
-        "an env step, an episode": f"{task.frame_skip} physics steps, at most "
-        f"{task.episode_limit} env steps",
+        "an env step, an episode": f"{steps}, at most {task.episode_limit} env steps",
     }
 
 

@@ -18,7 +18,7 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.losses.channels import declared_channels
-from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.registry import is_family, make_family
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
 
@@ -141,7 +141,8 @@ def load_loss(folder: PathLike) -> LearnedLoss:
       folder: Where it is, the folder of a run, or one of `shipped_losses`: see `loss_folder`.
 
     Raises:
-      RecordError: There is no usable loss in `folder`; one line with reason and remedy.
+      RecordError: There is no usable loss in `folder`, or its family is a user's own and not
+        registered; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)
@@ -152,6 +153,12 @@ def load_loss(folder: PathLike) -> LearnedLoss:
         )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
+        if not is_family(experiment.task.family):
+            raise RecordError(
+                f"{folder}: it was evolved in the family {_short(experiment.task.family)}, which "
+                "is not registered; first load the file that registers it, e.g. the config of its "
+                "run"
+            )
         description["channels"] = renamed_channels(description.get("channels"))
         for name, implied in interface(experiment).items():
             stated = description.get(

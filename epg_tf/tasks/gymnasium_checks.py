@@ -42,7 +42,8 @@ def prepare_gymnasium_family(kind: type[GymnasiumFamily]) -> None:
             f"{named} ignores its quantities ({names}), so all its tasks would be the same; define "
             "configure(environment, task) or reset_options(task), see docs/own_family.md"
         )
-    if kind.default_episode_limit is GymnasiumFamily.default_episode_limit:
+    own = kind.__mro__[: kind.__mro__.index(GymnasiumFamily)]
+    if not any("default_episode_limit" in vars(base) for base in own):
         kind.default_episode_limit = spec.max_episode_steps or DEFAULT_LIMIT
 
 

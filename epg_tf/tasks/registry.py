@@ -82,6 +82,11 @@ def is_shipped(name: str) -> bool:
     return name.startswith(PREFIX) or bool(known and known.__module__.startswith("epg_tf."))
 
 
+def is_family(name: str) -> bool:
+    """Returns whether a family of that name is registered, or may be one of Gymnasium's."""
+    return name.startswith(PREFIX) or name in FAMILIES
+
+
 def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 
@@ -119,7 +124,7 @@ def named_environment(name: str) -> TaskFamily:
             f"environment {name!r}: the part after @ is the number of env steps in an episode, not "
             f"{limit!r}; write e.g. gymnasium:Pendulum-v1@200"
         )
-    if not family.startswith(PREFIX) and family not in FAMILIES:
+    if not is_family(family):
         raise ConfigError(
             f"environment {name!r}: {family!r} is not a task family; choose one of "
             f"{sorted(FAMILIES)} or 'gymnasium:ID'"

@@ -98,7 +98,9 @@ def test_a_loss_of_ones_own_family_is_exported_once_the_family_is_known(run, mon
         with pytest.raises(RecordError, match="this is where losses are kept"):
             epg_tf.export_loss(loss, folder, overwrite=True)
     monkeypatch.delitem(registry.FAMILIES, "own")
-    with pytest.raises(RecordError, match="'own' is not a task family.*load the file that"):
+    with pytest.raises(
+        RecordError, match="in the family 'own', which is not registered; first load"
+    ):
         epg_tf.load_loss(run)
     with pytest.raises(ConfigError, match="'own' is not a task family"):
         exported_card(loss)

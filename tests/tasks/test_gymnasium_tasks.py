@@ -122,8 +122,9 @@ def test_the_family_has_the_registered_limit_unless_it_sets_one():
     define()
     assert registry.named_environment(NAME).episode_limit == 200
     assert registry.named_environment(f"{NAME}@30").episode_limit == 30
-    define(CODE.replace("    env_id", "    default_episode_limit = 70\n    env_id"))
-    assert registry.named_environment(NAME).episode_limit == 70
+    for limit in (70, 1000):
+        define(CODE.replace("    env_id", f"    default_episode_limit = {limit}\n    env_id"))
+        assert registry.named_environment(NAME).episode_limit == limit
 
 
 def test_it_is_an_environment_of_gymnasium():
