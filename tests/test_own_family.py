@@ -1,11 +1,13 @@
 """Tests that the code and the commands of docs/own_family.md work as written there."""
 
+import importlib
 import re
 import shlex
 
 import numpy as np
 import pytest
 
+import epg_tf
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
 from tests.launch import commands
@@ -113,8 +115,12 @@ def test_the_family_is_a_good_one(name):
     assert len(set(rewards)) == 3
 
 
-def test_a_name_can_be_taken_once(name):
+def test_a_name_can_be_taken_once(name, file, tmp_path, monkeypatch):
     for _ in range(2):  # the same file may be loaded twice
         define(name)
     with pytest.raises(registry.ConfigError, match=name):
         define(name, "another")
+    registry.FAMILIES.pop(name)
+    monkeypatch.syspath_prepend(tmp_path)
+    epg_tf.load_experiment(str(file))  # also in different ways
+    assert importlib.import_module(name).get_config()

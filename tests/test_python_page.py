@@ -2,62 +2,63 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
 import epg_tf
-from configs import scales
 from tests.test_imports import ROOT
 
 TEXT = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-META_TINY = {
-    "environments": ("gymnasium:Pendulum-v1@5",),
-    "agents": 2,
-    "steps_per_agent": 20,
-    "round_steps": 10,
-    "shard_agents": 4,
-    "threads": 2,
-    "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
-    "agent": {"hidden": (4,), "batch": 2, "chunk": 3, "random_steps": 0, "replay_steps": 20},
-    "baseline": {"update_period": 10, "minibatch": 5},
-}
+TINY_OBJECTIVE = epg_tf.metagenrl_from_mapping(
+    {
+        "agents": 2,
+        "steps_per_agent": 20,
+        "round_steps": 10,
+        "shard_agents": 4,
+        "threads": 2,
+        "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
+        "agent": {"hidden": (4,), "batch": 2, "chunk": 3, "random_steps": 0, "replay_steps": 20},
+        "baseline": {"update_period": 10, "minibatch": 5},
+    }
+)
 
 
 @pytest.fixture
-def tiny_settings(make_tiny, monkeypatch, tmp_path):
-    """Replaces what makes experiments; the settings of the page are still checked."""
-    laptop, from_mapping = scales.laptop, epg_tf.metagenrl_from_mapping
+def tiny_settings(tiny, monkeypatch, tmp_path):
+    """Replaces the settings of the configs that the page names; those must exist."""
+    load = epg_tf.load_experiment
 
-    def tiny_laptop(task, updates):
-        assert laptop(task, updates).task == task
-        return make_tiny(task={"family": task.family})
+    def tiny_experiment(name):
+        return tiny if isinstance(load(name), epg_tf.Experiment) else TINY_OBJECTIVE
 
-    def tiny_mapping(settings):
-        assert from_mapping(settings).agents == settings["agents"]
-        return from_mapping(META_TINY)
-
-    monkeypatch.setattr(scales, "laptop", tiny_laptop)
-    monkeypatch.setattr(epg_tf, "metagenrl_from_mapping", tiny_mapping)
+    monkeypatch.setattr(epg_tf, "load_experiment", tiny_experiment)
     monkeypatch.chdir(tmp_path)
 
 
 def run(blocks, space):
     for block in blocks:
-        exec(compile(block.replace("lives=64", "lives=6"), "docs/python.md", "exec"), space)
+        exec(
+            compile(
+                block.replace("lives=64", "lives=6").replace("@200", "@5"), "docs/python.md", "exec"
+            ),
+            space,
+        )
 
 
 @pytest.mark.slow
 def test_the_page_on_evolution_runs_as_printed(tiny_settings, tmp_path, capsys):
     """Also resumed: the loop of the first part is left after one epoch."""
-    evolve, *others = (block for block in BLOCKS if "metagenrl" not in block)
+    evolve, *others = (block for block in BLOCKS if "objective" not in block)
     left = evolve.replace("run_dir=", "write=print, run_dir=") + "    break\n"
     space = {}
-    run([left, *others], space)
+    run([left], space)
+    assert len(epg_tf.read_run("runs/point").metrics) == 1
+    run(others, space)
     printed = capsys.readouterr().out
-    assert not space["record"].finished and epg_tf.read_run("runs/point").finished
-    assert len(epg_tf.read_run("runs/point").metrics) == 3
+    assert space["record"].finished and len(space["record"].metrics) == 3
     assert space["loss"].folder.name == "best"
     assert space["again"].final().tolist() == space["results"].final().tolist()
     assert set(space["shifted"].groups()) == {"epg", "untrained"}
@@ -70,8 +71,8 @@ def test_the_page_on_evolution_runs_as_printed(tiny_settings, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_part_on_metagenrl_runs_as_printed(tiny_settings, tmp_path):
-    (block,) = (block for block in BLOCKS if "metagenrl" in block)
-    space = {"epg_tf": epg_tf}
+    (block,) = (block for block in BLOCKS if "objective" in block)
+    space = {"epg_tf": epg_tf, "dataclasses": dataclasses}
     run([block], space)
     assert len(epg_tf.read_run("runs/objective").metrics) == 2
     assert space["objective"].folder.name == "final"

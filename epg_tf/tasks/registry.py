@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeVar
 
 from epg_tf.core.errors import ConfigError
@@ -70,10 +71,16 @@ def register_family(family: type[Family]) -> type[Family]:
     if issubclass(family, GymnasiumFamily):
         prepare_gymnasium_family(family)
     known = FAMILIES.setdefault(family.name, family)
-    if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
+    if _origin(known) != _origin(family):
         raise ConfigError(f"a task family {family.name!r} already exists; give yours another name")
     FAMILIES[family.name] = family
     return family
+
+
+def _origin(family: type[TaskFamily]) -> tuple[str, str]:
+    """Returns file and name of a class; the same file may be loaded as several modules."""
+    module = sys.modules.get(family.__module__)
+    return getattr(module, "__file__", None) or family.__module__, family.__qualname__
 
 
 def is_shipped(name: str) -> bool:
