@@ -3,6 +3,7 @@
 import importlib
 import re
 import shlex
+import sys
 
 import numpy as np
 import pytest
@@ -124,3 +125,4 @@ def test_a_name_can_be_taken_once(name, file, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     epg_tf.load_experiment(str(file))  # also in different ways
     assert importlib.import_module(name).get_config()
+    sys.modules.pop(name)
