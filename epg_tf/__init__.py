@@ -9,8 +9,9 @@ Evolved Policy Gradients:
   evolve_in_folder: the same, recorded in a folder and resumable.
   Shards: the worker threads that train agents for `evolve`.
   evaluate: trains fresh agents with a loss and by other methods.
+  train_agent: trains one of those agents; returns a `TrainedAgent`, which acts and can be saved.
   load_loss, save_loss: read and write a `LearnedLoss`.
-  export_loss: writes a loss as a SavedModel, for use without this package.
+  export_loss: writes a loss as a SavedModel with a card, for use without this package.
   open_saved_model: reads an exported loss or a saved policy.
 
 MetaGenRL:
@@ -18,6 +19,7 @@ MetaGenRL:
   meta_learn: meta-learns an objective; yields a `RoundResult`, with an `ObjectiveState`, per round.
   meta_learn_in_folder: the same, recorded in a folder and resumable.
   evaluate_objective: trains fresh agents with an objective and by other methods.
+  train_objective_agent: trains one of those agents; returns a `TrainedAgent`.
   load_objective, save_objective: read and write a `LearnedObjective`.
 
 Settings, results and runs of both:

@@ -21,6 +21,7 @@ from .epg.state import EpochResult, EvolutionState
 from .evaluation.evaluate import evaluate, evaluate_objective
 from .evaluation.results import Results, read_results
 from .evaluation.summary import Summary, summarize
+from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective_agent
 from .metagenrl.population import meta_learn
 from .metagenrl.state import ObjectiveState, RoundResult
 from .runs.evolution_session import evolve_in_folder
@@ -49,6 +50,7 @@ __all__ = [
     "Shards",
     "Stopped",
     "Summary",
+    "TrainedAgent",
     "VersionError",
     "evaluate",
     "evaluate_objective",
@@ -70,4 +72,6 @@ __all__ = [
     "save_objective",
     "shipped_configs",
     "summarize",
+    "train_agent",
+    "train_objective_agent",
 ]

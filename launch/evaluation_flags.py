@@ -65,9 +65,7 @@ def prepare_saved_model(
     Raises:
       RecordError: The folder cannot be used, or holds something else.
     """
-    folder = str(flag.value)
-    saved_models.check_target(folder, overwrite, markers)
-    files.prepare_folder(folder, (), overwrite=overwrite)
+    saved_models.prepare_target(str(flag.value), overwrite, markers)
 
 
 def prepare_nested(

@@ -14,9 +14,9 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.artifacts import export
-from epg_tf.artifacts.cards import CARD_FILE, exported_card
-from epg_tf.artifacts.learned_loss import SHIPPED, load_loss, loss_folder
-from .evaluation_flags import prepare_saved_model, required
+from epg_tf.artifacts.cards import CARD_FILE
+from epg_tf.artifacts.learned_loss import load_loss
+from .evaluation_flags import required
 
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
@@ -35,15 +35,8 @@ def main(argv: list[str]) -> int:
     del argv
     loss, output = required(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
     config_flag.load_families()
-    learned, home = load_loss(loss), loss_folder(loss)
-    folder, text = Path(output), exported_card(learned, home)
-    source, target = home.resolve(), folder.resolve()
-    if target in (source, *source.parents) or SHIPPED.resolve() in (target, *target.parents):
-        raise command_line.UsageError(
-            f"--output_dir={folder} is where losses are kept; choose another folder"
-        )
-    prepare_saved_model(_OUTPUT_DIR, _OVERWRITE.value, export.MARKERS)
-    difference = export.export_loss(learned, folder, text)
+    folder = Path(output)
+    difference = export.export_loss(load_loss(loss), folder, overwrite=_OVERWRITE.value)
     print(
         f"the SavedModel is in {folder}; read again, losses and gradients differ by "
         f"{difference:.1e} at most\n"

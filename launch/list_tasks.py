@@ -15,6 +15,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 
+from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity, Range
 from epg_tf.tasks.registry import FAMILIES
@@ -42,17 +43,20 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _summary(family: BodyFamily) -> str:
-    return (type(family).__doc__ or "").strip().splitlines()[0]
+def _summary(family: TaskFamily) -> str:
+    return (type(family).__doc__ or "no description").strip().splitlines()[0]
 
 
-def _sizes(family: BodyFamily) -> str:
+def _sizes(family: TaskFamily) -> str:
     goal = ", a goal to reach" if family.goal_reaching else ""
+    steps = (
+        f", each {1e3 * family.seconds_per_step:.3g} ms, {family.frame_skip} physics steps"
+        if isinstance(family, BodyFamily)
+        else ""
+    )
     return (
         f"  observation {family.observation_size}, action {family.action_size}{goal}; at most "
-        f"{family.episode_limit} env steps an episode, each {1e3 * family.seconds_per_step:.3g} "
-        "ms, "
-        f"{family.frame_skip} physics steps"
+        f"{family.episode_limit} env steps an episode{steps}"
     )
 
 

@@ -32,7 +32,7 @@ from epg_tf.evaluation.evaluate import (
 )
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
-from epg_tf.evaluation.trained_agent import policy_facts, trained_agent, trained_policy
+from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, summary_table
 from .evaluation_flags import (
@@ -204,10 +204,8 @@ def _prepare_folders(output: str) -> None:
 
 def _save_policy(evaluation: LossEvaluation, folder: str) -> None:
     """Saves the first agent of a test as a TF-Agents policy."""
-    learned, request = evaluation.learned, evaluation.request
-    agent = trained_agent(learned.experiment, learned.phi, request)
-    policy = trained_policy(agent, learned.experiment)
-    saved_policy.save_policy(policy, folder, policy_facts(agent, evaluation.loss, request))
+    agent = train_agent(evaluation.learned, evaluation.request.seed, updates=_UPDATES.value)
+    saved_policy.save_policy(agent.policy, folder, agent.facts)
     print(f"the policy of the first agent (return {agent.final_return:.2f}) is in {folder}")
 
 

@@ -1,68 +1,100 @@
 """Tests that the code and the commands of docs/own_family.md work as written there."""
 
+import importlib
 import re
 import shlex
+import sys
 
 import numpy as np
 import pytest
 
+import epg_tf
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
 from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
-(CODE,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-COMMANDS = [
-    shlex.split(line)
-    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
-    for line in block.splitlines()
-]
+SWIMMER, PENDULUM, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+CODE = {"random_swimmer": SWIMMER, "random_pendulum": PENDULUM}
+LINES = {"random_swimmer": 42, "random_pendulum": 20}
+OTHER_RANGES = {
+    "random_swimmer": "out_of_distribution",
+    "random_pendulum": "torque=0.5:2",
+}
+COMMANDS = {
+    name: [
+        shlex.split(line)
+        for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+        for line in block.splitlines()
+        if name in line
+    ]
+    for name in CODE
+}
+
+
+@pytest.fixture(params=sorted(CODE))
+def name(request):
+    """The name of a family of the text; families that a test registers are forgotten after it."""
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(name, tmp_path):
     """The file of the text."""
-    path = tmp_path / "random_swimmer.py"
-    path.write_text(CODE)
+    path = tmp_path / f"{name}.py"
+    path.write_text(CODE[name])
     return path
 
 
-def test_the_file_is_short():
-    assert len([line for line in CODE.splitlines() if line.strip()]) <= 42
+def define(name, module=None):
+    exec(compile(CODE[name], f"{name}.py", "exec"), {"__name__": module or name})
 
 
-def test_the_commands_evolve_and_test_a_loss_that_never_sees_a_reward(file, tmp_path):
-    train, test = COMMANDS
+def test_the_file_is_short(name):
+    assert len([line for line in CODE[name].splitlines() if line.strip()]) <= LINES[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["random_swimmer", pytest.param("random_pendulum", marks=pytest.mark.slow)],
+    indirect=True,
+)
+def test_the_commands_evolve_and_test_a_loss(name, file, tmp_path):
+    *listing, train, test = COMMANDS[name]
     assert (train[2], test[2]) == ("launch.meta_train", "launch.meta_test")
 
-    def here(words):
+    def run(words, *more):
         words = [
-            word.replace("random_swimmer.py", str(file)).replace("runs/", f"{tmp_path}/")
-            for word in words
+            word.replace(file.name, str(file)).replace("runs/", f"{tmp_path}/") for word in words
         ]
-        return words[2].removeprefix("launch."), *words[3:]
+        return commands.run(words[2].removeprefix("launch."), *words[3:], *more)
 
-    process = commands.run(
-        *here(train), *commands.settings(evolution__epochs=2, evolution__validation_period=1)
-    )
+    for words in listing:
+        process = run(words)
+        assert process.returncode == 0, process.stderr
+        assert "random_pendulum: Reward: that of Pendulum-v1." in process.stdout
+        assert "torque: 1 to 2 (N m); out of distribution 0.5 to 1" in process.stdout
+    process = run(train, *commands.settings(evolution__epochs=2, evolution__validation_period=1))
     assert process.returncode == 0, process.stderr
-    process = commands.run(*here(test), "--lives=3", "--config.task.range=out_of_distribution")
+    process = run(test, "--lives=3", f"--config.task.range={OTHER_RANGES[name]}")
     assert process.returncode == 0, process.stderr
-    assert "the reward is not an input of" in process.stdout and "random_swimmer" in process.stdout
+    seen = "is not" if name == "random_swimmer" else "is"
+    assert f"the reward {seen} an input of" in process.stdout and name in process.stdout
     # Without the file, the family is unknown.
-    process = commands.run(*here(test)[:-1], "--lives=3", "--overwrite")
-    assert (
-        process.returncode == 2
-        and "random_swimmer" in process.stderr
-        and process.stderr.count("\n") == 1
-    )
+    without = [word for word in test if not word.startswith("--config")]
+    process = run(without, "--lives=3", "--overwrite")
+    assert process.returncode == 2 and name in process.stderr and process.stderr.count("\n") == 1
 
 
-def test_the_family_is_a_good_one(file, monkeypatch):
+def test_the_family_is_a_good_one(name):
     """Tasks vary and change rewards, and a life does not depend on its neighbours."""
-    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
-    space = {"__name__": "random_swimmer"}
-    exec(compile(CODE, str(file), "exec"), space)
-    family = registry.FAMILIES["random_swimmer"](4, 100)
+    define(name)
+    family = registry.make_family(TaskConfig(name, registry.FAMILIES[name].default_frame_skip, 100))
     streams = [np.random.default_rng(seed) for seed in range(3)]
     tasks = [family.sample_task(stream) for stream in streams]
     together, alone = registry.simulate(family, 3), registry.simulate(family, 1)
@@ -70,18 +102,27 @@ def test_the_family_is_a_good_one(file, monkeypatch):
     together.reset(np.arange(3), [np.random.default_rng(seed) for seed in (7, 8, 9)])
     alone.set_tasks(tasks[2:])
     alone.reset(np.arange(1), [np.random.default_rng(9)])
-    action = np.random.default_rng(1).uniform(-1, 1, (30, 1, 2))
+    action = 2.0 * np.random.default_rng(1).uniform(-1, 1, (30, 1, family.action_size))
     for row in action:
         one, all_of_them = alone.step(row), together.step(np.repeat(row, 3, axis=0))
         np.testing.assert_array_equal(one.observation[0], all_of_them.observation[2])
         np.testing.assert_array_equal(one.reward[0], all_of_them.reward[2])
-    assert len({float(task["viscosity"]) for task in tasks}) == 3
-    assert len(set(all_of_them.reward)) == 3
+    last = family.quantities[-1].name
+    assert len({float(task[last]) for task in tasks}) == 3
+    # The same starts in other tasks: rewards differ because tasks do.
+    together.reset(np.arange(3), [np.random.default_rng(7) for _ in range(3)])
+    for row in action:
+        rewards = together.step(np.repeat(row, 3, axis=0)).reward
+    assert len(set(rewards)) == 3
 
 
-def test_a_name_can_be_taken_once(file, monkeypatch):
-    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
+def test_a_name_can_be_taken_once(name, file, tmp_path, monkeypatch):
     for _ in range(2):  # the same file may be loaded twice
-        exec(compile(CODE, str(file), "exec"), {"__name__": "random_swimmer"})
-    with pytest.raises(registry.ConfigError, match="random_swimmer"):
-        exec(compile(CODE, str(file), "exec"), {"__name__": "another"})
+        define(name)
+    with pytest.raises(registry.ConfigError, match=name):
+        define(name, "another")
+    registry.FAMILIES.pop(name)
+    monkeypatch.syspath_prepend(tmp_path)
+    epg_tf.load_experiment(str(file))  # also in different ways
+    assert importlib.import_module(name).get_config()
+    sys.modules.pop(name)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts import export
+from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.formatting import count, duration
+from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.registry import make_family
 
 CARD_FILE = "card.md"
 
 _USE = "## Use without epg_tf"
+_SHARED = ("seed", "commit", "versions")  # facts of a run that its losses state too
 
 
 def shipped_card(
@@ -33,20 +34,17 @@ def shipped_card(
     Raises:
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
-    experiment, about, lives = loss.experiment, test["about"], test["epg"]["lives"]
-    family, inner = make_family(experiment.task), experiment.inner
-    seen = (
-        "with the reward among its inputs" if experiment.loss.reward else "and never sees a reward"
-    )
-    rows = "\n".join(_test_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
+    about, lives, described = test["about"], test["epg"]["lives"], describe(loss)
+    family, steps = described["family"], about["updates"] * loss.experiment.inner.update_period
+    rows = "\n".join(_result_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
     return f"""# {name}
 
-A loss of {loss.phi.size:,} parameters that trains fresh agents in {family.name} {seen}.
+{_opening(described)}
 
-{_facts_table(_shipped_facts(loss, run))}
+{_facts_table(_life_facts(loss, described) | _run_facts(run))}
 
-Fresh agents on {lives} tasks that evolution never met, {about["updates"] * inner.update_period} \
-env steps each; mean and 95 % interval over lives.
+Fresh agents on {lives} tasks that evolution never met, {steps} env steps each; mean and 95 % \
+interval over lives.
 Area under the learning curve (auc): return of the newest episode, averaged over a life.
 
     epg-tf meta-test --loss={name} --lives={lives} --seed={about["seed"]} --output_dir=OUT
@@ -55,22 +53,46 @@ Area under the learning curve (auc): return of the newest episode, averaged over
 |---|---|---|---|---|---|
 {rows}
 
-Not tested: bodies other than {family.name}'s; other frame skips, episode limits, policy networks \
+Not tested: bodies other than {family}'s; other frame skips, episode limits, policy networks \
 and longer lives than
 those above; tasks outside the range `{about["task"]["range"]}`.
 """
 
 
-def _shipped_facts(loss: LearnedLoss, run: Mapping[str, Any]) -> dict[str, str]:
-    experiment = loss.experiment
-    family, inner, task = make_family(experiment.task), experiment.inner, experiment.task
-    versions = run["versions"].items()
+def _opening(described: Mapping[str, Any]) -> str:
+    """Returns what a loss is, in a sentence."""
+    seen = (
+        "with the reward among its inputs"
+        if "reward" in described["inputs"]
+        else "and never sees a reward"
+    )
+    return (
+        f"A loss of {described['parameters']:,} parameters that trains fresh agents in "
+        f"{described['family']} {seen}."
+    )
+
+
+def _life_facts(loss: LearnedLoss, described: Mapping[str, Any]) -> dict[str, str]:
+    """Returns where and how long agents live, by what the facts are of."""
+    inner, task = loss.experiment.inner, loss.experiment.task
+    own = isinstance(make_family(task), GymnasiumFamily)
+    steps = "the environment's own" if own else f"{task.frame_skip} physics steps"
     return {
-        "observations, actions": f"{family.observation_size}, {family.action_size}",
+        "observations, actions": f"{described['observation_size']}, {described['action_size']}",
         "a life": f"{inner.updates} updates of {inner.update_period} env steps, Adam at "
         f"{inner.learning_rate:g}",
-        "an env step, an episode": f"{task.frame_skip} physics steps, at most "
-        f"{task.episode_limit} env steps",
+        "an env step, an episode": f"{steps}, at most {task.episode_limit} env steps",
+    }
+
+
+def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
+    """Returns how a loss was evolved; `run` is the run's summary.json.
+
+    Raises:
+      KeyError, TypeError, ValueError, AttributeError: It is something else.
+    """
+    versions = run["versions"].items()
+    return {
         "evolved in": f"{count(run['env_steps'])} env steps, {run['epochs']} epochs, "
         f"{duration(run['seconds'])}",
         "seed, commit": f"{run['seed']}, {run['commit']}",
@@ -85,7 +107,7 @@ def _facts_table(facts: Mapping[str, str]) -> str:
     )
 
 
-def _test_row(label: str, row: Mapping[str, Any]) -> str:
+def _result_row(label: str, row: Mapping[str, Any]) -> str:
     final, auc = ("{:.2f} to {:.2f}".format(*row[name]) for name in ("ci95", "auc_ci95"))
     return (
         f"| {label} | {row['final_return_mean']:.2f} | {final} | {row['auc_mean']:.2f} | {auc} | "
@@ -93,26 +115,18 @@ def _test_row(label: str, row: Mapping[str, Any]) -> str:
     )
 
 
-def exported_card(learned: LearnedLoss, home: files.PathLike) -> str:
-    """Returns the card of an export: the loss's own card, if any, and how to use the SavedModel.
+def exported_card(learned: LearnedLoss) -> str:
+    """Returns the card of an export: what is known of the loss, and how to use the SavedModel.
 
-    Args:
-      learned: The loss.
-      home: Folder it was read from.
+    A loss that has a card beside it keeps it. For others the card is made from their facts and,
+    where they lie in the folder of a finished run, from its summary.
 
     Raises:
-      RecordError: Its own card cannot be read.
+      RecordError: Its own card, or the run's summary, cannot be read.
+      ConfigError: Its family is unknown; a user's own must be registered first.
     """
-    described = export.describe(learned)
-    own = Path(home) / CARD_FILE
-    if own.is_file():
-        head = files.read_text(own, "the loss's card").split(_USE)[0].rstrip()
-    else:
-        facts = {key: json.dumps(value) for key, value in described["facts"].items()}
-        head = (
-            f"# A loss for {described['family']}\n\nEvolved, but not shipped; epg-tf meta-test "
-            f"measures how well it trains agents.\n\n{_facts_table(facts)}"
-        )
+    described = describe(learned)
+    head = _own_card(learned) or _made_card(learned, described)
     rows = "\n".join(
         f"| `{name}` | {_shape(spec['shape'])} {spec['type']} | {spec['meaning']} |"
         for name, spec in described["inputs"].items()
@@ -148,6 +162,47 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.
   {described["minibatch"]}; {agent["rule"]}.
 - {agent["optimizer"]}, at {agent["learning_rate"]:g}.
 """
+
+
+def _own_card(learned: LearnedLoss) -> str:
+    """Returns the card beside a loss, without how it is used; empty if there is none."""
+    if learned.folder is None or not (learned.folder / CARD_FILE).is_file():
+        return ""
+    text = files.read_text(learned.folder / CARD_FILE, "the loss's card")
+    return text.split(_USE)[0].rstrip()
+
+
+def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
+    """Returns a card made from a loss and its run, without how it is used."""
+    run = _facts_of_run(learned)
+    stated = {
+        name: json.dumps(value)
+        for name, value in described["facts"].items()
+        if not run or name not in _SHARED
+    }
+    return f"""# A loss for {described["family"]}
+
+{_opening(described)} Evolved, but not shipped; epg-tf meta-test measures how well it trains agents.
+
+{_facts_table(_life_facts(learned, described) | run | stated)}"""
+
+
+def _facts_of_run(learned: LearnedLoss) -> dict[str, str]:
+    """Returns `_run_facts` of the run in whose folder a loss lies.
+
+    They are empty where there is no such run, it is not finished, or it evolved another loss.
+    """
+    if learned.folder is None:
+        return {}
+    run_dir = learned.folder.resolve().parent
+    if not all((run_dir / name).is_file() for name in ("config.json", "summary.json")):
+        return {}
+    run = files.read_json(run_dir / "summary.json", "the run's summary")
+    try:
+        same = all(run[name] == learned.facts[name] for name in _SHARED)
+        return _run_facts(run) if same else {}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}  # it is the summary of something else
 
 
 def _shape(letters: Sequence[str | int]) -> str:

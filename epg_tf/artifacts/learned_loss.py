@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib.metadata
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.losses.channels import declared_channels
-from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.registry import is_family, make_family
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
 
@@ -32,11 +33,20 @@ class LearnedLoss:
       phi: [D] float32.
       experiment: Its settings.
       facts: Where it came from: seed, epoch, env steps, validation return, versions.
+      folder: Where it was read from; None if it was not.
     """
 
     phi: Array
     experiment: Experiment
     facts: dict[str, Any]
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of a shipped loss, else the folder; "phi" if it was not read from one."""
+        if self.folder is None:
+            return "phi"
+        return self.folder.name if self.folder.parent == SHIPPED else str(self.folder)
 
 
 def versions() -> dict[str, str]:
@@ -85,9 +95,42 @@ def shipped_losses() -> list[str]:
 
 
 def loss_folder(name: PathLike) -> Path:
-    """Returns the folder of a loss: the one of that name, else that of the shipped loss."""
-    return (
-        SHIPPED / name if str(name) in shipped_losses() and not Path(name).exists() else Path(name)
+    """Returns the folder that the loss or objective of this name is read from.
+
+    Args:
+      name: A folder that holds one; the folder of a run, whose `best/` is taken, or `final/` where
+        there is no `best/`; or, where there is no such folder, the name of a shipped loss.
+
+    Returns:
+      That folder; `name` itself if it is something else that exists.
+
+    Raises:
+      RecordError: Nothing has this name, or the folder cannot be read.
+    """
+    folder = Path(name)
+    try:
+        if not folder.exists():
+            return SHIPPED / _shipped(str(name))
+        candidates = (folder, folder / "best", folder / "final")
+        return next(filter(loss_files.holds_loss, candidates), folder)
+    except OSError as error:
+        raise RecordError(f"{name}: {error.strerror}; name the folder of a run") from error
+
+
+def _shipped(name: str) -> str:
+    """Returns `name` if it is that of a shipped loss.
+
+    Raises:
+      RecordError: It is not.
+    """
+    known = shipped_losses()
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1)
+    question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
+    raise RecordError(
+        f"{name}: there is no such folder, and no shipped loss of that name ({', '.join(known)}); "
+        f"{question}"
     )
 
 
@@ -95,10 +138,11 @@ def load_loss(folder: PathLike) -> LearnedLoss:
     """Reads a loss that `save_loss` wrote; runs no code from the files.
 
     Args:
-      folder: Where it is, or one of `shipped_losses` where there is no such folder.
+      folder: Where it is, the folder of a run, or one of `shipped_losses`: see `loss_folder`.
 
     Raises:
-      RecordError: There is no usable loss in `folder`; one line with reason and remedy.
+      RecordError: There is no usable loss in `folder`, or its family is a user's own and not
+        registered; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)
@@ -109,6 +153,12 @@ def load_loss(folder: PathLike) -> LearnedLoss:
         )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
+        if not is_family(experiment.task.family):
+            raise RecordError(
+                f"{folder}: it was evolved in the family {_short(experiment.task.family)}, which "
+                "is not registered; first load the file that registers it, e.g. the config of its "
+                "run"
+            )
         description["channels"] = renamed_channels(description.get("channels"))
         for name, implied in interface(experiment).items():
             stated = description.get(
@@ -130,7 +180,7 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             "files from the run that wrote them"
         )
     facts = description.get("facts", {})
-    return LearnedLoss(phi, experiment, facts if isinstance(facts, dict) else {})
+    return LearnedLoss(phi, experiment, facts if isinstance(facts, dict) else {}, folder)
 
 
 def _short(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts import loss_files
@@ -26,11 +27,18 @@ class LearnedObjective:
       parameters: alpha, [D] float32.
       experiment: Its settings.
       facts: Where it came from: seed, round, env steps, versions.
+      folder: Where it was read from; None if it was not.
     """
 
     parameters: Array
     experiment: MetaGenRLExperiment
     facts: dict[str, Any]
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Its folder; "objective" if it was not read from one."""
+        return "objective" if self.folder is None else str(self.folder)
 
 
 def save_objective(
@@ -72,7 +80,7 @@ def load_objective(folder: PathLike) -> LearnedObjective:
     """Reads an objective that `save_objective` wrote; runs no code from the files.
 
     Args:
-      folder: Where it is, or the name of a shipped one where there is no such folder.
+      folder: Where it is, or the folder of a run, whose `final/` is taken.
 
     Raises:
       RecordError: There is no usable objective in `folder`; one line with reason and remedy.
@@ -103,4 +111,5 @@ def load_objective(folder: PathLike) -> LearnedObjective:
             "both files from the run that wrote them"
         )
     facts = description.get("facts", {})
-    return LearnedObjective(parameters, experiment, facts if isinstance(facts, dict) else {})
+    known = facts if isinstance(facts, dict) else {}
+    return LearnedObjective(parameters, experiment, known, folder)

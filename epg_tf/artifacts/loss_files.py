@@ -16,9 +16,7 @@ from epg_tf.core.types import Array
 _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
 _FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
-_REMEDY = (
-    "name a folder written by epg-tf meta-train or epg-tf meta-train-metagenrl, e.g. RUN_DIR/final"
-)
+_REMEDY = "name the folder of a run of epg-tf meta-train or epg-tf meta-train-metagenrl"
 
 
 def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]) -> None:
@@ -51,6 +49,11 @@ def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]
     folder.mkdir(parents=True, exist_ok=True)
     array_files.write_arrays(folder / _PHI_FILE, {"phi": phi})
     files.write_json(folder / _DESCRIPTION_FILE, {**description, **facts})
+
+
+def holds_loss(folder: Path) -> bool:
+    """Returns whether there is a description of a loss in `folder`."""
+    return (folder / _DESCRIPTION_FILE).is_file()
 
 
 def load_loss(folder: files.PathLike) -> tuple[Array, dict[str, Any]]:
@@ -127,17 +130,9 @@ def _remedy(folder: Path) -> str:
     """Returns what to do: name the loss that was probably meant, or one from a run."""
     if folder.name in (_PHI_FILE, _DESCRIPTION_FILE) and folder.is_file():
         return f"did you mean {folder.parent}?"
-    if not (folder / _DESCRIPTION_FILE).is_file():
-        if (folder / "saved_model.pb").is_file():
-            return (
-                f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and "
-                f"{_DESCRIPTION_FILE} alone, which epg-tf export-loss writes beside it"
-            )
-        near = [
-            folder / name
-            for name in ("best", "final")
-            if (folder / name / _DESCRIPTION_FILE).is_file()
-        ]
-        if near:
-            return f"did you mean {' or '.join(map(str, near))}?"
+    if not holds_loss(folder) and (folder / "saved_model.pb").is_file():
+        return (
+            f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and "
+            f"{_DESCRIPTION_FILE} alone, which epg-tf export-loss writes beside it"
+        )
     return _REMEDY

@@ -94,6 +94,17 @@ def check_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) 
         )
 
 
+def prepare_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) -> None:
+    """Makes a folder that a SavedModel can be written to; arguments as in `check_target`.
+
+    Raises:
+      RecordError: It cannot be created or written to, or holds something else; without `overwrite`
+        it must be empty.
+    """
+    check_target(path, overwrite, markers)
+    files.prepare_folder(path, (), overwrite=overwrite)
+
+
 def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> None:
     """Fills a folder with a SavedModel.
 

@@ -1,4 +1,4 @@
-"""Saves a trained agent as a TF-Agents policy: normalisation, network and standard deviation."""
+"""Makes TF-Agents policies of trained agents, and saves them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 
+from epg_tf.agents.deterministic import policy_action
 from epg_tf.agents.distributions import diagonal_gaussian
 from epg_tf.artifacts import saved_models
 from epg_tf.core import files
@@ -24,8 +25,57 @@ from epg_tf.tasks.base import TaskFamily
 MARKERS = ("policy.json",)  # of a saved policy
 
 
-class TrainedPolicy(tf_policy.TFPolicy):
+def _specs(family: TaskFamily) -> tuple[ts.TimeStep, tensor_spec.BoundedTensorSpec]:
+    """Returns the specs of time steps and of actions."""
+    observation = tensor_spec.TensorSpec([family.observation_size], tf.float32, "observation")
+    size = family.action_size
+    if family.discrete_actions:
+        action = tensor_spec.BoundedTensorSpec([], tf.int32, 0, size - 1, "action")
+    else:
+        limit = np.finfo(np.float32).max
+        low, high = (
+            np.clip(bound, -limit, limit).astype(np.float32) for bound in family.action_bounds
+        )
+        action = tensor_spec.BoundedTensorSpec([size], tf.float32, low, high, "action")
+    return ts.time_step_spec(observation), action
+
+
+class AgentPolicy(tf_policy.TFPolicy):
     """An agent that no longer learns.
+
+    Args:
+      family: Where it learned; gives the specs of observations and actions.
+      clip: Whether TF-Agents clips actions to the family's bounds.
+    """
+
+    def __init__(self, family: TaskFamily, clip: bool):
+        super().__init__(*_specs(family), clip=clip, name="trained_policy")
+
+    def act(self, observation: Array) -> Array:
+        """Returns actions of the environment, drawn at random where the policy is random.
+
+        Args:
+          observation: [O], or [K, O] for K independent ones, not normalised.
+
+        Returns:
+          [A] or [K, A] float32, or [] or [K] int32 where actions are discrete.
+
+        Raises:
+          ValueError: It has another shape.
+        """
+        size = self.time_step_spec.observation.shape[0]
+        seen = np.asarray(observation, np.float32)
+        if seen.ndim not in (1, 2) or seen.shape[-1] != size:
+            raise ValueError(
+                f"observation has shape {seen.shape}; it must be [{size}] or [K, {size}]"
+            )
+        rows = tf.constant(np.atleast_2d(seen))
+        action: Array = self.action(ts.restart(rows, len(rows))).action.numpy()
+        return action if seen.ndim == 2 else action[0]
+
+
+class TrainedPolicy(AgentPolicy):
+    """An agent of EPG that no longer learns.
 
     Gaussian actions are clipped to the family's bounds; discrete ones are numbers.
 
@@ -46,22 +96,8 @@ class TrainedPolicy(tf_policy.TFPolicy):
         shift: Array,
         scale: Array,
     ):
-        observation = tensor_spec.TensorSpec([family.observation_size], tf.float32, "observation")
-        limit = np.finfo(np.float32).max
-        low, high = (
-            np.clip(bound, -limit, limit).astype(np.float32) for bound in family.action_bounds
-        )
-        action = (
-            tensor_spec.BoundedTensorSpec([], tf.int32, 0, family.action_size - 1, "action")
-            if family.discrete_actions
-            else tensor_spec.BoundedTensorSpec(
-                [family.action_size], tf.float32, low, high, "action"
-            )
-        )
         self._discrete = family.discrete_actions
-        super().__init__(
-            ts.time_step_spec(observation), action, clip=not self._discrete, name="trained_policy"
-        )
+        super().__init__(family, clip=not self._discrete)
         # With a population axis of length 1, as the functions of populations take them.
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
         self._activation = tf.keras.activations.get(activation)
@@ -82,7 +118,30 @@ class TrainedPolicy(tf_policy.TFPolicy):
         return policy_step.PolicyStep(actions, policy_state)
 
 
-def save_policy(policy: TrainedPolicy, folder: files.PathLike, facts: Mapping[str, Any]) -> None:
+class TrainedDeterministicPolicy(AgentPolicy):
+    """An agent of MetaGenRL that no longer learns; it acts without exploration.
+
+    Args:
+      family: Where it learned; its actions are bounded.
+      weights: Its policy's, as `agents.deterministic.Weights`, without the population axis.
+    """
+
+    def __init__(self, family: TaskFamily, weights: Sequence[Array]):
+        super().__init__(family, clip=True)
+        self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
+        ends = (family.within_bounds(np.full(family.action_size, end)) for end in (0.0, 1.0))
+        self._middle, self._end = (end.astype(np.float32) for end in ends)
+
+    def _variables(self) -> list[tf.Variable]:
+        return self._weights
+
+    def _distribution(self, time_step: ts.TimeStep, policy_state: Any) -> policy_step.PolicyStep:
+        action = policy_action(time_step.observation[None], self._weights)[0]
+        scaled = self._middle + (self._end - self._middle) * action
+        return policy_step.PolicyStep(tfp.distributions.Deterministic(scaled), policy_state)
+
+
+def save_policy(policy: AgentPolicy, folder: files.PathLike, facts: Mapping[str, Any]) -> None:
     """Writes a policy as `PolicySaver` does, for any batch size, and `policy.json` with where it
     came from.
 

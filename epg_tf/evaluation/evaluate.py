@@ -66,11 +66,7 @@ def evaluate(
     Raises:
       ConfigError: phi is not that of such a loss, or lives < 2, which give no interval.
     """
-    needed = parameter_count(loss_shapes(experiment))
-    if np.shape(phi) != (needed,):
-        raise ConfigError(
-            f"phi has shape {np.shape(phi)}; a loss of these settings has {needed} parameters"
-        )
+    check_phi(experiment, phi)
     if lives < 2:
         raise ConfigError(f"lives={lives} gives no interval; ask for 2 or more")
     evaluation = LossEvaluation(
@@ -80,6 +76,15 @@ def evaluate(
         tuple(methods),
     )
     return Results.join(list(evaluation.run()))
+
+
+def check_phi(experiment: Experiment, phi: Array) -> None:
+    """Raises ConfigError if phi is not that of a loss of these settings."""
+    needed = parameter_count(loss_shapes(experiment))
+    if np.shape(phi) != (needed,):
+        raise ConfigError(
+            f"phi has shape {np.shape(phi)}; a loss of these settings has {needed} parameters"
+        )
 
 
 def loss_request(

@@ -71,19 +71,34 @@ class ObjectiveMethod:
         """Trains L agents and evaluates them, without exploration, before learning and after every
         round; NaN once an agent has failed.
         """
-        experiment, family = self.experiment, make_family(request.task)
-        size = min(request.agents, experiment.shard_agents)
-        # A last shard that is not full is filled up, for its size is part of the numbers.
-        keys = request.keys(-(-request.agents // size) * size)
-        curves = []
-        for first in range(0, request.agents, size):
-            mine = keys[first : first + size]
-            lifetimes = Lifetimes(0, np.zeros(size, np.int64))
-            settings = ShardSettings(experiment.agent, None, experiment.round_steps, lifetimes)
-            shard = AgentShard(family, mine, self.make_objective(mine), settings)
-            curves.append(self._curves(shard, request))
+        shards = -(-request.agents // self.shard_agents(request))
+        curves = [self.train_shard(request, number)[1] for number in range(shards)]
         returns = np.concatenate(curves)[: request.agents]
-        return curves_of_evaluations(np.arange(returns.shape[1]) * experiment.round_steps, returns)
+        steps = np.arange(returns.shape[1]) * self.experiment.round_steps
+        return curves_of_evaluations(steps, returns)
+
+    def shard_agents(self, request: Request) -> int:
+        """Returns the number of agents in a shard."""
+        return min(request.agents, self.experiment.shard_agents)
+
+    def train_shard(self, request: Request, number: int) -> tuple[AgentShard, Array]:
+        """Trains one shard of the agents.
+
+        A last shard that is not full is filled up, for its size is part of the numbers.
+
+        Returns:
+          The shard, and its evaluations [P, T]; NaN once an agent has failed.
+        """
+        size, settings = self.shard_agents(request), self.experiment
+        keys = request.keys((number + 1) * size)[number * size :]
+        lifetimes = Lifetimes(0, np.zeros(size, np.int64))
+        shard = AgentShard(
+            make_family(request.task),
+            keys,
+            self.make_objective(keys),
+            ShardSettings(settings.agent, None, settings.round_steps, lifetimes),
+        )
+        return shard, self._curves(shard, request)
 
     def _curves(self, shard: AgentShard, request: Request) -> Array:
         """Lets a shard learn; returns its evaluations, [P, T]."""
@@ -106,7 +121,7 @@ def _lstm_objective(experiment: MetaGenRLExperiment, parameters: Sequence[Array]
     return objective
 
 
-def learned_objective(evaluated: EvaluatedObjective) -> Method:
+def learned_objective(evaluated: EvaluatedObjective) -> ObjectiveMethod:
     """Returns the method whose agents minimise the learned objective, frozen."""
     experiment = evaluated.experiment
 

@@ -23,6 +23,7 @@ from epg_tf.core.types import Array
 LEARNING = "learning"
 EVALUATION = "evaluation"
 FINAL = "final"
+RESULTS_FILE = "curves.csv"  # in the folder of a test
 EPISODES = (LEARNING, EVALUATION, FINAL)
 
 _NO_SEED = -1
@@ -170,11 +171,16 @@ _NUMBERS = ("returns", "kl", "success")
 def read_results(path: files.PathLike) -> Results:
     """Reads a table that `Results.write` wrote.
 
+    Args:
+      path: The file, or the folder of a test, which holds it as `curves.csv`.
+
     Raises:
       RecordError: It is missing, unreadable, above 1 GB, or not such a table; one line that begins
         with the path.
     """
     path = Path(path)
+    if path.is_dir():
+        path /= RESULTS_FILE
     try:
         if not path.is_file():
             raise RecordError("no such file")
@@ -189,7 +195,9 @@ def read_results(path: files.PathLike) -> Results:
         if unknown := set(table.episodes) - set(EPISODES):
             raise RecordError(f"episodes={min(unknown)[:50]!r} is none of {', '.join(EPISODES)}")
     except RecordError as error:
-        raise RecordError(f"{path}: {error}; name a curves.csv of epg-tf meta-test") from error
+        raise RecordError(
+            f"{path}: {error}; name the folder of a test of epg-tf meta-test, or its {RESULTS_FILE}"
+        ) from error
     except (OSError, ValueError, OverflowError, csv.Error) as error:
         raise RecordError(
             f"{path}: the results cannot be read ({files.one_line(error)[:200]}); restore the file "

@@ -1,4 +1,4 @@
-"""Trains one agent of a test once more, and returns it as a policy to keep."""
+"""Trains one agent of a test once more, and returns it as a policy to use and to keep."""
 
 from __future__ import annotations
 
@@ -7,92 +7,179 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_loss import versions
-from epg_tf.artifacts.saved_policy import TrainedPolicy
+from epg_tf.artifacts import saved_models, saved_policy
+from epg_tf.artifacts.learned_loss import LearnedLoss, versions
+from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.saved_policy import AgentPolicy, TrainedDeterministicPolicy, TrainedPolicy
 from epg_tf.baselines.method import LossName, Request
-from epg_tf.core.experiment import Experiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.files import PathLike
 from epg_tf.core.random_streams import life_generator
+from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.shards import thread_count
+from epg_tf.evaluation import objective_methods
+from epg_tf.evaluation.evaluate import check_phi, loss_request, objective_request
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TrainedAgent:
     """An agent at the end of its life.
 
     Attributes:
-      weights: Of its policy, in the order of `Policy.variables_in_order`, without the population
-        axis.
-      shift: [O], of the normalisation of observations, (x - shift) * scale.
-      scale: [O].
+      policy: What it does; a policy of TF-Agents, its normalisation included.
       task: What it lived in, name -> values.
       final_return: Mean return of its final episodes; NaN where it failed.
-      policy_sha256: Hash of its policy and memory.
+      policy_sha256: Hash of its policy and memory; empty for agents of MetaGenRL.
+      facts: Where it came from, for JSON: loss, task, seed, env steps, versions, and the above.
     """
 
-    weights: list[Array]
-    shift: Array
-    scale: Array
+    policy: AgentPolicy
     task: Task
     final_return: float
     policy_sha256: str
+    facts: dict[str, Any]
+
+    def act(self, observation: Array) -> Array:
+        """Returns actions at observations; see `AgentPolicy.act`."""
+        return self.policy.act(observation)
+
+    def save(self, folder: PathLike, *, overwrite: bool = False) -> None:
+        """Writes the policy as TF-Agents' PolicySaver does, and `policy.json` with `facts`.
+
+        Args:
+          folder: Created if missing; must be empty unless `overwrite` is set.
+          overwrite: Replace a policy that is there; other files in the folder stay.
+
+        Raises:
+          RecordError: The folder cannot be used, or holds something else.
+        """
+        saved_models.prepare_target(folder, overwrite, saved_policy.MARKERS)
+        saved_policy.save_policy(self.policy, folder, self.facts)
 
 
-def trained_agent(experiment: Experiment, phi: Array, request: Request) -> TrainedAgent:
-    """Returns the first agent of a test, trained once more to the same bits.
+def train_agent(
+    learned: LearnedLoss, seed: int, life: int = 0, updates: int | None = None
+) -> TrainedAgent:
+    """Trains an agent of the test of a loss, to the same bits as `evaluate` does.
 
-    Its neighbours in the shard are trained as well: the size of a shard is part of the numbers.
+    The other agents of its shard are trained as well: the size of a shard is part of the numbers.
 
     Args:
-      experiment: Settings; task and lengths are those of the request.
-      phi: [D] float32, the learned loss.
-      request: What the test was given.
+      learned: The loss; its experiment holds the settings of the test.
+      seed: Of the test.
+      life: Number of the agent in the test, from 0.
+      updates: Updates in its life; None for the experiment's number.
+
+    Returns:
+      The agent.
+
+    Raises:
+      ConfigError: phi is not that of such a loss, or `life` is below 0.
     """
-    inner = dataclasses.replace(experiment.inner, final_episodes=request.episodes)
-    experiment = dataclasses.replace(experiment, task=request.task, inner=inner)
+    experiment = learned.experiment
+    check_phi(experiment, learned.phi)
+    _check_number("life", life)
+    configure_tensorflow(thread_count(experiment))
+    request = loss_request(experiment, seed, life + 1, updates)
+    size = experiment.compute.shard_lives
+    before, row = life // size * size, life % size
+    keys = request.keys(before + size)[before:]
     family = make_family(request.task)
-    keys = request.keys()[: experiment.compute.shard_lives]
-    keys += [keys[-1]] * (experiment.compute.shard_lives - len(keys))
     loop = InnerLoop(experiment, family, measure_kl=True)
     results = loop.run(
         keys,
-        np.repeat(phi[None], len(keys), axis=0),
-        Teaching(0.0, inner.learning_rate, updates=request.env_steps // inner.update_period),
+        np.repeat(learned.phi[None], size, axis=0),
+        Teaching(
+            0.0,
+            experiment.inner.learning_rate,
+            updates=request.env_steps // experiment.inner.update_period,
+        ),
     )
-    shift, scale = (numbers[0] for numbers in loop.observation_scaling)
-    return TrainedAgent(
-        [weight[0] for weight in loop.learner.weights()],
-        shift,
-        scale,
-        family.sample_task(life_generator(keys[0], "task")),
-        float(results.final_return[0]),
-        str(results.policy_hash[0]),
-    )
-
-
-def trained_policy(agent: TrainedAgent, experiment: Experiment) -> TrainedPolicy:
-    """Returns an agent as a TF-Agents policy; the experiment is that of its test."""
-    return TrainedPolicy(
-        make_family(experiment.task),
-        agent.weights,
-        experiment.policy.activation,
-        agent.shift,
-        agent.scale,
+    shift, scale = (numbers[row] for numbers in loop.observation_scaling)
+    weights = [weight[row] for weight in loop.learner.weights()]
+    return _with_facts(
+        TrainedAgent(
+            TrainedPolicy(family, weights, experiment.policy.activation, shift, scale),
+            family.sample_task(life_generator(keys[row], "task")),
+            float(results.final_return[row]),
+            str(results.policy_hash[row]),
+            {"loss": learned.name, "life": life},
+        ),
+        request,
     )
 
 
-def policy_facts(agent: TrainedAgent, loss: LossName, request: Request) -> dict[str, Any]:
-    """Returns where a policy came from, for JSON."""
-    return {
-        "loss": loss.name,
+def train_objective_agent(
+    learned: LearnedObjective,
+    seed: int,
+    agent: int = 0,
+    agents: int = 16,
+    environment: str | None = None,
+    env_steps: int | None = None,
+) -> TrainedAgent:
+    """Trains an agent of the test of an objective, to the same bits as `evaluate_objective` does.
+
+    The other agents of its shard are trained as well.
+
+    Args:
+      learned: The objective and its settings.
+      seed: Of the test.
+      agent: Number of the agent in the test, from 0.
+      agents: Number of agents in the test, which is part of the numbers.
+      environment: As in `evaluate_objective`.
+      env_steps: As in `evaluate_objective`.
+
+    Returns:
+      The agent; its policy acts without exploration.
+
+    Raises:
+      ConfigError: As `evaluate_objective`, or there is no such agent.
+    """
+    _check_number("agent", agent)
+    if agent >= agents:
+        raise ConfigError(f"agent={agent} must be below agents={agents}; agents count from 0")
+    experiment = learned.experiment
+    request = objective_request(experiment, environment, seed, agents, env_steps)
+    configure_tensorflow(experiment.threads or cpus(1))
+    evaluated = objective_methods.EvaluatedObjective(
+        experiment, learned.parameters, LossName("objective")
+    )
+    method = objective_methods.learned_objective(evaluated)
+    size = method.shard_agents(request)
+    shard, returns = method.train_shard(request, agent // size)
+    row = agent % size
+    weights = [weight[row] for weight in shard.learner.policy_weights()]
+    return _with_facts(
+        TrainedAgent(
+            TrainedDeterministicPolicy(shard.family, weights),
+            shard.family.sample_task(life_generator(request.keys()[agent], "task")),
+            float(returns[row, -1]),
+            "",
+            {"loss": learned.name, "agent": agent},
+        ),
+        request,
+    )
+
+
+def _check_number(name: str, value: int) -> None:
+    if value < 0:
+        raise ConfigError(f"{name}={value} must be 0 or more; agents count from 0")
+
+
+def _with_facts(agent: TrainedAgent, request: Request) -> TrainedAgent:
+    """Completes the facts of an agent by what all agents have."""
+    facts = {
+        **agent.facts,
         "task": dataclasses.asdict(request.task),
         "seed": request.seed,
-        "life": 0,
-        "quantities": agent.task,
+        "quantities": {name: value.tolist() for name, value in agent.task.items()},
         "env_steps": request.env_steps,
         "final_return": agent.final_return,
         "policy_sha256": agent.policy_sha256,
         "versions": versions(),
     }
+    return dataclasses.replace(agent, facts=facts)

@@ -115,9 +115,13 @@ class PopulationLearner:
             self.state, [tf.constant(arrays[name]) for name in names]
         )
 
+    def policy_weights(self) -> list[Array]:
+        """Returns copies of the policies' weights, as `agents.deterministic.Weights`."""
+        return [weight.numpy() for weight in self.state.policy.weights]
+
     def acting_policy(self) -> ActingDeterministic:
         """Returns copies of the policies, for acting."""
-        return ActingDeterministic([weight.numpy() for weight in self.state.policy.weights])
+        return ActingDeterministic(self.policy_weights())
 
     def update(
         self,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.core import files
-from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.results import RESULTS_FILE, Results
 from epg_tf.evaluation.summary import as_json, summarize
 from epg_tf.reports import agent_plots
 
-OWN = ("curves.csv", "curves.png", "summary.json")
+OWN = (RESULTS_FILE, "curves.png", "summary.json")
 
 
 def write_report(
@@ -29,7 +29,7 @@ def write_report(
       OSError: A file cannot be written.
     """
     folder = Path(folder)
-    results.write(folder / "curves.csv")
+    results.write(folder / RESULTS_FILE)
     agent_plots.learning_curves(results, folder / "curves.png", title)
     summary = {**as_json(summarize(results)), "about": about}
     files.write_json(folder / "summary.json", summary)
@@ -54,7 +54,7 @@ def write_grid(
       OSError: A file cannot be written.
     """
     folder = Path(folder)
-    results.write(folder / "curves.csv")
+    results.write(folder / RESULTS_FILE)
     titles = {loss: f"after {steps} per agent" for loss, steps in trained.items()}
     title = f"Fresh agents in {about['environment']}"
     agent_plots.objective_grid(results, titles, folder / "curves.png", title)

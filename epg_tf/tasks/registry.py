@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TypeVar
+
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.fields import LARGEST
@@ -10,12 +13,17 @@ from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.checks import make_checked_family
 from epg_tf.tasks.fetch import FetchReach
+from epg_tf.tasks.gymnasium_checks import (
+    make_checked_gymnasium_family,
+    prepare_gymnasium_family,
+)
 from epg_tf.tasks.gymnasium_family import (
     PREFIX,
     GymnasiumFamily,
-    GymnasiumSimulation,
+    OneTaskFamily,
     registered_limit,
 )
+from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
@@ -23,7 +31,9 @@ from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.reacher import RandomReacher, Reacher
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
-FAMILIES: dict[str, type[BodyFamily]] = {
+Family = TypeVar("Family", bound=TaskFamily)
+
+FAMILIES: dict[str, type[TaskFamily]] = {
     family.name: family
     for family in (
         PointGoal,
@@ -45,25 +55,43 @@ FAMILIES: dict[str, type[BodyFamily]] = {
 }
 
 
-def register_family(family: type[BodyFamily]) -> type[BodyFamily]:
+def register_family(family: type[Family]) -> type[Family]:
     """Registers a user's own family by its name; usable as a class decorator.
 
     Raises:
-      ConfigError: It has no name, or another class already has that name.
+      ConfigError: It has no name, it is no subclass of BodyFamily or GymnasiumFamily, another class
+        already has that name, or it does not use its quantities.
     """
     if not isinstance(getattr(family, "name", None), str):
         raise ConfigError(f'task family {family.__name__} has no name; give it one, name = "..."')
+    if not issubclass(family, (BodyFamily, GymnasiumFamily)):
+        raise ConfigError(
+            f"task family {family.name!r} must be a subclass of BodyFamily or GymnasiumFamily"
+        )
+    if issubclass(family, GymnasiumFamily):
+        prepare_gymnasium_family(family)
     known = FAMILIES.setdefault(family.name, family)
-    if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
+    if _origin(known) != _origin(family):
         raise ConfigError(f"a task family {family.name!r} already exists; give yours another name")
     FAMILIES[family.name] = family
     return family
+
+
+def _origin(family: type[TaskFamily]) -> tuple[str, str]:
+    """Returns file and name of a class; the same file may be loaded as several modules."""
+    module = sys.modules.get(family.__module__)
+    return getattr(module, "__file__", None) or family.__module__, family.__qualname__
 
 
 def is_shipped(name: str) -> bool:
     """Returns whether a family of that name is known without a file of the user."""
     known = FAMILIES.get(name)
     return name.startswith(PREFIX) or bool(known and known.__module__.startswith("epg_tf."))
+
+
+def is_family(name: str) -> bool:
+    """Returns whether a family of that name is registered, or may be one of Gymnasium's."""
+    return name.startswith(PREFIX) or name in FAMILIES
 
 
 def make_family(config: TaskConfig) -> TaskFamily:
@@ -75,13 +103,15 @@ def make_family(config: TaskConfig) -> TaskFamily:
     """
     if config.family.startswith(PREFIX):
         env_id = config.family.removeprefix(PREFIX)
-        return GymnasiumFamily(env_id, config.frame_skip, config.episode_limit, config.range)
+        return OneTaskFamily(env_id, config.frame_skip, config.episode_limit, config.range)
     if config.family not in FAMILIES:
         raise ConfigError(
             f"config.task.family={config.family!r} is not a task family; choose one of "
             f"{sorted(FAMILIES)} or 'gymnasium:ID', or load the file that registers yours"
         )
     kind = FAMILIES[config.family]
+    if issubclass(kind, GymnasiumFamily):
+        return make_checked_gymnasium_family(kind, config)
     if issubclass(kind, BodyFamily) and not kind.__module__.startswith("epg_tf."):
         return make_checked_family(kind, config)
     return kind(config.frame_skip, config.episode_limit, config.range)
@@ -101,7 +131,7 @@ def named_environment(name: str) -> TaskFamily:
             f"environment {name!r}: the part after @ is the number of env steps in an episode, not "
             f"{limit!r}; write e.g. gymnasium:Pendulum-v1@200"
         )
-    if not family.startswith(PREFIX) and family not in FAMILIES:
+    if not is_family(family):
         raise ConfigError(
             f"environment {name!r}: {family!r} is not a task family; choose one of "
             f"{sorted(FAMILIES)} or 'gymnasium:ID'"

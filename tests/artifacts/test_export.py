@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts import export, saved_models
+from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.core.errors import RecordError
@@ -38,7 +39,7 @@ def make_learned(make_tiny, monkeypatch):
 
     def make(**changes) -> LearnedLoss:
         experiment = make_tiny(**changes)
-        channels = export._channels(interface(experiment))
+        channels = channels_of(interface(experiment))
         size = parameter_count(parameter_shapes(channels, experiment.loss))
         phi = 0.4 * np.random.default_rng(0).standard_normal(size).astype(np.float32)
         return LearnedLoss(phi, experiment, {"seed": 0})
@@ -61,7 +62,7 @@ def asked(make_agent, make_experience):
         sizes = known["observation_size"], known["action_size"]
         agent = make_agent(experiment, P, *sizes, discrete=known["discrete_actions"])
         experience = make_experience(P, experiment.loss.buffer_steps, M, *sizes)
-        own = TemporalConvLoss(P, export._channels(known), experiment.loss, M)
+        own = TemporalConvLoss(P, channels_of(known), experiment.loss, M)
         own.load(np.repeat(learned.phi[None], P, axis=0))
         policy, memory = agent.policy, agent.memory_output()
         moved = {
@@ -139,7 +140,7 @@ def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
     learned = make_learned()
     agent, experience = make_agent(learned.experiment, P, 6, 2), make_experience(P, 32, M, 6, 2)
     own = TemporalConvLoss(
-        P, export._channels(interface(learned.experiment)), learned.experiment.loss, M
+        P, channels_of(interface(learned.experiment)), learned.experiment.loss, M
     )
     own.load(np.repeat(learned.phi[None], P, axis=0))
     export.export_loss(learned, tmp_path, "card")
@@ -180,7 +181,7 @@ def test_agents_do_not_meet(make_learned, asked):
     learned = make_learned()
     inputs, _, moved = asked(learned)
     module = ExportedLoss(
-        learned.phi, export._channels(interface(learned.experiment)), learned.experiment.loss, M, ""
+        learned.phi, channels_of(interface(learned.experiment)), learned.experiment.loss, M, ""
     )
     poison = {name: value.numpy() for name, value in inputs.items()}
     poison["observation"][1] = np.nan
@@ -249,12 +250,12 @@ def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkey
     export.export_loss(make_learned(), tmp_path, "first")
     monkeypatch.setattr(export, "largest_difference", lambda learned, folder: 1e-3)
     with pytest.raises(RecordError, match=r"differs by 1.0e-03"):
-        export.export_loss(make_learned(), tmp_path, "second")
+        export.export_loss(make_learned(), tmp_path, "second", overwrite=True)
     assert (tmp_path / "card.md").read_text() == "first" and saved_models.open_saved_model(tmp_path)
 
 
 @pytest.mark.parametrize("marks", [True, False])
 def test_what_the_termination_channel_marks_is_described(make_learned, marks):
-    described = export.describe(make_learned(loss={"truncation_as_end": marks}))
+    described = describe(make_learned(loss={"truncation_as_end": marks}))
     assert described["termination_marks_time_limits"] is marks
     assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks

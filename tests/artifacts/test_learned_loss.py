@@ -7,7 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import load_loss, save_loss
+from epg_tf.artifacts.learned_loss import (
+    SHIPPED,
+    load_loss,
+    loss_folder,
+    save_loss,
+    shipped_losses,
+)
+from epg_tf.core.errors import RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
@@ -59,3 +66,42 @@ def test_a_loss_saved_before_actions_had_kinds_still_loads(save, tmp_path):
     del description["discrete_actions"]
     (tmp_path / "loss.json").write_text(json.dumps(description))
     np.testing.assert_array_equal(load_loss(tmp_path).phi, phi)
+
+
+def test_a_run_is_read_by_its_best_loss_else_by_its_last(make_tiny, tmp_path):
+    experiment = make_tiny()
+    for name, seed in (("final", 1), ("best", 2)):
+        phi = initial_phi(experiment, seed)
+        save_loss(tmp_path / name, phi, experiment, {"seed": seed})
+        found = load_loss(tmp_path)
+        assert found.folder == loss_folder(tmp_path) == tmp_path / name
+        assert found.phi.tobytes() == phi.tobytes() and found.name == f"{tmp_path / name}"
+    assert load_loss(tmp_path / "final").facts["seed"] == 1  # who names it gets it
+    save_loss(tmp_path, phi, experiment, {"seed": 3})
+    assert load_loss(tmp_path).folder == tmp_path
+
+
+def test_a_shipped_loss_is_found_where_there_is_no_such_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = load_loss("point_goal")
+    assert found.folder == SHIPPED / "point_goal" and found.name == "point_goal"
+    (tmp_path / "point_goal").mkdir()
+    with pytest.raises(RecordError, match=r"point_goal: the folder holds no loss\.json"):
+        load_loss("point_goal")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("random_hoper", "did you mean 'random_hopper'?"),
+        ("RandomReacher", "did you mean 'random_reacher'?"),
+        ("runs/first", "name one of them, or a run's folder"),
+        ("x" * 5000, "name too long"),
+    ],
+)
+def test_what_is_neither_a_folder_nor_shipped_names_the_shipped_ones(name, remedy):
+    with pytest.raises(RecordError) as caught:
+        load_loss(name)
+    message = str(caught.value)
+    assert remedy in message and "\n" not in message
+    assert "too long" in message or all(known in message for known in shipped_losses())

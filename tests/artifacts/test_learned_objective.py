@@ -73,3 +73,12 @@ def test_refuses_a_description_that_does_not_fit(saved, changes, message):
     with pytest.raises(RecordError) as caught:
         load_objective(rewritten(saved[0], **changes))
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_run_is_read_by_its_last_objective(saved):
+    saved[0].rename(saved[0].parent / "final")
+    run = saved[0].parent
+    assert is_objective(run) and load_objective(run).folder == run / "final"
+    assert load_objective(run).name == str(run / "final")
+    with pytest.raises(RecordError, match="it is an objective of MetaGenRL, not a loss of EPG"):
+        load_loss(run)

@@ -4,6 +4,8 @@ it.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,11 +14,17 @@ from tf_agents.policies import py_tf_eager_policy
 from tf_agents.trajectories import time_step as ts
 
 import epg_tf
-from epg_tf.agents.acting import ActingCategorical, ActingGaussian
+from epg_tf.agents.acting import ActingCategorical, ActingDeterministic, ActingGaussian
+from epg_tf.agents.deterministic import initial_weights
 from epg_tf.artifacts import saved_models
-from epg_tf.artifacts.saved_policy import TrainedPolicy, save_policy
-from epg_tf.evaluation.evaluate import evaluate, loss_request
-from epg_tf.evaluation.trained_agent import trained_agent
+from epg_tf.artifacts.saved_policy import (
+    TrainedDeterministicPolicy,
+    TrainedPolicy,
+    save_policy,
+)
+from epg_tf.core.errors import RecordError
+from epg_tf.evaluation.evaluate import evaluate
+from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
@@ -106,22 +114,59 @@ def test_tf_agents_reads_it_with_its_specs(saved, tmp_path):
     assert np.isfinite(time_step.reward).all()
 
 
-def test_the_saved_agent_is_the_one_that_was_tested():
+def test_deterministic_actions_are_the_agents_within_the_familys_bounds(tmp_path):
+    """Those of MetaGenRL: no normalisation, no noise."""
+    family = PointGoal(4, 25)
+    family.action_bounds = np.array([-1.0, -2.0]), np.array([3.0, 0.5])
+    parts = initial_weights(np.random.default_rng(0), (6, 8, 8, 2))
+    policy, seen = TrainedDeterministicPolicy(family, parts), 3.0 * observations(50)
+    acting = ActingDeterministic([np.repeat(part[None], 50, axis=0) for part in parts])
+    expected = family.within_bounds(acting.act(seen))
+    assert expected.std(axis=0).min() > 0.05
+    np.testing.assert_allclose(policy.act(seen), expected, atol=1e-5)
+    save_policy(policy, tmp_path, {})
+    opened = saved_models.open_saved_model(tmp_path)
+    found = opened.action(ts.restart(tf.constant(seen), 50)).action
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_one_observation_or_many(discrete):
+    family, generator = (Choices if discrete else PointGoal)(4, 25), np.random.default_rng(0)
+    parts = weights(discrete, generator)
+    policy = TrainedPolicy(family, parts, "tanh", np.zeros(6, np.float32), np.ones(6, np.float32))
+    one, many = policy.act(np.zeros(6)), policy.act(np.zeros((3, 6)))
+    assert many.shape == (3, *one.shape) and one.shape == (() if discrete else (2,))
+    assert many.dtype == one.dtype == (np.int32 if discrete else np.float32)
+    for shape in ((), (5,), (3, 5), (1, 1, 6)):
+        with pytest.raises(ValueError, match="observation has shape"):
+            policy.act(np.zeros(shape))
+
+
+def test_the_saved_agent_is_the_one_that_was_tested(tmp_path):
     """Same hash as in the test, hence same policy; in its own task it earns about what the test
     says.
     """
     loss = epg_tf.load_loss("point_goal")
     results = evaluate(loss.experiment, loss.phi, 3, 5, methods=["epg"])
-    agent = trained_agent(loss.experiment, loss.phi, loss_request(loss.experiment, 3, 5))
+    agent = train_agent(loss, 3)
     assert agent.policy_sha256 == results.final("policy_sha256")[0]
     assert agent.final_return == results.final()[0]
     assert set(agent.task) == {"mass", "damping", "gain"}
     environment = tf_py_environment.TFPyEnvironment(TaskEnvironment(PointGoal(4, 25), 64, 0))
-    policy = TrainedPolicy(PointGoal(4, 25), agent.weights, "tanh", agent.shift, agent.scale)
     total, time_step = np.zeros(64), environment.reset()
     while not time_step.is_last()[0]:
-        time_step = environment.step(policy.action(time_step).action)
+        time_step = environment.step(agent.act(time_step.observation.numpy()))
         total += time_step.reward.numpy()
     assert (
         total.mean() > -16
     )  # an agent that never learns gets -26, this loss's agents -11.3 in their own tasks
+    agent.save(tmp_path / "policy")
+    about = json.loads((tmp_path / "policy" / "policy.json").read_text())
+    assert about["loss"] == "point_goal" and about["policy_sha256"] == agent.policy_sha256
+    with pytest.raises(RecordError, match="overwrite=True"):
+        agent.save(tmp_path / "policy")
+    agent.save(tmp_path / "policy", overwrite=True)
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(RecordError, match=r"policy.json is not there"):
+        agent.save(tmp_path, overwrite=True)

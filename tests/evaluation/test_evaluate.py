@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
@@ -17,7 +18,7 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.evaluate import evaluate, loss_name, objective_request
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
-from epg_tf.evaluation.trained_agent import trained_agent
+from epg_tf.evaluation.trained_agent import train_agent
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +60,24 @@ def test_requests_decide_task_length_and_final_episodes(tiny):
         assert (other.returns[:, -1] != short.returns[:, -1]).all()
 
 
-def test_the_first_agent_can_be_trained_again(tiny, found):
-    request = Request(tiny.task, 3, "test", 5, 24, tiny.inner.final_episodes)
-    agent = trained_agent(tiny, initial_phi(tiny, 0), request)
+@pytest.mark.parametrize("life", [0, 4])
+def test_any_agent_can_be_trained_again(tiny, found, life):
+    """The fifth is in the second shard."""
+    assert tiny.compute.shard_lives == 4
+    agent = train_agent(LearnedLoss(initial_phi(tiny, 0), tiny, {}), 3, life)
     rows = found.select("epg")
-    assert agent.policy_sha256 == rows.final("policy_sha256")[0]
-    assert agent.final_return == rows.final()[0]
+    assert agent.policy_sha256 == rows.final("policy_sha256")[life]
+    assert agent.final_return == rows.final()[life]
+    assert agent.facts["life"] == life and agent.facts["loss"] == "phi"
+    assert agent.facts["final_return"] == agent.final_return
+
+
+def test_agents_that_are_not_there_are_refused(tiny):
+    learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
+    with pytest.raises(ConfigError, match="^life=-1 must be 0 or more"):
+        train_agent(learned, 0, -1)
+    with pytest.raises(ConfigError, match="phi has shape .5,.; a loss of these settings has"):
+        train_agent(dataclasses.replace(learned, phi=learned.phi[:5]), 0)
 
 
 def test_requests_of_objectives_are_checked():

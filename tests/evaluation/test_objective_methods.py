@@ -14,6 +14,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.evaluation.evaluate import evaluate_objective, objective_request
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
+from epg_tf.evaluation.trained_agent import train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
 
 TINY = metagenrl_from_mapping(
@@ -77,6 +78,22 @@ def test_evaluate_objective_trains_the_agents_of_the_request():
     for method, rows in found.groups().items():
         expected = METHODS[method](evaluated).train(request)
         np.testing.assert_array_equal(rows.pivot()[1], expected.returns)
+
+
+@pytest.mark.parametrize("agent", [0, 2])
+def test_any_agent_can_be_trained_again(agent):
+    """The third is in the second shard."""
+    learned = LearnedObjective(PARAMETERS, TINY, {})
+    found = evaluate_objective(learned, 0, 3, methods=["objective"])
+    trained_again = train_objective_agent(learned, 0, agent, agents=3)
+    assert trained_again.final_return == found.final()[agent]
+    action = trained_again.act(np.zeros((4, 6)))
+    assert action.shape == (4, 2) and (action == action[0]).all()
+    assert set(trained_again.task) == {"mass", "damping", "gain"}
+    assert trained_again.facts["agent"] == agent
+    for number, message in ((3, "agent=3 must be below agents=3"), (-1, "agent=-1 must be 0")):
+        with pytest.raises(ConfigError, match=message):
+            train_objective_agent(learned, 0, number, agents=3)
 
 
 def test_curves_have_an_evaluation_before_learning_and_after_every_round(tested):

@@ -64,6 +64,13 @@ def test_the_file_holds_every_number(results, tmp_path):
     assert (first["loss"], first["loss_seed"], first["return"]) == ("runs/a, b/best", "7", "nan")
 
 
+def test_the_folder_of_a_test_is_read_by_its_table(results, tmp_path):
+    with pytest.raises(RecordError, match="curves.csv: no such file; name the folder of a test"):
+        read_results(tmp_path)
+    results.write(tmp_path / "curves.csv")
+    assert len(read_results(tmp_path)) == len(results)
+
+
 def test_an_empty_table_can_be_written_and_read(tmp_path):
     Results.join([]).write(tmp_path / "curves.csv")
     assert len(read_results(tmp_path / "curves.csv")) == 0

@@ -1,0 +1,104 @@
+"""Describes an exported loss to its users: inputs, sizes, rules, origin."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from epg_tf.agents.normalizer import DEVIATION_FLOOR
+from epg_tf.artifacts import loss_files
+from epg_tf.artifacts.exported_loss import input_specs
+from epg_tf.artifacts.learned_loss import LearnedLoss, interface
+from epg_tf.losses.channels import MINIBATCH, Channel
+
+FORMAT_VERSION = 1
+
+_MEANINGS = {
+    "observation": "what the agent saw before acting, normalised",
+    "action": "what it did, as sampled, before any clipping to bounds (one-hot where actions are "
+    "discrete), normalised",
+    "reward": "what it received, normalised",
+    "termination": "1 where an episode ended{}, else 0",
+    "policy_mean": "the policy's mean at each observation, as it is now, in units of actions (not "
+    "normalised)",
+    "policy_probability": "the policy's probability of each action at each observation, as it is "
+    "now",
+    "policy_log_std": "the policy's log standard deviation, which no state changes",
+    "memory": "the agent's memory, see `memory`",
+    MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
+}
+
+
+def describe(learned: LearnedLoss) -> dict[str, Any]:
+    """Returns what a user of an exported loss must know, for JSON: sizes, inputs, rules, origin."""
+    experiment = learned.experiment
+    loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
+    known = interface(experiment)
+    end = ", also at a time limit" if loss.truncation_as_end else " for good, not at a time limit"
+    inputs = {
+        name: {
+            "shape": _letters(name, spec.shape),
+            "type": spec.dtype.name,
+            "meaning": _MEANINGS[name].format(end),
+        }
+        for name, spec in input_specs(channels_of(known), loss).items()
+    }
+    return {
+        "format_version": FORMAT_VERSION,
+        **known,
+        "kind": "exported_temporal_conv_loss",
+        "task": dataclasses.asdict(experiment.task),
+        "buffer_steps": loss.buffer_steps,
+        "update_period": inner.update_period,
+        "minibatch": inner.minibatch,
+        "inputs": inputs,
+        "reduction": loss.reduction,
+        "termination_marks_time_limits": loss.truncation_as_end,
+        "normalisation": {
+            "channels": [
+                c["name"]
+                for c in known["channels"]
+                if c["name"] in ("observation", "action", "reward")
+            ],
+            "rule": "(x - mean) / max(standard deviation of the population, floor), over all "
+            "steps of the life so far, the newest M included; the policy's input is normalised by "
+            "the numbers of the newest update, and not at all before the first. Steps before the "
+            "life began stand at the front and are zero where recorded; the policy is evaluated "
+            "at them as at others",
+            "floor": DEVIATION_FLOOR,
+        },
+        "memory": {
+            "inputs": loss.memory_inputs,
+            "units": loss.memory_units,
+            "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
+            "learned with the policy",
+        }
+        if loss.memory_units
+        else None,
+        "agent": {
+            "hidden": list(policy.hidden),
+            "activation": policy.activation,
+            "log_std": policy.log_std,
+            "last_kernel_norm": policy.output_scale,
+            "optimizer": "Adam, beta 0.9 and 0.999",
+            "learning_rate": inner.learning_rate,
+            "updates": inner.updates,
+            "rule": "after every M env steps: one gradient step on each of M / minibatch "
+            "minibatches, which together hold each of the newest M steps once",
+        },
+        "parameters": learned.phi.size,
+        "phi_sha256": loss_files.checksum(learned.phi),
+        "facts": learned.facts,
+    }
+
+
+def channels_of(known: dict[str, Any]) -> list[Channel]:
+    """Returns the channels that `learned_loss.interface` lists."""
+    return [Channel(**channel) for channel in known["channels"]]
+
+
+def _letters(name: str, shape: tf.TensorShape) -> list[str | int]:
+    """Returns a shape with the legend's letters for what the caller chooses."""
+    return ["P", "B"] if name == MINIBATCH else ["P", *shape[1:]]

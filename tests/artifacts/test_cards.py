@@ -1,0 +1,106 @@
+"""Tests epg_tf.artifacts.cards: what the card of an export says, and where it is from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import epg_tf
+from epg_tf.artifacts.cards import CARD_FILE, exported_card
+from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.tasks import registry
+from epg_tf.tasks.point_goal import PointGoal
+
+FACTS = {"seed": 3, "commit": "abc", "versions": {"tensorflow": "2.15.1"}}
+SUMMARY = {"epochs": 7, "env_steps": 12_300, "seconds": 65.0, **FACTS}
+
+
+class Own(PointGoal):
+    """A family of a user."""
+
+    name = "own"
+
+
+@pytest.fixture
+def run(make_tiny, monkeypatch, tmp_path):
+    """The folder of a finished run in a user's own family."""
+    monkeypatch.setitem(registry.FAMILIES, "own", Own)
+    experiment = make_tiny(task={"family": "own"}, loss={"reward": True})
+    facts = {**FACTS, "chosen": "best in validation", "validation_return_mean": -5.5}
+    epg_tf.save_loss(tmp_path / "best", initial_phi(experiment, 0), experiment, facts)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "summary.json").write_text(json.dumps(SUMMARY))
+    return tmp_path
+
+
+def test_the_card_of_a_runs_loss_says_what_it_is_and_how_it_was_evolved(run):
+    card = exported_card(epg_tf.load_loss(run))
+    assert card.startswith("# A loss for own\n\nA loss of ")
+    for text in (
+        "trains fresh agents in own with the reward among its inputs. Evolved, but not shipped",
+        "| observations, actions | 6, 2 |",
+        "| a life | 3 updates of 8 env steps, Adam at ",
+        "| evolved in | 12.3 k env steps, 7 epochs, 1 min 05 s |",
+        "| seed, commit | 3, abc |",
+        "| packages | tensorflow 2.15.1 |",
+        '| chosen | "best in validation" |',
+        "| validation_return_mean | -5.5 |",
+        "## Use without epg_tf",
+    ):
+        assert card.count(text) == 1, text
+    assert "| seed |" not in card and "| versions |" not in card  # not said twice
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [None, {**SUMMARY, "seed": 4}, {"epg": {}, "about": {}}, {**SUMMARY, "seconds": "long"}],
+    ids=["not finished", "another run", "a test", "damaged"],
+)
+def test_without_a_summary_of_its_run_the_facts_of_the_loss_are_listed(run, summary):
+    (run / "summary.json").unlink()
+    if summary is not None:
+        (run / "summary.json").write_text(json.dumps(summary))
+    card = exported_card(epg_tf.load_loss(run))
+    assert "| seed | 3 |" in card and '| commit | "abc" |' in card and "evolved in" not in card
+
+
+def test_a_summary_that_is_no_json_is_told(run):
+    (run / "summary.json").write_text("{")
+    with pytest.raises(RecordError, match=r"summary\.json"):
+        exported_card(epg_tf.load_loss(run))
+
+
+def test_a_loss_that_was_never_saved_has_a_card_too(tiny):
+    card = exported_card(LearnedLoss(initial_phi(tiny, 0), tiny, {}))
+    assert card.startswith("# A loss for point_goal") and "and never sees a reward" in card
+
+
+def test_a_card_beside_the_loss_is_kept(run):
+    (run / "best" / CARD_FILE).write_text(
+        "# Mine\n\nNotes.\n\n## Use without epg_tf\n\nstale words"
+    )
+    card = exported_card(epg_tf.load_loss(run))
+    assert card.startswith("# Mine\n\nNotes.\n\n## Use without epg_tf\n\n    loaded =")
+    assert "stale words" not in card and "A loss for" not in card
+
+
+def test_a_loss_of_ones_own_family_is_exported_once_the_family_is_known(run, monkeypatch):
+    loss = epg_tf.load_loss(run)
+    assert epg_tf.export_loss(loss, run / "exported") <= 1e-6
+    assert (run / "exported" / CARD_FILE).read_text() == exported_card(loss)
+    assert epg_tf.load_loss(run / "exported").experiment.task.family == "own"
+    with pytest.raises(RecordError, match="overwrite=True"):
+        epg_tf.export_loss(loss, run / "exported")
+    for folder in (run, run / "best"):
+        with pytest.raises(RecordError, match="this is where losses are kept"):
+            epg_tf.export_loss(loss, folder, overwrite=True)
+    monkeypatch.delitem(registry.FAMILIES, "own")
+    with pytest.raises(
+        RecordError, match="in the family 'own', which is not registered; first load"
+    ):
+        epg_tf.load_loss(run)
+    with pytest.raises(ConfigError, match="'own' is not a task family"):
+        exported_card(loss)
