@@ -205,9 +205,14 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
     raise SystemExit(0)
 
 
-def words_of_own_family(family: str) -> str:
-    """Returns " --config=FILE" for a family that the file of --config registers, else ""."""
-    return f" --config={shlex.quote(_typed())}" if is_given() and not is_shipped(family) else ""
+def words_of_own_family(name: str) -> str:
+    """Returns " --config=FILE" for a family that the file of --config registers, else "".
+
+    Args:
+      name: FAMILY or FAMILY@EPISODE_LIMIT.
+    """
+    shipped = is_shipped(name.partition("@")[0])
+    return f" --config={shlex.quote(_typed())}" if is_given() and not shipped else ""
 
 
 def _typed() -> str:

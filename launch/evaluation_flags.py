@@ -10,6 +10,7 @@ from . import command_line  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.artifacts import saved_models
+from epg_tf.artifacts.learned_loss import loss_folder
 from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError
@@ -32,6 +33,22 @@ def required(flag: flags.FlagHolder[str | None], example: str) -> str:
             f"--{flag.name} is missing; for example --{flag.name}={example}"
         )
     return flag.value
+
+
+def required_loss(flag: flags.FlagHolder[str | None], example: str) -> str:
+    """Returns the value of --loss; says which loss is taken where that is the folder of a run.
+
+    Raises:
+      UsageError: It is missing or empty.
+      RecordError: Nothing has this name.
+    """
+    loss = required(flag, example)
+    folder = loss_folder(loss)
+    if Path(loss).exists() and folder != Path(loss):
+        print(
+            f"--{flag.name}={loss} is the folder of a run; its {folder.name}/ is taken", flush=True
+        )
+    return loss
 
 
 def prepare_results(

@@ -16,7 +16,7 @@ from absl import flags
 from epg_tf.artifacts import export
 from epg_tf.artifacts.cards import CARD_FILE
 from epg_tf.artifacts.learned_loss import load_loss
-from .evaluation_flags import required
+from .evaluation_flags import required, required_loss
 
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
@@ -33,7 +33,7 @@ _OVERWRITE = flags.DEFINE_bool(
 def main(argv: list[str]) -> int:
     """Exports a loss; returns the exit code."""
     del argv
-    loss, output = required(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
+    loss, output = required_loss(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
     config_flag.load_families()
     folder = Path(output)
     difference = export.export_loss(load_loss(loss), folder, overwrite=_OVERWRITE.value)

@@ -41,6 +41,7 @@ from .evaluation_flags import (
     prepare_saved_model,
     request_of,
     required,
+    required_loss,
 )
 
 _LOSS = flags.DEFINE_string(
@@ -103,7 +104,7 @@ _EPISODES = flags.DEFINE_integer(
 def main(argv: list[str]) -> int:
     """Tests a loss and writes what was found; returns the exit code."""
     del argv
-    loss = required(_LOSS, "runs/first/best")
+    loss = required_loss(_LOSS, "runs/first")
     output = required(_OUTPUT_DIR, "runs/first-test")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):

@@ -30,7 +30,7 @@ from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera
 from epg_tf.core.types import Array, LifeKey
-from .evaluation_flags import required
+from .evaluation_flags import required, required_loss
 
 _LOSS = flags.DEFINE_string(
     "loss", None, "Folder of a learned loss, or 'none' for an agent that never learns."
@@ -134,12 +134,11 @@ def _output() -> Path:
 
 def _life() -> tuple[Experiment, Array, Teaching]:
     """Returns where the agent lives, its loss and how it is taught."""
-    loss = required(_LOSS, "runs/first/best, or none")
     alone = ComputeConfig(shard_lives=1, threads=1)
-    if loss == "none":  # an agent that never learns
+    if _LOSS.value == "none":  # an agent that never learns
         experiment = dataclasses.replace(config_flag.experiment_of_lives(), compute=alone)
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
-    learned = load_loss(loss)
+    learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
     experiment = config_flag.elsewhere(learned.experiment)
     return (
         dataclasses.replace(experiment, compute=alone),

@@ -110,7 +110,8 @@ def print_next(loss: str, *families: str) -> None:
 
     Args:
       loss: Name of its folder in the folder of the run.
-      families: In which it was made; the file of an own one is named in the command.
+      families: FAMILY or FAMILY@EPISODE_LIMIT, in which it was made; the file of an own one is
+        named in the command.
     """
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{path}/{loss}"), shlex.quote(f"{path}-test")

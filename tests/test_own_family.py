@@ -12,9 +12,10 @@ import epg_tf
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
 from tests.launch import commands
+from tests.launch.test_metagenrl_launchers import SETTINGS
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
-SWIMMER, PENDULUM, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+SWIMMER, PENDULUM, _, BOTH_SYSTEMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 CODE = {"random_swimmer": SWIMMER, "random_pendulum": PENDULUM}
 LINES = {"random_swimmer": 42, "random_pendulum": 20}
 OTHER_RANGES = {
@@ -66,13 +67,13 @@ def test_the_file_is_short(name):
 )
 def test_the_commands_evolve_and_test_a_loss(name, file, tmp_path):
     *listing, train, test = COMMANDS[name]
-    assert (train[2], test[2]) == ("launch.meta_train", "launch.meta_test")
+    assert (train[1], test[1]) == ("meta-train", "meta-test")
 
     def run(words, *more):
         words = [
             word.replace(file.name, str(file)).replace("runs/", f"{tmp_path}/") for word in words
         ]
-        return commands.run(words[2].removeprefix("launch."), *words[3:], *more)
+        return commands.run(words[1].replace("-", "_"), *words[2:], *more)
 
     for words in listing:
         process = run(words)
@@ -126,3 +127,55 @@ def test_a_name_can_be_taken_once(name, file, tmp_path, monkeypatch):
     epg_tf.load_experiment(str(file))  # also in different ways
     assert importlib.import_module(name).get_config()
     sys.modules.pop(name)
+
+
+def for_both_systems(name):
+    """Returns the file of a family whose get_config() also has settings of MetaGenRL, as in the
+    last section of the page.
+    """
+    plain = CODE[name].index("def get_config")
+    limit = {"random_swimmer": 100, "random_pendulum": 200}[name]
+    choice = BOTH_SYSTEMS.replace("random_swimmer@100", f"{name}@{limit}")
+    choice = choice[: choice.index("    task = ")]
+    imports = "from dataclasses import replace\nfrom epg_tf import load_experiment\n"
+    body = CODE[name][plain:].split("\n", 1)[1]
+    docstring, rest = CODE[name][:plain].split("\n", 1)
+    return f"{docstring}\n{imports}{rest}{choice}{body}"
+
+
+@pytest.mark.slow
+def test_every_command_takes_the_file(name, tmp_path):
+    """All commands of the page's last section, and what is refused, with the same --config."""
+    (tmp_path / f"{name}.py").write_text(for_both_systems(name))
+    config, run = f"--config={tmp_path}/{name}.py", f"--loss={tmp_path}/run"
+
+    def call(command, *words, code=0):
+        process = commands.run(command, *words)
+        assert process.returncode == code, process.stderr
+        return process.stderr if code else process.stdout
+
+    epochs = commands.settings(evolution__epochs=2)
+    output = call("meta_train", config, f"--run_dir={tmp_path}/run", *epochs)
+    assert output.splitlines()[-1].endswith(f"--output_dir={tmp_path}/run-test {config}")
+    resumed = (f"--run_dir={tmp_path}/run", "--resume")
+    assert f"{name!r}" in call("meta_train", *resumed, code=2)
+    assert "all 2 epochs" in call("meta_train", config, *resumed, *epochs)
+    output = call("meta_test", run, config, f"--output_dir={tmp_path}/test", "--lives=2")
+    assert "its best/ is taken" in output
+    tuned = ("--learning_rates=1e-3", "--epochs=1", "--lives=2")
+    tiny = [flag for flag in commands.settings() if ".evolution." not in flag]
+    assert "best: " in call("tune_baseline", config, *tuned, *tiny)
+    assert name in call("benchmark", config, *tiny, "--lives=4", "--updates=2")
+    call("export_loss", run, config, f"--output_dir={tmp_path}/exported")
+    assert name in (tmp_path / "exported" / "card.md").read_text()
+    assert name in call("export_loss", run, f"--output_dir={tmp_path}/other", code=2)
+    if name == "random_pendulum":
+        drawn = ("--view=path", f"--output={tmp_path}/life.png")
+        assert "Gymnasium" in call("render", run, config, *drawn, code=2)
+    sizes = {field: value for field, value in SETTINGS.items() if field != "environments"}
+    numbers = [f"--config.{field}={value}" for field, value in sizes.items()]
+    folder = f"{tmp_path}/objective"
+    output = call("meta_train_metagenrl", f"{config}:metagenrl", f"--run_dir={folder}", *numbers)
+    assert output.splitlines()[-1].endswith(f"--output_dir={folder}-test {config}:metagenrl")
+    tested = ("--lives=2", "--episodes=1", "--compare=none", f"--output_dir={folder}-test")
+    assert name in call("meta_test", f"--loss={folder}", config, *tested)
