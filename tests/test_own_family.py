@@ -26,7 +26,7 @@ COMMANDS = {
     name: [
         shlex.split(line)
         for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
-        for line in block.splitlines()
+        for line in block.replace("\\\n", "").splitlines()
         if name in line
     ]
     for name in CODE
@@ -60,11 +60,7 @@ def test_the_file_is_short(name):
     assert len([line for line in CODE[name].splitlines() if line.strip()]) <= LINES[name]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["random_swimmer", pytest.param("random_pendulum", marks=pytest.mark.slow)],
-    indirect=True,
-)
+@pytest.mark.slow
 def test_the_commands_evolve_and_test_a_loss(name, file, tmp_path):
     *listing, train, test = COMMANDS[name]
     assert (train[1], test[1]) == ("meta-train", "meta-test")
@@ -163,7 +159,7 @@ def test_every_command_takes_the_file(name, tmp_path):
     output = call("meta_test", run, config, f"--output_dir={tmp_path}/test", "--lives=2")
     assert "its best/ is taken" in output
     tuned = ("--learning_rates=1e-3", "--epochs=1", "--lives=2")
-    tiny = [flag for flag in commands.settings() if ".evolution." not in flag]
+    tiny = commands.life_settings()
     assert "best: " in call("tune_baseline", config, *tuned, *tiny)
     assert name in call("benchmark", config, *tiny, "--lives=4", "--updates=2")
     call("export_loss", run, config, f"--output_dir={tmp_path}/exported")

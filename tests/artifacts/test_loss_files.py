@@ -82,7 +82,7 @@ def test_a_description_that_is_not_json_is_refused(tmp_path):
 
 def test_missing_pieces_are_named_with_a_remedy(folder, tmp_path):
     assert "no such folder" in refusal(tmp_path / "nowhere")
-    assert "the folder of a run of launch.meta_train" in refusal(tmp_path / "nowhere")
+    assert "the folder of a run of epg-tf meta-train" in refusal(tmp_path / "nowhere")
     (folder / "loss.npz").unlink()
     assert "holds no loss.npz" in refusal(folder)
 

@@ -38,6 +38,11 @@ def settings(**changes) -> list[str]:
     return [f"--config.{name}={value}" for name, value in merged.items()]
 
 
+def life_settings() -> list[str]:
+    """Returns the tiny settings for commands that run lives but no evolution."""
+    return [flag for flag in settings() if not flag.startswith("--config.evolution.")]
+
+
 def command(name: str, *flags: str, under: Sequence[str] = ()) -> list[str]:
     """Returns the words of `UNDER python -m launch.NAME FLAGS`."""
     return [*under, sys.executable, "-m", f"launch.{name}", *flags]

@@ -116,7 +116,11 @@ def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
 
 def test_benchmark_writes_its_numbers(tmp_path):
     process = commands.run(
-        "benchmark", CONFIG, *commands.settings(), "--lives=10", f"--json={tmp_path / 'b.json'}"
+        "benchmark",
+        CONFIG,
+        *commands.life_settings(),
+        "--lives=10",
+        f"--json={tmp_path / 'b.json'}",
     )
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
@@ -132,7 +136,9 @@ def test_benchmark_writes_its_numbers(tmp_path):
 
 
 def test_benchmark_prints_one_row_for_the_table():
-    process = commands.run("benchmark", CONFIG, *commands.settings(), "--lives=4", "--markdown")
+    process = commands.run(
+        "benchmark", CONFIG, *commands.life_settings(), "--lives=4", "--markdown"
+    )
     assert process.returncode == 0 and process.stderr == ""
     assert re.fullmatch(
         r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ % \|\n",
@@ -172,7 +178,9 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
 @pytest.mark.parametrize("path", ["missing/b.json", "keep.txt", "."])
 def test_benchmark_refuses_before_measuring_what_it_cannot_write(tmp_path, path):
     (tmp_path / "keep.txt").write_text("precious")
-    process = commands.run("benchmark", CONFIG, *commands.settings(), f"--json={tmp_path / path}")
+    process = commands.run(
+        "benchmark", CONFIG, *commands.life_settings(), f"--json={tmp_path / path}"
+    )
     assert process.returncode == 2 and "--json=" in process.stderr and process.stdout == ""
     assert (tmp_path / "keep.txt").read_text() == "precious"
 
@@ -182,7 +190,7 @@ def test_tune_baseline_names_the_best(tmp_path):
     process = commands.run(
         "tune_baseline",
         CONFIG,
-        *commands.settings(),
+        *commands.life_settings(),
         "--lives=4",
         "--learning_rates=1e-3,1e-2",
         "--epochs=1,2",

@@ -11,7 +11,7 @@ from epg_tf.tasks import registry
 from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
-CODE, PENDULUM, RESET_OPTIONS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+CODE, PENDULUM, RESET_OPTIONS, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 OBSERVE = "    def observe(self, state):"
 ENDS = "    def terminated(self, state):\n        return {}\n\n" + OBSERVE
 

@@ -21,7 +21,7 @@ from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
-_, CODE, RESET_OPTIONS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+_, CODE, RESET_OPTIONS, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 (ANGLE,) = re.findall(r'`(Quantity\("angle".*)` uses it', TEXT)
 NAME = "random_pendulum"
 
