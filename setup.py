@@ -22,6 +22,7 @@ setup(
     entry_points={"console_scripts": ["epg-tf=epg_tf.launch.__main__:main"]},
     install_requires=[
         "absl-py",
+        "gym-notices",  # of the Gym that TF-Agents installs; see epg_tf/core/notices.py
         "gymnasium>=1.3",
         # Only its Fetch model is used: its environments do not run on MuJoCo >= 3.17.
         "gymnasium-robotics==1.4.*",

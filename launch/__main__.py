@@ -8,7 +8,9 @@ In a checkout `python -m launch` is the same, and `python -m launch.meta_train` 
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -50,8 +52,9 @@ def main() -> None:
     """Runs the command that the first word names, as `python -m` would run its file."""
     words = sys.argv[1:]
     if not words or words[0] in ("--help", "-h", "-help", "help"):
-        print(listing())
-        sys.exit(0)
+        with contextlib.suppress(BrokenPipeError):  # of `epg-tf --help | head`
+            print(listing(), flush=True)
+        os._exit(0)
     name, known = words[0].replace("_", "-"), commands()
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)

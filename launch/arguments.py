@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 from epg_tf.core import config_files
-from epg_tf.core.config_files import ConfigFile
 
 _HOME = re.compile(r"(--?\w+=)(~.*)")
 
@@ -33,16 +32,17 @@ def prepared(words: Sequence[str], known: Container[str]) -> list[str]:
     found = [_expanded(word) for word in words]
     if "config" not in known:
         return found
-    place = next((at for at, _, name, _ in _flags(found) if name == "config"), None)
-    if place is None:
+    places = [(at, width, value) for at, width, name, value in _flags(found) if name == "config"]
+    if not places:
         folder = given("run_dir", found)
         if "resume" in known and wants_resume(found) and folder and _is_run(folder):
             return [f"--config={config_files.find_config(folder)}", *found]
         return found
-    width, value = next((width, v) for at, width, _, v in _flags(found) if at == place)
-    config = config_files.find_config(value)
+    config = config_files.find_config(places[-1][2])  # of several the last one counts
     config_files.make_importable(config)
-    return [*found[:place], f"--config={_absolute(config)}", *found[place + width :]]
+    words_of_configs = {at + offset for at, width, _ in places for offset in range(width)}
+    others = [word for at, word in enumerate(found) if at not in words_of_configs]
+    return [f"--config={config_files.absolute(config)}", *others]
 
 
 def given(flag: str, words: Sequence[str]) -> str | None:
@@ -60,9 +60,20 @@ def overrides(words: Sequence[str]) -> list[str]:
     ]
 
 
+def override_words(words: Sequence[str], groups: Sequence[str]) -> list[str]:
+    """Returns the --config.GROUP.FIELD=VALUE flags of some groups, one word each."""
+    return [
+        f"--{name}={value}"
+        for _, _, name, value in _flags(words)
+        if name.startswith("config.") and name.split(".")[1] in groups
+    ]
+
+
 def wants_resume(words: Sequence[str]) -> bool:
-    """Returns whether --resume is given."""
-    return any(re.fullmatch(r"--?resume(=(true|t|1))?", word, re.IGNORECASE) for word in words)
+    """Returns whether --resume is given, and no --noresume after it."""
+    found = [re.fullmatch(r"--?(no)?resume(=(true|t|1))?", word, re.IGNORECASE) for word in words]
+    given_last = [match for match in found if match][-1:]
+    return any(not match[1] for match in given_last)
 
 
 def _flags(words: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
@@ -87,8 +98,3 @@ def _expanded(word: str) -> str:
 
 def _is_run(folder: str) -> bool:
     return (Path(folder) / config_files.RUN_SETTINGS).is_file()
-
-
-def _absolute(config: ConfigFile) -> ConfigFile:
-    """Returns a config that is found whatever its file does to the working folder."""
-    return ConfigFile(config.path.resolve(), config.variant)

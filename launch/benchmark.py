@@ -32,7 +32,8 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    experiment = config_flag.experiment_of_lives()
+    config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
+    experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     speed = measure_lives(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _MARKDOWN.value:

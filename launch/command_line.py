@@ -20,6 +20,10 @@ _REPORT_SECONDS = 10.0  # how long other ranks wait for the one that reports and
 _PATH_FLAGS = ("run_dir", "output_dir", "test_dir", "save_policy", "loss")
 # What messages of the package name -> what users of a command can do.
 _ARGUMENTS = {
+    "load the file that registers yours": "name the file that registers yours with --config=FILE",
+    "first load the file that registers it, e.g. the config of its run": (
+        "name the file that registers it with --config=FILE"
+    ),
     "resume=True": "--resume",
     "overwrite=True": "--overwrite",
     "a larger timeout": "a larger --rank_timeout",
@@ -277,15 +281,16 @@ def check_json(flag: flags.FlagHolder) -> None:
         raise UsageError(
             f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
         )
-    if path.exists() and not _is_json_object(path):
+    if path.exists() and not _is_result(path):
         raise UsageError(
             f"--{flag.name}={path} is there, and is no result of a command; name another file"
         )
 
 
-def _is_json_object(path: Path) -> bool:
-    """Returns whether a file holds a JSON object, as the results of commands do."""
+def _is_result(path: Path) -> bool:
+    """Returns whether a command of this package wrote a file: all state a format version."""
     try:
-        return isinstance(json.loads(path.read_bytes()), dict)
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return False
+    return isinstance(found, dict) and "format_version" in found

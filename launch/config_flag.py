@@ -13,6 +13,7 @@ from . import arguments, command_line  # command_line first: it silences the fra
 from absl import flags
 from ml_collections import config_flags
 
+from epg_tf.core import communication, config_files
 from epg_tf.core.config_files import read_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, from_mapping
@@ -34,7 +35,7 @@ _PRINT = flags.DEFINE_bool(
     "print_config", False, "Print the settings that this command would use, and end."
 )
 
-LIFE = ("task", "policy", "loss", "inner", "surrogate", "compute")  # groups that decide a life
+TESTED = ("task", "policy", "surrogate")  # groups that a test takes from --config
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -42,16 +43,6 @@ Cost = Callable[[Any], Sequence[str]]
 def is_given() -> bool:
     """Returns whether there is a --config."""
     return _CONFIG.value is not None
-
-
-def experiment_of_lives() -> Experiment:
-    """Returns `experiment` for a command that runs lives but no evolution.
-
-    Raises:
-      UsageError: As `experiment`, or a --config.evolution.FIELD is given, which has no effect.
-    """
-    refuse_overrides(LIFE, "there is no evolution in this command; leave it out")
-    return experiment()
 
 
 def experiment(cost: Cost | None = None) -> Experiment:
@@ -128,7 +119,7 @@ def elsewhere(home: Experiment) -> Experiment:
     """
     if not is_given():
         return print_and_end(home)
-    refuse_overrides(("task", "policy", "surrogate"), "it is as in evolution; leave it out")
+    refuse_overrides(TESTED, "it is as in evolution; leave it out")
     other = from_mapping(_settings())
     here, there = make_family(home.task), make_family(other.task)
     for name in ("observation_size", "action_size", "discrete_actions"):
@@ -179,6 +170,21 @@ def load_families() -> None:
         raise command_line.UsageError("--print_config: there is no --config to print; name one")
 
 
+def refuse(*ignored: str, reason: str) -> None:
+    """Refuses --config.GROUP.FIELD flags that a command ignores.
+
+    Args:
+      ignored: GROUP or GROUP.FIELD.
+      reason: Why, and what to do.
+
+    Raises:
+      UsageError: There is such a flag.
+    """
+    for name in arguments.overrides(sys.argv[1:]):
+        if name in ignored or name.split(".")[0] in ignored:
+            raise command_line.UsageError(f"--config.{name} has no effect here: {reason}")
+
+
 def refuse_overrides(honoured: Sequence[str], reason: str) -> None:
     """Refuses --config.GROUP.FIELD flags that a command cannot honour.
 
@@ -198,21 +204,33 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
     """Returns the experiment; for --print_config prints it, with its cost, and ends the process."""
     if not _PRINT.value:
         return experiment
-    for name, value in saved_settings.flat(experiment.to_mapping()):
-        print(f"{name}={value!r}")
-    for line in cost(experiment) if cost else ():
-        print(line)
+    if not communication.launched_rank():  # alone, or rank 0
+        for name, value in saved_settings.flat(experiment.to_mapping()):
+            print(f"{name}={value!r}")
+        for line in cost(experiment) if cost else ():
+            print(line)
     raise SystemExit(0)
 
 
 def words_of_own_family(name: str) -> str:
     """Returns " --config=FILE" for a family that the file of --config registers, else "".
 
+    With it come the settings of this command line that a test honours.
+
     Args:
       name: FAMILY or FAMILY@EPISODE_LIMIT.
     """
-    shipped = is_shipped(name.partition("@")[0])
-    return f" --config={shlex.quote(_typed())}" if is_given() and not shipped else ""
+    if not is_given() or is_shipped(name.partition("@")[0]):
+        return ""
+    overrides = arguments.override_words(sys.argv[1:], (*TESTED, "baseline"))
+    return "".join(f" {shlex.quote(word)}" for word in (f"--config={_typed()}", *overrides))
+
+
+def file_of_families() -> str | None:
+    """Returns the file of --config, with its variant, for another process to load; None without."""
+    if not is_given():
+        return None
+    return str(config_files.absolute(config_files.find_config(_typed())))
 
 
 def _typed() -> str:

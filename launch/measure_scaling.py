@@ -66,6 +66,8 @@ class Layout:
 def main(argv: list[str]) -> int:
     """Runs all layouts; returns 0 if their bits are the same, else 1."""
     del argv
+    config_flag.refuse("evolution.epochs", reason="--epochs takes its place")
+    config_flag.refuse("compute.threads", reason="--layouts takes its place")
     experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     layouts = [_layout(word) for word in _LAYOUTS.value or [""]]
@@ -85,6 +87,7 @@ def main(argv: list[str]) -> int:
         row = measure(
             layout,
             dataclasses.replace(experiment, evolution=evolution, compute=compute).to_mapping(),
+            str(config_flag.file_of_families()),
         )
         row["efficiency"] = (
             row["core_seconds"] and rows[0]["core_seconds"] / row["core_seconds"] if rows else 1.0
@@ -111,8 +114,13 @@ def _layout(word: str) -> Layout:
     return layout
 
 
-def measure(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
+def measure(layout: Layout, settings: Mapping[str, Any], families: str) -> dict[str, Any]:
     """Runs meta_train in a process of its own; returns means over epochs after the first.
+
+    Args:
+      layout: Ranks and threads.
+      settings: Of the experiment, nested mappings.
+      families: Name of the config whose file registers the family, if it is a user's own.
 
     Raises:
       UsageError: It failed; the message is its error, or else its last line.
@@ -120,7 +128,9 @@ def measure(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as home:
         config, folder = Path(home, "config.py"), Path(home, "run")
         config.write_text(
-            f"from ml_collections import ConfigDict\n\n\n"
+            "from ml_collections import ConfigDict\n\n"
+            "from epg_tf.core.config_files import load_experiment\n\n"
+            f"load_experiment({families!r})  # may register a family\n\n\n"
             f"def get_config():\n    return ConfigDict({settings!r})\n"
         )
         command = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import command_line  # first: it silences the frameworks
+from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
@@ -21,6 +21,7 @@ from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid
 from .evaluation_flags import prepare_results, request_of, required
 
+flags.adopt_module_key_flags(config_flag)
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Run of epg-tf meta-train-metagenrl, finished or not."
 )
@@ -55,12 +56,13 @@ _OVERWRITE = flags.DEFINE_bool(
 def main(argv: list[str]) -> int:
     """Tests every kept objective and draws the grid; returns the exit code."""
     del argv
+    config_flag.load_families()
     run, output = required(_RUN_DIR, "runs/objective"), required(_OUTPUT_DIR, "runs/progress")
     folders = sorted(Path(run).glob("objectives/round_*"))[:: _EVERY.value]
     if not folders:
         raise command_line.UsageError(
             f"--run_dir={run}: it holds no objectives/round_*; name a run of "
-            "epg-tf meta-train-metagenrl"
+            f"{command_line.program('meta_train_metagenrl')}"
         )
     learned = {folder.name: load_objective(folder) for folder in folders}
     request = request_of(

@@ -68,8 +68,8 @@ def main(argv: list[str]) -> int:
     family, key = make_family(experiment.task), LifeKey(_SEED.value, "test", 0, _LIFE.value)
     if not isinstance(family, BodyFamily):
         raise command_line.UsageError(
-            f"config.task.family={family.name!r} is drawn by Gymnasium, not here; choose one "
-            "of epg-tf list-tasks"
+            f"config.task.family={family.name!r} is drawn by Gymnasium, not here; choose a "
+            "family of a MuJoCo body"
         )
     # Before the life: without anything to draw with, the life would be useless.
     camera = _camera(family, key)
@@ -135,8 +135,10 @@ def _output() -> Path:
 def _life() -> tuple[Experiment, Array, Teaching]:
     """Returns where the agent lives, its loss and how it is taught."""
     alone = ComputeConfig(shard_lives=1, threads=1)
+    unused = ("evolution", "surrogate", "compute")
+    config_flag.refuse(*unused, reason="one agent lives alone, and learns from its loss")
     if _LOSS.value == "none":  # an agent that never learns
-        experiment = dataclasses.replace(config_flag.experiment_of_lives(), compute=alone)
+        experiment = dataclasses.replace(config_flag.experiment(), compute=alone)
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
     experiment = config_flag.elsewhere(learned.experiment)

@@ -56,13 +56,14 @@ def main(argv: list[str]) -> int:
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(
             f"--run_dir={run} or --test_dir={test} holds a summary.json of something else "
-            f"({type(error).__name__}: {error}); name a finished run of epg-tf meta-train "
-            "and the --output_dir of epg-tf meta-test"
+            f"({type(error).__name__}: {error}); name a finished run of "
+            f"{command_line.program('meta_train')} and the --output_dir of "
+            f"{command_line.program('meta_test')}"
         ) from error
     if not same:
         raise command_line.UsageError(
             f"--test_dir={test} tested another loss than --run_dir={run}/best; run "
-            f"epg-tf meta-test --loss={run}/best"
+            f"{command_line.program('meta_test')} --loss={run}/best"
         )
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:

@@ -35,7 +35,10 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Tries every setting on the same tasks and names the best; returns the exit code."""
     del argv
-    experiment = config_flag.experiment_of_lives()
+    config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
+    tuned = ("surrogate.baseline_learning_rate", "surrogate.baseline_epochs")
+    config_flag.refuse(*tuned, reason="it is what --learning_rates and --epochs try")
+    experiment = config_flag.experiment()
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
     epochs = command_line.positive_numbers("epochs", _EPOCHS.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]

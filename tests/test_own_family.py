@@ -1,6 +1,7 @@
 """Tests that the code and the commands of docs/own_family.md work as written there."""
 
 import importlib
+import json
 import re
 import shlex
 import sys
@@ -152,7 +153,10 @@ def test_every_command_takes_the_file(name, tmp_path):
 
     epochs = commands.settings(evolution__epochs=2)
     output = call("meta_train", config, f"--run_dir={tmp_path}/run", *epochs)
-    assert output.splitlines()[-1].endswith(f"--output_dir={tmp_path}/run-test {config}")
+    printed = shlex.split(output.splitlines()[-1].partition("next: python -m launch.meta_test ")[2])
+    assert config in printed and call("meta_test", *printed, "--lives=2")
+    summary = json.loads((tmp_path / "run-test" / "summary.json").read_text())
+    assert summary["about"]["replaced"] == {}  # it was tested where it was evolved
     resumed = (f"--run_dir={tmp_path}/run", "--resume")
     assert f"{name!r}" in call("meta_train", *resumed, code=2)
     assert "all 2 epochs" in call("meta_train", config, *resumed, *epochs)
@@ -172,6 +176,6 @@ def test_every_command_takes_the_file(name, tmp_path):
     numbers = [f"--config.{field}={value}" for field, value in sizes.items()]
     folder = f"{tmp_path}/objective"
     output = call("meta_train_metagenrl", f"{config}:metagenrl", f"--run_dir={folder}", *numbers)
-    assert output.splitlines()[-1].endswith(f"--output_dir={folder}-test {config}:metagenrl")
+    assert f" --output_dir={folder}-test {config}:metagenrl" in output.splitlines()[-1]
     tested = ("--lives=2", "--episodes=1", "--compare=none", f"--output_dir={folder}-test")
     assert name in call("meta_test", f"--loss={folder}", config, *tested)

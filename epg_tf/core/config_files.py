@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import difflib
 import importlib.util
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,12 +19,13 @@ from types import ModuleType
 from typing import Any
 
 from epg_tf.core import files
-from epg_tf.core.errors import ConfigError
+from epg_tf.core.errors import ConfigError, EpgError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed
 
 RUN_SETTINGS = "config.json"  # of the folder of a run
+_RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
 _PACKAGE = Path(__file__).parents[1]
 # An installed package has them inside, a checkout beside it.
 SHIPPED = next(
@@ -64,14 +66,13 @@ def find_config(name: str) -> ConfigFile:
     Raises:
       ConfigError: There is no such config.
     """
+    file, variant = _split(name)
+    if file in shipped_configs():
+        return ConfigFile(SHIPPED / f"{file}.py", variant)
     folder = Path(name).expanduser()
-    if (folder / RUN_SETTINGS).is_file():
-        return ConfigFile(Path(__file__).with_name("run_config.py"), str(folder))
-    file, colon, text = name.partition(":")
-    variant = text if colon else None
+    if name and (folder / RUN_SETTINGS).is_file():
+        return ConfigFile(_RUN_CONFIG, str(folder))
     if not file.endswith(".py"):
-        if file in shipped_configs():
-            return ConfigFile(SHIPPED / f"{file}.py", variant)
         near = difflib.get_close_matches(file, shipped_configs(), 1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(
@@ -86,11 +87,26 @@ def find_config(name: str) -> ConfigFile:
     return ConfigFile(path, variant)
 
 
+def _split(name: str) -> tuple[str, str | None]:
+    """Returns the file, or the name of a shipped config, and the variant; paths may have colons."""
+    path = re.fullmatch(r"(.*?\.py)(?::(.*))?", name, re.DOTALL)
+    if path:
+        return path[1], path[2]
+    file, colon, variant = name.partition(":")
+    return file, variant if colon else None
+
+
+def absolute(config: ConfigFile) -> ConfigFile:
+    """Returns a config that is found from any working folder."""
+    return ConfigFile(config.path.resolve(), config.variant)
+
+
 def make_importable(config: ConfigFile) -> None:
     """Lets a config file import the modules that lie beside it."""
-    folder = str(config.path.resolve().parent)
-    if config.path.parent.resolve() != SHIPPED.resolve() and folder not in sys.path:
-        sys.path.append(folder)
+    folder = config.path.resolve().parent
+    ours = (SHIPPED.resolve(), _RUN_CONFIG.resolve().parent)
+    if folder not in ours and str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
@@ -106,8 +122,11 @@ def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
     arguments = () if config.variant is None else (config.variant,)
     try:
         return read_experiment(_plain(_module(config).get_config(*arguments)))
-    except (AttributeError, TypeError) as error:
-        raise ConfigError(f"config={name!r} gives no settings: {error}") from error
+    except EpgError:
+        raise
+    except Exception as error:  # the file is Python of the user: it may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(f"config={name!r} gives no settings ({reason})") from error
 
 
 def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:

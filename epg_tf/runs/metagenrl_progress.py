@@ -12,7 +12,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
-from epg_tf.runs.pace import Pace
+from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
 from epg_tf.tasks.registry import named_environment
 
@@ -35,6 +35,9 @@ class SilentMetaGenRLProgress:
     def finished(self, summary: Mapping[str, Any]) -> None:
         """Shows the summary of a finished run."""
 
+    def close(self) -> None:
+        """Shows nothing more."""
+
 
 class MetaGenRLProgress(SilentMetaGenRLProgress):
     """Writes lines.
@@ -48,6 +51,8 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
     def __init__(self, experiment: MetaGenRLExperiment, path: PathLike, write: Write):
         self._experiment, self._path, self._write = experiment, path, write
         self._pace: Pace | None = None
+        self._reminder: Reminder | None = None
+        self._round = 0
 
     def warn(self, warnings: list[str]) -> None:
         """Writes each warning."""
@@ -58,12 +63,22 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
         """Writes what is left to do and what it costs."""
         for line in cost_lines(self._experiment, state, ranks):
             self._write(line)
+        self._round = state.round
         self._pace = Pace(self._experiment.rounds, state.round)
+        self._reminder = Reminder(self._pace, self._remind)
+
+    def _remind(self) -> None:
+        assert self._pace is not None
+        self._write(
+            f"round {self._round + 1}/{self._experiment.rounds} goes on, "
+            f"{duration(self._pace.spent())} so far"
+        )
 
     def show(self, result: RoundResult) -> None:
         """Writes the numbers of a round, from time to time."""
         assert self._pace is not None, "call begin() first"
         metrics, number = result.metrics, result.state.round
+        self._round = number
         self._pace.end_epoch()
         if self._pace.due() or number == self._experiment.rounds:
             returns = "  ".join(
@@ -77,11 +92,13 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
 
     def stopped(self, state: ObjectiveState) -> None:
         """Writes where the run stopped."""
+        self.close()
         where = f"; its checkpoint is in {self._path}/checkpoints" if state.round else ""
         self._write(f"stopped after round {state.round} of {self._experiment.rounds}{where}")
 
     def finished(self, summary: Mapping[str, Any]) -> None:
         """Writes how a finished run ended."""
+        self.close()
         last = ", ".join(
             f"{name.split('/', 1)[1]} {value:.1f}" for name, value in summary["last"].items()
         )
@@ -95,6 +112,12 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
                 "no episode ended in the last round in some environment; longer "
                 "config.round_steps show more"
             )
+
+    def close(self) -> None:
+        """Writes nothing more."""
+        if self._reminder is not None:
+            self._reminder.close()
+            self._reminder = None
 
 
 def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int) -> list[str]:

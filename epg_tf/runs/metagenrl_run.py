@@ -167,4 +167,5 @@ class MetaGenRLRun(NullMetaGenRLRun):
 
     def close(self) -> None:
         """Closes the log and lets other processes use the folder."""
+        self._progress.close()
         self._folder.close()

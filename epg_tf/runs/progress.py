@@ -10,7 +10,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import count, duration
 from epg_tf.epg.state import EpochResult, EvolutionState
-from epg_tf.runs.pace import Pace
+from epg_tf.runs.pace import Pace, Reminder
 
 Write = Callable[[str], object]
 
@@ -57,6 +57,7 @@ class EvolutionProgress(SilentProgress):
         self._ranks = 1
         self._epoch = 0
         self._pace: Pace | None = None
+        self._reminder: Reminder | None = None
 
     def warn(self, warnings: list[str]) -> None:
         """Writes each warning."""
@@ -81,14 +82,21 @@ class EvolutionProgress(SilentProgress):
         self._ranks = ranks
         self._epoch = epoch
         self._pace = Pace(self._epochs, epoch)
+        if self._bar.disable:
+            self._reminder = Reminder(self._pace, self._remind)
+
+    def _remind(self) -> None:
+        assert self._pace is not None
+        ended = min(self._bar.n - self._epoch * self._lives, self._lives)
+        self._line(
+            f"epoch {self._epoch + 1}/{self._epochs}: {ended} of {self._lives} lives have ended, "
+            f"{duration(self._pace.spent())} so far"
+        )
 
     def advance(self, lives: int) -> None:
-        """Moves the bar; without one, writes a line from time to time."""
+        """Moves the bar."""
         self._bar.n = min(self._bar.n + lives * self._ranks, self._bar.total)
         self._bar.update(0)
-        if self._bar.disable and self._pace is not None and self._pace.due():
-            ended = self._bar.n - self._epoch * self._lives
-            self._line(f"epoch {self._epoch + 1}/{self._epochs}: {ended} of {self._lives} lives")
 
     def show(self, result: EpochResult) -> None:
         """Writes the numbers of an epoch into the bar, or from time to time as a line."""
@@ -133,6 +141,9 @@ class EvolutionProgress(SilentProgress):
 
     def close(self) -> None:
         """Removes the bar."""
+        if self._reminder is not None:
+            self._reminder.close()
+            self._reminder = None
         if self._bar is not None:
             self._bar.close()
 

@@ -100,7 +100,36 @@ def test_unknown_names_are_refused(name, part):
         epg_tf.load_experiment(name)
 
 
-@pytest.mark.parametrize("code", ["get_config = 3", "", "def get_config(): return 4"])
+def test_a_shipped_name_is_never_a_folder(tmp_path, monkeypatch):
+    """A run may lie in the working folder, or in a folder that has the name of a config."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "point_goal").mkdir()
+    for folder in (tmp_path, tmp_path / "point_goal"):
+        (folder / "config.json").write_text("{}")
+    assert epg_tf.load_experiment("point_goal").task.family == "point_goal"
+    with pytest.raises(ConfigError, match="is not the name of a shipped config"):
+        epg_tf.load_experiment("")
+
+
+def test_folders_may_have_colons(own):
+    folder = own.parent / "a:b"
+    folder.mkdir()
+    (own.parent / "numbers_of_mine.py").rename(folder / "numbers_of_mine.py")
+    file = own.rename(folder / "mine.py")
+    assert epg_tf.load_experiment(f"{file}:long").task.episode_limit == 62
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "get_config = 3",
+        "",
+        "def get_config(): return 4",
+        "def get_config(:",
+        "import nothing_of_this_name",
+        "raise OSError('no licence')",
+    ],
+)
 def test_a_file_that_is_no_config_is_refused(tmp_path, code):
     (tmp_path / "mine.py").write_text(code)
     with pytest.raises(ConfigError, match="gives no settings"):

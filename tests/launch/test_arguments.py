@@ -29,7 +29,8 @@ def run_folder(tmp_path):
     [
         (["--config=point_goal", "-v=1"], [POINT_GOAL, "-v=1"]),
         (["-config=point_goal:x"], [f"{POINT_GOAL}:x"]),
-        (["--seed=1", "--config", "point_goal"], ["--seed=1", POINT_GOAL]),
+        (["--seed=1", "--config", "point_goal"], [POINT_GOAL, "--seed=1"]),
+        (["--config=fetch", "--config", "goal_ant", "--config=point_goal"], [POINT_GOAL]),
         (["--config.task.range=nominal"], ["--config.task.range=nominal"]),
         (["--seed=1"], ["--seed=1"]),
     ],
@@ -56,7 +57,9 @@ def test_to_resume_the_folder_is_enough(run_folder, resume):
     assert others == words and config.endswith(f"run_config.py:{run_folder}")
 
 
-@pytest.mark.parametrize("words", [[], ["--resume=false"], ["--noresume"]])
+@pytest.mark.parametrize(
+    "words", [[], ["--resume=false"], ["--noresume"], ["--resume", "--noresume"]]
+)
 def test_a_new_run_takes_no_settings_from_a_folder(run_folder, words):
     words = [f"--run_dir={run_folder}", *words]
     assert arguments.prepared(words, KNOWN) == words
@@ -66,6 +69,7 @@ def test_what_is_typed_is_kept_for_messages():
     words = ["--loss=a", "--config.x.y=1", "--loss", "b", "--noconfig.task.z"]
     assert arguments.given("loss", words) == "b" and arguments.given("config", words) is None
     assert arguments.overrides(words) == ["x.y", "task.z"]
+    assert arguments.override_words(words, ("x",)) == ["--config.x.y=1"]
 
 
 @pytest.mark.parametrize(
@@ -87,5 +91,8 @@ def test_modules_beside_an_own_config_can_be_imported(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("import beside_mine\n")
     arguments.prepared([f"--config={tmp_path}/mine.py"], KNOWN)
     assert str(tmp_path) in sys.path
-    arguments.prepared(["--config=point_goal"], KNOWN)
-    assert str(config_files.SHIPPED) not in sys.path
+    (tmp_path / "config.json").write_text("{}")
+    before = list(sys.path)
+    for name in ("point_goal", str(tmp_path)):  # the package's own files need no help
+        arguments.prepared([f"--config={name}"], KNOWN)
+    assert sys.path == before

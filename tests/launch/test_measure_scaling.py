@@ -18,7 +18,10 @@ from launch import measure_scaling
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
-SMALL = commands.settings(compute__shard_lives=2)
+_REPLACED = ("--config.evolution.epochs=", "--config.compute.threads=")
+SMALL = [
+    flag for flag in commands.settings(compute__shard_lives=2) if not flag.startswith(_REPLACED)
+]
 NEEDS_HOROVOD = pytest.mark.skipif(
     importlib.util.find_spec("horovod") is None, reason="Horovod is not installed"
 )
@@ -83,7 +86,7 @@ def test_times_are_means_over_the_epochs_after_the_first(monkeypatch, tiny):
 
     monkeypatch.setattr(measure_scaling.subprocess, "Popen", Written)
     monkeypatch.setattr(measure_scaling, "_SEED", types.SimpleNamespace(value=0))
-    row = measure_scaling.measure(measure_scaling.Layout(0, 4), {})
+    row = measure_scaling.measure(measure_scaling.Layout(0, 4), {}, "point_goal")
     assert row == {
         "ranks": 0,
         "threads": 4,
@@ -102,9 +105,9 @@ def test_bits_that_differ_are_reported():
     deceived = (
         "import sys; from launch import measure_scaling, command_line\n"
         "plain = measure_scaling.measure\n"
-        "def measure(layout, settings):\n"
+        "def measure(layout, settings, families):\n"
         "    settings['evolution']['sigma'] *= layout.threads\n"
-        "    return plain(layout, settings)\n"
+        "    return plain(layout, settings, families)\n"
         "measure_scaling.measure = measure\n"
         "command_line.run(measure_scaling.main)\n"
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
-from epg_tf.runs.pace import LINE_SECONDS, Pace
+from epg_tf.runs.pace import LINE_SECONDS, SILENT_SECONDS, Pace, Reminder
 
 
 class Clock:
@@ -56,3 +59,38 @@ def test_nothing_is_left_after_the_last_epoch(clock):
         clock.now += 5
         pace.end_epoch()
     assert pace.left() == 0
+
+
+def test_a_long_epoch_is_not_silent(clock):
+    """The reminder speaks after a minute without lines, not before, and never after its end."""
+    pace, said, spoke = Pace(10, 0, clock), [], threading.Event()
+
+    def remind():
+        said.append(clock.now)
+        spoke.set()
+
+    reminder = Reminder(pace, remind, interval=0.001)
+    clock.now += LINE_SECONDS
+    assert not spoke.wait(0.05) and pace.due()  # the end of an epoch may say something before
+    clock.now += SILENT_SECONDS
+    assert spoke.wait(10)
+    reminder.close()
+    clock.now += SILENT_SECONDS
+    assert not spoke.clear() and not spoke.wait(0.05) and said == [100 + 85]
+
+
+def test_a_reader_that_has_left_does_not_end_the_reminder(clock):
+    pace, calls = Pace(10, 0, clock), []
+
+    def remind():
+        calls.append(clock.now)
+        raise BrokenPipeError
+
+    reminder = Reminder(pace, remind, interval=0.001)
+    for count in (1, 2):
+        clock.now += SILENT_SECONDS
+        deadline = time.monotonic() + 10
+        while len(calls) < count and time.monotonic() < deadline:
+            time.sleep(0.001)
+    reminder.close()
+    assert len(calls) == 2
