@@ -11,6 +11,7 @@ from epg_tf.agents.normalizer import DEVIATION_FLOOR
 from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.exported_loss import input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
+from epg_tf.core.experiment import Experiment, LossConfig
 from epg_tf.losses.channels import MINIBATCH, Channel
 
 FORMAT_VERSION = 1
@@ -34,7 +35,7 @@ _MEANINGS = {
 def describe(learned: LearnedLoss) -> dict[str, Any]:
     """Returns what a user of an exported loss must know, for JSON: sizes, inputs, rules, origin."""
     experiment = learned.experiment
-    loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
+    loss, inner = experiment.loss, experiment.inner
     known = interface(experiment)
     end = ", also at a time limit" if loss.truncation_as_end else " for good, not at a time limit"
     inputs = {
@@ -56,41 +57,49 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         "inputs": inputs,
         "reduction": loss.reduction,
         "termination_marks_time_limits": loss.truncation_as_end,
-        "normalisation": {
-            "channels": [
-                c["name"]
-                for c in known["channels"]
-                if c["name"] in ("observation", "action", "reward")
-            ],
-            "rule": "(x - mean) / max(standard deviation of the population, floor), over all "
-            "steps of the life so far, the newest M included; the policy's input is normalised by "
-            "the numbers of the newest update, and not at all before the first. Steps before the "
-            "life began stand at the front and are zero where recorded; the policy is evaluated "
-            "at them as at others",
-            "floor": DEVIATION_FLOOR,
-        },
-        "memory": {
-            "inputs": loss.memory_inputs,
-            "units": loss.memory_units,
-            "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
-            "learned with the policy",
-        }
-        if loss.memory_units
-        else None,
-        "agent": {
-            "hidden": list(policy.hidden),
-            "activation": policy.activation,
-            "log_std": policy.log_std,
-            "last_kernel_norm": policy.output_scale,
-            "optimizer": "Adam, beta 0.9 and 0.999",
-            "learning_rate": inner.learning_rate,
-            "updates": inner.updates,
-            "rule": "after every M env steps: one gradient step on each of M / minibatch "
-            "minibatches, which together hold each of the newest M steps once",
-        },
+        "normalisation": _normalisation(known),
+        "memory": _memory(loss) if loss.memory_units else None,
+        "agent": _agent(experiment),
         "parameters": learned.phi.size,
         "phi_sha256": loss_files.checksum(learned.phi),
         "facts": learned.facts,
+    }
+
+
+def _normalisation(known: dict[str, Any]) -> dict[str, Any]:
+    normalised = ("observation", "action", "reward")
+    return {
+        "channels": [c["name"] for c in known["channels"] if c["name"] in normalised],
+        "rule": "(x - mean) / max(standard deviation of the population, floor), over all "
+        "steps of the life so far, the newest M included; the policy's input is normalised by "
+        "the numbers of the newest update, and not at all before the first. Steps before the "
+        "life began stand at the front and are zero where recorded; the policy is evaluated "
+        "at them as at others",
+        "floor": DEVIATION_FLOOR,
+    }
+
+
+def _memory(loss: LossConfig) -> dict[str, Any]:
+    return {
+        "inputs": loss.memory_inputs,
+        "units": loss.memory_units,
+        "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
+        "learned with the policy",
+    }
+
+
+def _agent(experiment: Experiment) -> dict[str, Any]:
+    policy, inner = experiment.policy, experiment.inner
+    return {
+        "hidden": list(policy.hidden),
+        "activation": policy.activation,
+        "log_std": policy.log_std,
+        "last_kernel_norm": policy.output_scale,
+        "optimizer": "Adam, beta 0.9 and 0.999",
+        "learning_rate": inner.learning_rate,
+        "updates": inner.updates,
+        "rule": "after every M env steps: one gradient step on each of M / minibatch "
+        "minibatches, which together hold each of the newest M steps once",
     }
 
 
