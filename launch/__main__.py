@@ -55,6 +55,11 @@ def main() -> None:
         with contextlib.suppress(BrokenPipeError):  # of `epg-tf --help | head`
             print(listing(), flush=True)
         os._exit(0)
+    if words[0] in ("--version", "-version"):
+        import epg_tf  # here, so that the help needs nothing
+
+        print(f"epg-tf {epg_tf.__version__}")
+        return
     name, known = words[0].replace("_", "-"), commands()
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)

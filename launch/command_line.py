@@ -144,6 +144,7 @@ def _in_one_line(error: Exception) -> str:
             reason = "this config has no variants; leave out the colon and what follows"
         message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
     message = re.sub(r"\b(\w+\.)*ConfigError: ", "", message)
+    message = re.sub(r"^flag --config=\S+?: (?=\S)", "--config: ", message)
     if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
         # A KeyError quotes its text twice.
         message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")

@@ -243,6 +243,12 @@ def _settings(example: str = "point_goal") -> Mapping[str, Any]:
     value = _CONFIG.value
     try:
         if value is None:
+            words = sys.argv[1:]
+            if arguments.wants_resume(words) and (folder := arguments.given("run_dir", words)):
+                raise command_line.UsageError(
+                    f"--run_dir={folder}: there is no run to resume in it; name the folder of a "
+                    f"run, or give --config to start one, e.g. --config={example}"
+                )
             raise command_line.UsageError(f"--config is missing; e.g. --config={example}")
         found = value.to_dict() if hasattr(value, "to_dict") else value
     except OSError as error:  # ml_collections keeps a failure to load for later

@@ -105,7 +105,6 @@ def main(argv: list[str]) -> int:
     """Tests a loss and writes what was found; returns the exit code."""
     del argv
     loss = required_loss(_LOSS, "runs/first")
-    output = required(_OUTPUT_DIR, "runs/first-test")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):
         _refuse(_UPDATES, _SAVE_POLICY, kind="an objective of MetaGenRL")
@@ -113,6 +112,7 @@ def main(argv: list[str]) -> int:
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
         evaluation = _of_loss(loss, load_loss(loss))
+    output = required(_OUTPUT_DIR, "runs/first-test")
     _prepare_folders(output)
     request = evaluation.request
     print(

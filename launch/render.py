@@ -33,7 +33,10 @@ from epg_tf.core.types import Array, LifeKey
 from .evaluation_flags import required, required_loss
 
 _LOSS = flags.DEFINE_string(
-    "loss", None, "Folder of a learned loss, or 'none' for an agent that never learns."
+    "loss",
+    None,
+    "Folder of a run or of a learned loss, the name of a shipped loss, or 'none' for an agent that "
+    "never learns.",
 )
 flags.adopt_module_key_flags(config_flag)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write: .gif or .png.")

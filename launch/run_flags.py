@@ -21,7 +21,9 @@ _RUN_DIR = flags.DEFINE_string(
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 _RESUME = flags.DEFINE_bool(
-    "resume", False, "Continue the run in --run_dir, or start it if there is none."
+    "resume",
+    False,
+    "Continue the run in --run_dir, which needs no --config, or start it if there is none.",
 )
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace the run in --run_dir; other files beside it stay."

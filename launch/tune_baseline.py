@@ -8,6 +8,8 @@ Prints the settings to write into the config: `baseline_learning_rate` and `base
 
 from __future__ import annotations
 
+import dataclasses
+
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
@@ -16,6 +18,7 @@ import numpy as np
 
 from epg_tf.baselines.policy_gradient import no_loss
 from epg_tf.core import formatting
+from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import Shards
@@ -36,6 +39,9 @@ def main(argv: list[str]) -> int:
     """Tries every setting on the same tasks and names the best; returns the exit code."""
     del argv
     config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
+    unused = (f"loss.{field.name}" for field in dataclasses.fields(LossConfig))
+    learned = (name for name in unused if name != "loss.buffer_steps")  # it must hold M steps
+    config_flag.refuse(*learned, reason="no learned loss takes part; leave it out")
     tuned = ("surrogate.baseline_learning_rate", "surrogate.baseline_epochs")
     config_flag.refuse(*tuned, reason="it is what --learning_rates and --epochs try")
     experiment = config_flag.experiment()
@@ -68,7 +74,9 @@ def main(argv: list[str]) -> int:
     )
     print(
         f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_epochs={times}), mean "
-        f"{best.final_return_mean:.2f}; write it into the config"
+        f"{best.final_return_mean:.2f}; write it into your config, or pass "
+        f"--config.surrogate.baseline_learning_rate={rate:g} "
+        f"--config.surrogate.baseline_epochs={times}"
     )
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from epg_tf.artifacts.learned_loss import shipped_losses
 from epg_tf.core import config_files, fields
-from epg_tf.core.experiment import Experiment
+from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from launch.__main__ import commands as all_commands
 from tests.launch import commands
@@ -100,7 +101,11 @@ def test_print_config_of_a_test_shows_what_the_test_would_use():
         ("meta_test", ["--loss=point_goal", "--output_dir=x", "--config.inner.updates=3"]),
         ("meta_test", ["--loss=point_goal", "--output_dir=x", "--config.loss.reward=true"]),
         ("render", ["--loss=none", "--output=x.png", "--config.evolution.sigma=0.2"]),
+        ("render", ["--loss=point_goal", "--output=x.png", "--config.compute.threads=2"]),
         ("benchmark", ["--config.evolution.lives=64"]),
+        ("tune_baseline", ["--config.loss.head=3"]),
+        ("tune_baseline", ["--config.surrogate.baseline_epochs=3"]),
+        ("measure_scaling", ["--config.evolution.epochs=3"]),
         ("list_tasks", ["--config.task.frame_skip=3"]),
         ("export_loss", ["--loss=point_goal", "--output_dir=x", "--config.task.frame_skip=3"]),
     ],
@@ -110,6 +115,25 @@ def test_settings_without_effect_are_refused(name, flags):
     assert process.returncode == 2 and process.stdout == "" and process.stderr.count("\n") == 1
     setting = flags[-1].split("=")[0]
     assert f"{setting} has no effect here" in process.stderr
+
+
+def test_resuming_nothing_names_the_folder(tmp_path):
+    process = commands.run("meta_train", "--resume", f"--run_dir={tmp_path}")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert f"--run_dir={tmp_path}: there is no run to resume in it" in process.stderr
+
+
+def test_an_own_family_is_asked_for_by_its_flag(tmp_path):
+    settings = Experiment(task=TaskConfig(family="mine")).to_mapping()
+    (tmp_path / "config.json").write_text(json.dumps({"config": settings, "seed": 0}))
+    process = commands.run("meta_train", "--resume", f"--run_dir={tmp_path}")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert "'mine'" in process.stderr and "with --config=FILE" in process.stderr
+
+
+def test_the_version_is_told():
+    process = epg_tf("--version")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "epg-tf 0.1.0\n", "")
 
 
 @pytest.mark.parametrize(
