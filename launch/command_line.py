@@ -41,6 +41,10 @@ def _silence_frameworks() -> None:
     import logging
     import warnings
 
+    from epg_tf.core import notices
+
+    notices.silence()
+
     warnings.filterwarnings("ignore")
     for name in ("tensorflow", "OpenGL"):
         logging.getLogger(name).setLevel(logging.ERROR)

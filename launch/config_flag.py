@@ -143,8 +143,10 @@ def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
     Raises:
       UsageError: A --config.GROUP.FIELD has no effect.
     """
-    if not is_given() or "baseline" not in _settings():
-        load_families()
+    if not is_given():
+        return print_and_end(home)
+    if "baseline" not in _settings():
+        _run_for_families()
         return print_and_end(home)
     refuse_overrides(("baseline",), "it is as in meta-training; leave it out")
     baseline = metagenrl_from_mapping(_settings()).baseline
@@ -164,10 +166,15 @@ def load_families() -> None:
       UsageError: It cannot be loaded, or a --config.GROUP.FIELD is given, which has no effect.
     """
     if is_given():
-        refuse_overrides((), "only the families that the file registers are used; leave it out")
-        print_and_end(read_experiment(_settings()))
+        print_and_end(_run_for_families())
     elif _PRINT.value:
         raise command_line.UsageError("--print_config: there is no --config to print; name one")
+
+
+def _run_for_families() -> Experiment | MetaGenRLExperiment:
+    """Returns the experiment of --config, of which a command uses the families alone."""
+    refuse_overrides((), "only the families that the file registers are used; leave it out")
+    return read_experiment(_settings())
 
 
 def refuse(*ignored: str, reason: str) -> None:

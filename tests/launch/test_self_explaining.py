@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -9,9 +10,13 @@ import sys
 import pytest
 
 from epg_tf.artifacts.learned_loss import shipped_losses
+from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core import config_files, fields
+from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.random_streams import loss_generator
+from epg_tf.losses.lstm_objective import initial_parameters
 from launch.__main__ import commands as all_commands
 from tests.launch import commands
 
@@ -27,6 +32,17 @@ def epg_tf(*words) -> subprocess.CompletedProcess:
         env=commands.environment(),
         check=False,
     )
+
+
+@pytest.fixture
+def objective(tmp_path):
+    """The folder of an objective of MetaGenRL that was never trained."""
+    experiment = load_experiment("metagenrl_laptop")
+    small = dataclasses.replace(experiment.objective, lstm_units=4)
+    experiment = dataclasses.replace(experiment, objective=small)
+    parameters = initial_parameters(loss_generator(0), experiment.objective)
+    save_objective(tmp_path, parameters, experiment, {})
+    return tmp_path
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["help"]])
@@ -147,3 +163,9 @@ def test_a_config_of_the_other_system_is_refused(name, config, proposed):
     process = commands.run(name, f"--config={config}", "--run_dir=nowhere")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
     assert f"--config={config} holds" in process.stderr and proposed in process.stderr
+
+
+def test_print_config_of_an_objective_needs_no_config(objective):
+    process = commands.run("meta_test", f"--loss={objective}", "--print_config")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "config.objective.lstm_units=4" in process.stdout.splitlines()
