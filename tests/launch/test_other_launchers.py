@@ -168,11 +168,13 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
         CONFIG,
         "--config.task.range=mass=3:4",
         "--config.policy.hidden=(5,)",
-        "--config.inner.updates=7",
     )
     assert process.returncode == 0, process.stderr
     about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
     assert about["task"]["range"] == "mass=3:4" and about["updates"] == 3
+    assert about["policy"]["hidden"] == [5]
+    assert about["replaced"]["config.policy.hidden"] == [[64, 64], [5]]
+    assert {name.split(".")[1] for name in about["replaced"]} <= {"task", "policy", "surrogate"}
 
 
 @pytest.mark.parametrize("path", ["missing/b.json", "keep.txt", "."])
