@@ -41,10 +41,6 @@ def _silence_frameworks() -> None:
     import logging
     import warnings
 
-    from epg_tf.core import notices
-
-    notices.silence()
-
     warnings.filterwarnings("ignore")
     for name in ("tensorflow", "OpenGL"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -69,6 +65,11 @@ except RuntimeError as error:  # of MUJOCO_GL
     sys.exit(2)
 
 from absl import app, flags, logging
+
+from epg_tf.core import notices
+
+if not _VERBOSE:
+    notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
 from epg_tf.core import communication, old_settings
 from epg_tf.core.errors import CommunicationError, ConfigError, RecordError
