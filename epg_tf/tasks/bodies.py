@@ -15,7 +15,6 @@ import gymnasium
 import mujoco
 import numpy as np
 
-from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.quantities import Task
@@ -64,7 +63,8 @@ class CoarsePhysics:
     Attributes:
       integrator: Of MuJoCo; `implicitfast` evaluates the dynamics once a physics step, RK4 four
         times.
-      timestep_factor: Times the body's own timestep; it must divide frame_skip.
+      timestep_factor: Times the body's own timestep, at most; the largest number that divides
+        frame_skip is taken.
     """
 
     integrator: mujoco.mjtIntegrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -116,19 +116,13 @@ class BodyFamily(TaskFamily):
         An env step takes as many seconds as before.
 
         Raises:
-          ConfigError: The family declares no coarse physics, or frame_skip does not fit it.
+          ConfigError: The family declares no coarse physics.
         """
         if self.coarse is None:
-            raise ConfigError(
-                f"config.task.physics='coarse': {self.name} declares no coarse physics; use 'exact'"
-            )
-        factor = self.coarse.timestep_factor
-        if self.frame_skip % factor:
-            raise ConfigError(
-                f"config.task.physics='coarse': the timestep of {self.name} becomes {factor} times "
-                f"as long, which does not divide config.task.frame_skip={self.frame_skip}; use a "
-                "multiple, or 'exact'"
-            )
+            super().use_coarse_physics()
+            return
+        largest = self.coarse.timestep_factor
+        factor = max(n for n in range(1, largest + 1) if self.frame_skip % n == 0)
         self.physics_steps = self.frame_skip // factor
         self.model.opt.timestep *= factor
         self.model.opt.integrator = self.coarse.integrator
