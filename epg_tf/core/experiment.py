@@ -39,6 +39,13 @@ class TaskConfig:
         str,
         means("of the tasks: training, out_of_distribution, nominal, or NAME=LOW:HIGH,..."),
     ] = "training"
+    physics: Annotated[
+        Literal["exact", "coarse"],
+        means(
+            "exact: integrator and timestep of the body; coarse: faster ones, which the family "
+            "declares"
+        ),
+    ] = "exact"
 
 
 @dataclasses.dataclass(frozen=True)

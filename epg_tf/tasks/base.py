@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array, EnvironmentSpec
 from epg_tf.tasks.quantities import Quantity, Range, Task, ranges
 
@@ -85,6 +86,16 @@ class TaskFamily(abc.ABC):
     def spec(self) -> EnvironmentSpec:
         """Returns what agents and losses must know of the family."""
         return EnvironmentSpec(self.observation_size, self.action_size, self.discrete_actions)
+
+    def use_coarse_physics(self) -> None:
+        """Replaces the engine's physics by faster ones, before anything is simulated.
+
+        Raises:
+          ConfigError: The family declares none.
+        """
+        raise ConfigError(
+            f"config.task.physics='coarse': {self.name} declares no coarse physics; use 'exact'"
+        )
 
     def sample_task(self, generator: np.random.Generator) -> Task:
         """Draws one task: a value for every quantity."""

@@ -56,6 +56,21 @@ class State:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class CoarsePhysics:
+    """Physics that is faster than a body's own, and near enough to it to evolve a loss in.
+
+    Attributes:
+      integrator: Of MuJoCo; `implicitfast` evaluates the dynamics once a physics step, RK4 four
+        times.
+      timestep_factor: Times the body's own timestep, at most; the largest number that divides
+        frame_skip is taken.
+    """
+
+    integrator: mujoco.mjtIntegrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    timestep_factor: int = 1
+
+
 class BodyFamily(TaskFamily):
     """Describes tasks around one MuJoCo body; docs/own_family.md shows how to write a subclass.
 
@@ -69,6 +84,8 @@ class BodyFamily(TaskFamily):
         controlling needs. Fields that MuJoCo computes (xpos, ...) are as after mj_step: they belong
         to the state before the last physics step.
       settles: Whether `settle` is called after each env step.
+      coarse: Physics to evolve in; None where only the body's own is known to do.
+      physics_steps: Physics steps in one env step: `frame_skip`, fewer in coarse physics.
     """
 
     default_frame_skip = 4
@@ -77,10 +94,12 @@ class BodyFamily(TaskFamily):
     expanded: tuple[str, ...] = ()
     sensed: tuple[str, ...] = ()
     settles: bool = False
+    coarse: CoarsePhysics | None = None
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         super().__init__(frame_skip, episode_limit, task_range)
         self.model = mujoco.MjModel.from_xml_path(str(self.model_file))
+        self.physics_steps = frame_skip
         self.action_size = self.model.nu
         limited = self.model.actuator_ctrllimited.astype(bool)
         low, high = self.model.actuator_ctrlrange.T
@@ -89,7 +108,24 @@ class BodyFamily(TaskFamily):
     @property
     def seconds_per_step(self) -> float:
         """Returns the simulated seconds in one env step."""
-        return self.model.opt.timestep * self.frame_skip
+        return self.model.opt.timestep * self.physics_steps
+
+    def use_coarse_physics(self) -> None:
+        """Replaces integrator and timestep by the coarse ones, before anything is simulated.
+
+        An env step takes as many seconds as before.
+
+        Raises:
+          ConfigError: The family declares no coarse physics.
+        """
+        if self.coarse is None:
+            super().use_coarse_physics()
+            return
+        largest = self.coarse.timestep_factor
+        factor = max(n for n in range(1, largest + 1) if self.frame_skip % n == 0)
+        self.physics_steps = self.frame_skip // factor
+        self.model.opt.timestep *= factor
+        self.model.opt.integrator = self.coarse.integrator
 
     def fields(self, task: Task) -> Mapping[str, Array]:
         """Returns a value for every model field in `expanded`, shaped as in the model."""

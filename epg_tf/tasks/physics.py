@@ -156,13 +156,13 @@ class BodySimulation(Simulation):
         return np.flatnonzero(terminated | self._stopped_by_time)
 
     def _advance(self, ids: Array | None, rows: Array) -> tuple[Array, float]:
-        """Runs frame_skip physics steps.
+        """Runs the physics steps of one env step.
 
         Returns:
           [K] bool, True where MuJoCo failed or reset the state itself, and the seconds in MuJoCo.
         """
         failed = np.zeros(self.population, bool)
-        steps = self.family.frame_skip
+        steps = self.family.physics_steps
         seconds = self._call_engine(failed, lambda: self._batch.step(ids, nstep=steps))
         if self.family.settles:
             self.family.settle(self._state, rows)

@@ -101,6 +101,13 @@ def make_family(config: TaskConfig) -> TaskFamily:
       ConfigError: No family has that name, its settings do not fit it, or a user's own family has a
         mistake.
     """
+    family = _make_exact_family(config)
+    if config.physics == "coarse":
+        family.use_coarse_physics()
+    return family
+
+
+def _make_exact_family(config: TaskConfig) -> TaskFamily:
     if config.family.startswith(PREFIX):
         env_id = config.family.removeprefix(PREFIX)
         return OneTaskFamily(env_id, config.frame_skip, config.episode_limit, config.range)
