@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from epg_tf.core.types import Array
-from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, CoarsePhysics, State
 from epg_tf.tasks.quantities import Quantity, Task
 
 START_NOISE = 0.1  # positions: half the range (m, rad); velocities: standard deviation (m/s, rad/s)
@@ -34,6 +34,7 @@ class Ant(BodyFamily):
     default_frame_skip = 5
     observation_size = 27
     model_file = GYMNASIUM_MODELS / "ant.xml"
+    coarse = CoarsePhysics()  # with a longer timestep it falls over sooner
     sensed: tuple[str, ...] = ("xpos",)
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -63,12 +64,12 @@ class CoarsePhysics:
     Attributes:
       integrator: Of MuJoCo; `implicitfast` evaluates the dynamics once a physics step, RK4 four
         times.
-      timestep_factor: Times the body's own timestep, at most; the largest number that divides
-        frame_skip is taken.
+      timestep_factor: Times the body's own timestep, at most; >= 1. An env step takes the fewest
+        physics steps of equal length that are no longer.
     """
 
     integrator: mujoco.mjtIntegrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    timestep_factor: int = 1
+    timestep_factor: float = 1.0
 
 
 class BodyFamily(TaskFamily):
@@ -121,10 +122,8 @@ class BodyFamily(TaskFamily):
         if self.coarse is None:
             super().use_coarse_physics()
             return
-        largest = self.coarse.timestep_factor
-        factor = max(n for n in range(1, largest + 1) if self.frame_skip % n == 0)
-        self.physics_steps = self.frame_skip // factor
-        self.model.opt.timestep *= factor
+        self.physics_steps = math.ceil(self.frame_skip / self.coarse.timestep_factor)
+        self.model.opt.timestep *= self.frame_skip / self.physics_steps
         self.model.opt.integrator = self.coarse.integrator
 
     def fields(self, task: Task) -> Mapping[str, Array]:

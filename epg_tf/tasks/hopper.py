@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from epg_tf.core.types import Array
-from epg_tf.tasks.bodies import GYMNASIUM_MODELS, State
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, CoarsePhysics, State
 from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
 from epg_tf.tasks.planar import PlanarWalker
 from epg_tf.tasks.quantities import Quantity, Task
@@ -31,6 +31,7 @@ class Hopper(PlanarWalker):
     default_frame_skip = 4
     default_episode_limit = 1000
     model_file = GYMNASIUM_MODELS / "hopper.xml"
+    coarse = CoarsePhysics(timestep_factor=4.0)
 
     def terminated(self, state: State) -> Array:
         """Returns True where the torso is low or tilted, or a joint or velocity is out of range."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from epg_tf.core.types import Array
-from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, State
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily, CoarsePhysics, State
 from epg_tf.tasks.capsules import capsule_inertia
 from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
@@ -34,6 +34,7 @@ class Reacher(BodyFamily):
     observation_size = 10
     goal_reaching = True
     model_file = GYMNASIUM_MODELS / "reacher.xml"
+    coarse = CoarsePhysics(timestep_factor=2.0)
     sensed: tuple[str, ...] = ("xpos",)
 
     def reach(self, task: Task) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from epg_tf.core.types import Array
-from epg_tf.tasks.bodies import GYMNASIUM_MODELS, State
+from epg_tf.tasks.bodies import GYMNASIUM_MODELS, CoarsePhysics, State
 from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
 from epg_tf.tasks.planar import PlanarWalker
 from epg_tf.tasks.quantities import Task
@@ -28,6 +28,7 @@ class Walker2d(PlanarWalker):
     name = "walker2d"
     observation_size = 17
     model_file = GYMNASIUM_MODELS / "walker2d_v5.xml"
+    coarse = CoarsePhysics(timestep_factor=4.0)
 
     def terminated(self, state: State) -> Array:
         """Returns True where the torso is below 0.8 m, above 2 m, or tilted by 1 rad or more."""
