@@ -23,7 +23,9 @@ def _laptop() -> Experiment:
     sixty epochs; see docs/evolution.md.
     """
     usual = scales.laptop(
-        TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=100),
+        TaskConfig(
+            family="directional_half_cheetah", frame_skip=5, episode_limit=100, physics="coarse"
+        ),
         updates=64,
         reward=True,
     )

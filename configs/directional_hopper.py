@@ -17,7 +17,7 @@ from epg_tf.core.experiment import TaskConfig
 _PAPER = TaskConfig(family="directional_hopper", frame_skip=2, episode_limit=1000)
 VARIANTS = {
     "laptop": scales.laptop(
-        TaskConfig(family="directional_hopper", frame_skip=4, episode_limit=250),
+        TaskConfig(family="directional_hopper", frame_skip=4, episode_limit=250, physics="coarse"),
         updates=128,
         reward=True,
     ),

@@ -13,7 +13,7 @@ from epg_tf.core.experiment import TaskConfig
 
 VARIANTS = {
     "laptop": scales.laptop(
-        TaskConfig(family="fetch", frame_skip=20, episode_limit=25), updates=32
+        TaskConfig(family="fetch", frame_skip=20, episode_limit=25, physics="coarse"), updates=32
     ),
     "paper": scales.paper(
         TaskConfig(family="fetch", frame_skip=20, episode_limit=50), update_period=32, updates=256

@@ -24,7 +24,7 @@ _TASKS = {
 VARIANTS = {
     **{
         f"laptop{name}": scales.laptop(
-            TaskConfig(family, 5, 100, task_range), updates=64, reward=True
+            TaskConfig(family, 5, 100, task_range, "coarse"), updates=64, reward=True
         )
         for name, (family, task_range) in _TASKS.items()
     },

@@ -19,7 +19,7 @@ _FRAME_SKIP_AND_LIMIT = {
     "reacher": (2, 50),
 }
 VARIANTS = {
-    family: scales.laptop(TaskConfig(family, *numbers), updates=64)
+    family: scales.laptop(TaskConfig(family, *numbers, physics="coarse"), updates=64)
     for family, numbers in _FRAME_SKIP_AND_LIMIT.items()
 }
 

@@ -14,7 +14,8 @@ from epg_tf.core import scales
 from epg_tf.core.experiment import SurrogateConfig, TaskConfig
 
 _LAPTOP = scales.laptop(
-    TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250), updates=64
+    TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250, physics="coarse"),
+    updates=64,
 )
 VARIANTS = {
     "laptop": dataclasses.replace(

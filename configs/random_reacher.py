@@ -17,7 +17,7 @@ from epg_tf.core import scales
 from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
-_LAPTOP = scales.laptop(_TASK, updates=64)
+_LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,

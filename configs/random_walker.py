@@ -13,7 +13,8 @@ from epg_tf.core.experiment import TaskConfig
 
 VARIANTS = {
     "laptop": scales.laptop(
-        TaskConfig(family="random_walker", frame_skip=4, episode_limit=250), updates=64
+        TaskConfig(family="random_walker", frame_skip=4, episode_limit=250, physics="coarse"),
+        updates=64,
     ),
     "paper": scales.paper(
         TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000),

@@ -16,7 +16,7 @@ from ml_collections import config_flags
 from epg_tf.core import communication, config_files
 from epg_tf.core.config_files import read_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.experiment import Experiment, Physics, from_mapping
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
@@ -109,17 +109,22 @@ def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamil
     return family
 
 
-def elsewhere(home: Experiment) -> Experiment:
+def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     """Returns the experiment a loss was made in, with task, policy and baseline of --config if that
     is given; for --print_config prints it and ends.
+
+    Args:
+      home: As the loss was made.
+      physics: Of the test, whatever those of evolution.
 
     Raises:
       UsageError: The loss does not fit the observations or actions there, or a
         --config.GROUP.FIELD has no effect.
     """
     if not is_given():
-        return print_and_end(home)
+        return print_and_end(home.in_physics(physics))
     refuse_overrides(TESTED, "it is as in evolution; leave it out")
+    refuse("task.physics", reason="tests are in exact physics unless --physics says otherwise")
     other = from_mapping(_settings())
     here, there = make_family(home.task), make_family(other.task)
     for name in ("observation_size", "action_size", "discrete_actions"):
@@ -131,7 +136,7 @@ def elsewhere(home: Experiment) -> Experiment:
     moved = dataclasses.replace(
         home, task=other.task, policy=other.policy, surrogate=other.surrogate
     )
-    return print_and_end(moved)
+    return print_and_end(moved.in_physics(physics))
 
 
 def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:

@@ -73,6 +73,12 @@ _COMPARE = flags.DEFINE_enum(
     "REINFORCE, TD3 and DDPG.",
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
+_PHYSICS = flags.DEFINE_enum(
+    "physics",
+    None,
+    ["exact", "coarse"],
+    "For losses of EPG: physics of the test, whatever those of evolution; exact by default.",
+)
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace results in --output_dir; foreign files in it stay."
 )
@@ -107,7 +113,7 @@ def main(argv: list[str]) -> int:
     loss = required_loss(_LOSS, "runs/first")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):
-        _refuse(_UPDATES, _SAVE_POLICY, kind="an objective of MetaGenRL")
+        _refuse(_UPDATES, _SAVE_POLICY, _PHYSICS, kind="an objective of MetaGenRL")
         evaluation = _of_objective(loss, load_objective(loss))
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
@@ -116,8 +122,9 @@ def main(argv: list[str]) -> int:
     _prepare_folders(output)
     request = evaluation.request
     print(
-        f"{request.agents} fresh agents per method on unseen {request.task.family} tasks, "
-        f"{formatting.count(request.env_steps)} env steps of learning each",
+        f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "
+        f"{request.task.physics} physics, {formatting.count(request.env_steps)} env steps of "
+        "learning each",
         flush=True,
     )
     tables = []
@@ -154,11 +161,12 @@ def _refuse(*given: flags.FlagHolder, kind: str) -> None:
 
 def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
     """Returns the test of a loss of EPG that the flags describe."""
-    experiment = config_flag.elsewhere(learned.experiment)
+    physics = _PHYSICS.value or "exact"
+    experiment = config_flag.elsewhere(learned.experiment, physics)
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
-        loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value),
+        loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics),
         tuple(m for m in loss_methods.METHODS if m != "ppo" or _COMPARE.value != "none"),
         config_flag.replaced(learned.experiment, experiment),
     )
@@ -205,7 +213,12 @@ def _prepare_folders(output: str) -> None:
 
 def _save_policy(evaluation: LossEvaluation, folder: str) -> None:
     """Saves the first agent of a test as a TF-Agents policy."""
-    agent = train_agent(evaluation.learned, evaluation.request.seed, updates=_UPDATES.value)
+    agent = train_agent(
+        evaluation.learned,
+        evaluation.request.seed,
+        updates=_UPDATES.value,
+        physics=evaluation.request.task.physics,
+    )
     saved_policy.save_policy(agent.policy, folder, agent.facts)
     print(f"the policy of the first agent (return {agent.final_return:.2f}) is in {folder}")
 

@@ -141,7 +141,8 @@ def _life() -> tuple[Experiment, Array, Teaching]:
     unused = ("evolution", "surrogate", "compute")
     config_flag.refuse(*unused, reason="one agent lives alone, and learns from its loss")
     if _LOSS.value == "none":  # an agent that never learns
-        experiment = dataclasses.replace(config_flag.experiment(), compute=alone)
+        experiment = config_flag.experiment().in_physics("exact")
+        experiment = dataclasses.replace(experiment, compute=alone)
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
     experiment = config_flag.elsewhere(learned.experiment)

@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
     with Shards(experiment) as shards:
         for times in epochs:
             for rate in rates:
-                lives = shards.run(keys, no_loss, Teaching(1.0, rate, times))
+                lives = shards.run(keys, no_loss, Teaching(1.0, rate, times), exact=True)
                 results.append((summarize_lives(lives, experiment.life_steps), rate, times))
                 row = results[-1][0]
                 print(

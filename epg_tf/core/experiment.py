@@ -27,6 +27,8 @@ from epg_tf.core.fields import (
 )
 from epg_tf.core.shapes import convolution_length
 
+Physics = Literal["exact", "coarse"]
+
 
 @dataclasses.dataclass(frozen=True)
 class TaskConfig:
@@ -40,10 +42,10 @@ class TaskConfig:
         means("of the tasks: training, out_of_distribution, nominal, or NAME=LOW:HIGH,..."),
     ] = "training"
     physics: Annotated[
-        Literal["exact", "coarse"],
+        Physics,
         means(
-            "exact: integrator and timestep of the body; coarse: faster ones, which the family "
-            "declares"
+            "of evolution; exact: integrator and timestep of the body; coarse: faster ones, which "
+            "the family declares; validation and tests are in exact physics"
         ),
     ] = "exact"
 
@@ -236,6 +238,10 @@ class Experiment:
     def life_steps(self) -> int:
         """U, env steps in a life without its final episodes."""
         return self.inner.updates * self.inner.update_period
+
+    def in_physics(self, physics: Physics) -> Experiment:
+        """Returns the same experiment in other physics."""
+        return dataclasses.replace(self, task=dataclasses.replace(self.task, physics=physics))
 
     def to_mapping(self) -> dict[str, dict[str, Any]]:
         """Returns the settings as nested dictionaries."""

@@ -18,7 +18,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
-from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, Watch
 from epg_tf.tasks.registry import simulate
 
@@ -87,7 +87,12 @@ class InnerLoop:
         self._lives: Lives | None = None
 
     def run(
-        self, keys: Sequence[LifeKey], phi: Array, teaching: Teaching, watch: Watch | None = None
+        self,
+        keys: Sequence[LifeKey],
+        phi: Array,
+        teaching: Teaching,
+        watch: Watch | None = None,
+        simulation: Simulation | None = None,
     ) -> LifeResults:
         """Runs P lives from fresh agents to their final episodes (Algorithm 2).
 
@@ -96,6 +101,7 @@ class InnerLoop:
           phi: [P, D] float32, the loss of each life.
           teaching: How the agents learn.
           watch: Called after every env step, before ended episodes are followed by others.
+          simulation: P simulations of the same family in other physics; the loop's own by default.
 
         Returns:
           Results of the P lives.
@@ -105,14 +111,15 @@ class InnerLoop:
         """
         inner = self.experiment.inner
         updates = inner.updates if teaching.updates is None else teaching.updates
-        with self._timed():
+        simulation = self._simulation if simulation is None else simulation
+        with self._timed(simulation):
             # Initialize the buffer with N zero tuples; initialize the policies randomly.
             self._buffer.clear()
             self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
             # Sample an MDP (Algorithm 1).
-            self._simulation.set_tasks(sample_tasks(self.family, keys))
+            simulation.set_tasks(sample_tasks(self.family, keys))
             # Sample an initial state.
-            episodes = Episodes(self._simulation, life_streams(keys, "reset"), watch=watch)
+            episodes = Episodes(simulation, life_streams(keys, "reset"), watch=watch)
             lives = Lives(keys, episodes, self.learner, self._buffer, self.seconds)
             self._lives = lives
             for _ in range(updates):  # steps t = 1, ..., U, M at a time
@@ -139,12 +146,12 @@ class InnerLoop:
             raise Interrupted
 
     @contextlib.contextmanager
-    def _timed(self) -> Iterator[None]:
+    def _timed(self, simulation: Simulation) -> Iterator[None]:
         """Counts "family", which the simulation reports, and "rest", which nothing else counts."""
         started = time.perf_counter()
         counted = sum(self.seconds.values())
-        in_family = self._simulation.family_seconds
+        in_family = simulation.family_seconds
         yield
-        self.seconds["family"] += self._simulation.family_seconds - in_family
+        self.seconds["family"] += simulation.family_seconds - in_family
         others = sum(self.seconds.values()) - counted
         self.seconds["rest"] += time.perf_counter() - started - others

@@ -196,7 +196,8 @@ def es_step(
 def validate(
     experiment: Experiment, seed: int, state: EvolutionState, runner: RankedShards
 ) -> tuple[EvolutionState, float]:
-    """Tests phi without noise every `validation_period` epochs, on tasks that evolution never uses.
+    """Tests phi without noise every `validation_period` epochs, in exact physics, on tasks that
+    evolution never uses.
 
     Returns:
       The state, in which the best phi so far is kept; and the mean return, NaN in other epochs.
@@ -208,7 +209,7 @@ def validate(
         return state, float("nan")
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
     teaching = Teaching(0.0, experiment.inner.learning_rate)
-    lives = runner.run(keys, lambda life: state.phi, teaching, report=False)
+    lives = runner.run(keys, lambda life: state.phi, teaching, report=False, exact=True)
     mean = evolution_strategies.mean_return(lives.final_return)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))
     if mean > state.best_return:

@@ -7,6 +7,7 @@ results are dropped.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,8 @@ from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
-from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.base import Simulation, TaskFamily
+from epg_tf.tasks.registry import make_family, simulate
 
 PhiOfLife = Callable[[int], Array]
 """Maps the number of a life, 0 to L - 1, to the parameters of its loss, [D] float32."""
@@ -75,6 +76,7 @@ class Shards:
         phi_of_life: PhiOfLife,
         teaching: Teaching,
         done: Callable[[int], None] | None = None,
+        exact: bool = False,
     ) -> LifeResults:
         """Runs one life per key.
 
@@ -83,6 +85,7 @@ class Shards:
           phi_of_life: Parameters of each life's loss.
           teaching: How the agents learn.
           done: Called with the number of lives of each shard that ends.
+          exact: Whether the lives are in exact physics, whatever those of the experiment.
 
         Returns:
           Results of the L lives, in the order of the keys.
@@ -94,7 +97,9 @@ class Shards:
         futures = []
         for start in range(0, count, size):
             lives = [min(start + offset, count - 1) for offset in range(size)]
-            futures.append(self._pool.submit(self._run_shard, lives, keys, phi_of_life, teaching))
+            phis = functools.partial(self._stacked, lives, phi_of_life)
+            shard = [keys[life] for life in lives]
+            futures.append(self._pool.submit(self._run_shard, shard, phis, teaching, exact))
         try:
             results = []
             for number, future in enumerate(futures):
@@ -106,12 +111,16 @@ class Shards:
             raise
         return LifeResults.join(results).head(count)
 
+    @staticmethod
+    def _stacked(lives: Sequence[int], phi_of_life: PhiOfLife) -> Array:
+        return np.stack([phi_of_life(life) for life in lives])
+
     def _run_shard(
         self,
-        lives: list[int],
         keys: Sequence[LifeKey],
-        phi_of_life: PhiOfLife,
+        phis: Callable[[], Array],
         teaching: Teaching,
+        exact: bool,
     ) -> LifeResults:
         """Runs the lives of one shard on the inner loop of this thread."""
         if self.stopped.is_set():
@@ -120,9 +129,19 @@ class Shards:
             family = self._family_maker(self.experiment.task)
             self._local.loop = InnerLoop(self.experiment, family, self._measure_kl, self.stopped)
             self._loops.append(self._local.loop)
-        stacked = np.stack([phi_of_life(life) for life in lives])
         loop: InnerLoop = self._local.loop
-        return loop.run([keys[life] for life in lives], stacked, teaching)
+        simulation = self._exact_simulation() if exact else None
+        return loop.run(keys, phis(), teaching, simulation=simulation)
+
+    def _exact_simulation(self) -> Simulation | None:
+        """Returns this thread's simulations in exact physics; None where the loop's own are."""
+        if self.experiment.task.physics == "exact":
+            return None
+        if not hasattr(self._local, "exact"):
+            family = self._family_maker(self.experiment.in_physics("exact").task)
+            self._local.exact = simulate(family, self.shard_lives)
+        found: Simulation = self._local.exact
+        return found
 
     def seconds(self) -> dict[str, float]:
         """Returns thread seconds spent so far in each of `inner_loop.PARTS`, over all threads."""
@@ -174,6 +193,7 @@ class RankedShards:
         phi_of_life: PhiOfLife,
         teaching: Teaching,
         report: bool = True,
+        exact: bool = False,
     ) -> LifeOutcomes:
         """Runs one life per key; arguments as in `Shards.run`.
 
@@ -184,6 +204,7 @@ class RankedShards:
           phi_of_life: Parameters of each life's loss.
           teaching: How the agents learn.
           report: Whether `done` is called.
+          exact: As in `Shards.run`.
 
         Returns:
           Outcomes of all lives, the same bits on every rank.
@@ -196,9 +217,11 @@ class RankedShards:
         if mine:
             own_keys = [keys[life] for life in mine]
             done = self._done if report else None
-            packed[mine] = pack(
-                self._shards.run(own_keys, lambda number: phi_of_life(mine[number]), teaching, done)
-            )
+
+            def own_phi(number: int) -> Array:
+                return phi_of_life(mine[number])
+
+            packed[mine] = pack(self._shards.run(own_keys, own_phi, teaching, done, exact))
         return unpack(communicator.sum(packed))
 
 

@@ -14,7 +14,7 @@ from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines.method import LossName, Method, Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.experiment import Experiment, Physics, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.threads import configure_tensorflow, cpus
@@ -48,7 +48,8 @@ def evaluate(
     updates: int | None = None,
     methods: Sequence[str] = tuple(loss_methods.METHODS),
 ) -> Results:
-    """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks.
+    """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks, in
+    exact physics.
 
     Args:
       experiment: Settings.
@@ -88,12 +89,18 @@ def check_phi(experiment: Experiment, phi: Array) -> None:
 
 
 def loss_request(
-    experiment: Experiment, seed: int, lives: int, updates: int | None = None
+    experiment: Experiment,
+    seed: int,
+    lives: int,
+    updates: int | None = None,
+    physics: Physics = "exact",
 ) -> Request:
-    """Returns the request of the test of a loss of EPG; arguments as in `evaluate`."""
+    """Returns the request of the test of a loss of EPG, whatever physics it evolved in; other
+    arguments as in `evaluate`.
+    """
     inner = experiment.inner
     return Request(
-        experiment.task,
+        experiment.in_physics(physics).task,
         seed,
         "test",
         lives,
@@ -134,7 +141,7 @@ class LossEvaluation:
         experiment, request = self.learned.experiment, self.request
         return {
             "loss": self.loss.name,
-            "task": dataclasses.asdict(experiment.task),
+            "task": dataclasses.asdict(request.task),
             "seed": request.seed,
             "updates": request.env_steps // experiment.inner.update_period,
             "reward_declared": experiment.loss.reward,

@@ -13,6 +13,7 @@ from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.artifacts.saved_policy import AgentPolicy, TrainedDeterministicPolicy, TrainedPolicy
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Physics
 from epg_tf.core.files import PathLike
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow, cpus
@@ -62,7 +63,11 @@ class TrainedAgent:
 
 
 def train_agent(
-    learned: LearnedLoss, seed: int, life: int = 0, updates: int | None = None
+    learned: LearnedLoss,
+    seed: int,
+    life: int = 0,
+    updates: int | None = None,
+    physics: Physics = "exact",
 ) -> TrainedAgent:
     """Trains an agent of the test of a loss, to the same bits as `evaluate` does.
 
@@ -73,6 +78,7 @@ def train_agent(
       seed: Of the test.
       life: Number of the agent in the test, from 0.
       updates: Updates in its life; None for the experiment's number.
+      physics: Of the test, whatever those of evolution.
 
     Returns:
       The agent.
@@ -84,7 +90,7 @@ def train_agent(
     check_phi(experiment, learned.phi)
     _check_number("life", life)
     configure_tensorflow(thread_count(experiment))
-    request = loss_request(experiment, seed, life + 1, updates)
+    request = loss_request(experiment, seed, life + 1, updates, physics)
     size = experiment.compute.shard_lives
     before, row = life // size * size, life % size
     keys = request.keys(before + size)[before:]

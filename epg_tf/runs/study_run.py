@@ -186,13 +186,15 @@ class StudyRun:
             yield result.state
 
     def _evaluate(self, state: EvolutionState, shards: Shards) -> None:
-        """Tests phi itself on the same tasks as `evaluate`, after the epochs to be tested."""
+        """Tests phi itself on the same tasks as `evaluate`, and in exact physics as there, after
+        the epochs to be tested.
+        """
         if state.epoch not in self._points:
             return
         plan, experiment = self._plan, self._experiment
         keys = [LifeKey(plan.test_seed, "test", 0, index) for index in range(plan.lives)]
         teaching = Teaching(0.0, experiment.inner.learning_rate)
-        lives = shards.run(keys, lambda life: state.phi, teaching)
+        lives = shards.run(keys, lambda life: state.phi, teaching, exact=True)
         result = summarize_lives(lives, experiment.life_steps)
         row = {
             "epoch": state.epoch,

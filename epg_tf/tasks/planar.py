@@ -35,9 +35,8 @@ class PlanarWalker(PlanarBody):
 
     def observe(self, state: State) -> Array:
         """Returns qpos without the forward position (m, rad), then clipped qvel (m/s, rad/s)."""
-        return np.concatenate(
-            [state.qpos[:, 1:], np.clip(state.qvel, -MAXIMUM_SPEED, MAXIMUM_SPEED)], axis=1
-        )
+        qvel = np.minimum(np.maximum(state.qvel, -MAXIMUM_SPEED), MAXIMUM_SPEED)
+        return np.concatenate([state.qpos[:, 1:], qvel], axis=1)
 
     def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns forward velocity (m/s) + healthy reward - control cost."""
