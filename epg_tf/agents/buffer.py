@@ -39,44 +39,38 @@ class Buffer:
       spec: Sizes of observations and actions.
 
     Attributes:
-      observation: [P, N, O] float32.
-      action: [P, N, A] float32, as sampled.
-      reward: [P, N] float32.
-      terminated: [P, N] float32, 0 or 1.
-      truncated: [P, N] float32, 0 or 1.
+      steps: [P, N, O + A + 3] float32, all that follows but the last two, side by side.
+      observation: [P, N, O].
+      action: [P, N, A], as sampled.
+      reward: [P, N].
+      terminated: [P, N], 0 or 1.
+      truncated: [P, N], 0 or 1.
       next_observation: [P, M, O] float32, of the newest M steps, never from the next episode.
       lived: [N] float32, 1 where a step has been lived, 0 in the padding.
     """
 
     def __init__(self, population: int, steps: int, update_period: int, spec: EnvironmentSpec):
         observation_size = spec.observation_size
-        action_size = spec.action_size
+        acted = observation_size + spec.action_size
         self.update_period = update_period
-        self.observation = np.zeros((population, steps, observation_size), np.float32)
-        self.action = np.zeros((population, steps, action_size), np.float32)
-        self.reward = np.zeros((population, steps), np.float32)
-        self.terminated = np.zeros((population, steps), np.float32)
-        self.truncated = np.zeros((population, steps), np.float32)
+        self.steps = np.zeros((population, steps, acted + 3), np.float32)
+        self.observation = self.steps[:, :, :observation_size]
+        self.action = self.steps[:, :, observation_size:acted]
+        self.reward = self.steps[:, :, acted]
+        self.terminated = self.steps[:, :, acted + 1]
+        self.truncated = self.steps[:, :, acted + 2]
         self.next_observation = np.zeros((population, update_period, observation_size), np.float32)
         self.lived = np.zeros(steps, np.float32)
-        self._history = (
-            self.observation,
-            self.action,
-            self.reward,
-            self.terminated,
-            self.truncated,
-        )
 
     def clear(self) -> None:
         """Fills the buffer with N zero tuples (Algorithm 2, line 1)."""
-        for array in (*self._history, self.lived):
-            array[:] = 0.0
+        self.steps[:] = 0.0
+        self.lived[:] = 0.0
 
     def make_room(self) -> None:
         """Drops the oldest M rows, so that the newest M can be written."""
         period = self.update_period
-        for array in self._history:
-            array[:, :-period] = array[:, period:]
+        self.steps[:, :-period] = self.steps[:, period:]
         self.lived[:-period] = self.lived[period:]
         self.lived[-period:] = 1.0
 
@@ -99,13 +93,4 @@ class Buffer:
 
     def newest(self) -> Array:
         """Returns the newest M observations, actions, rewards side by side, [P, M, O + A + 1]."""
-        period = self.update_period
-        newest: Array = np.concatenate(
-            [
-                self.observation[:, -period:],
-                self.action[:, -period:],
-                self.reward[:, -period:, None],
-            ],
-            axis=2,
-        )
-        return newest
+        return self.steps[:, -self.update_period :, :-2]

@@ -16,9 +16,9 @@ from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.experiment import Experiment
-from epg_tf.core.gradients import finite_square_rows, zero_rows
-from epg_tf.core.optimizers import adam_update
+from epg_tf.core.gradients import finite_square_rows
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
+from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
 from epg_tf.losses.surrogates import SURROGATES
@@ -29,22 +29,14 @@ class RawExperience(NamedTuple):
     """What a `Buffer` and the normalisation hold at an update; nothing is normalised yet.
 
     Attributes:
-      observation: [P, N, O].
-      action: [P, N, A], as sampled.
-      reward: [P, N].
-      terminated: [P, N], 1.0 where the episode ended for good.
-      truncated: [P, N], 1.0 where a time limit cut it.
+      steps: [P, N, O + A + 3], see `Buffer.steps`.
       next_observation: [P, M, O], of the newest M steps, never from the next episode.
       lived: [N], 1.0 where a step has been lived, 0.0 in the padding.
       shift: [P, O + A + 1], of the normalisation of observations, actions and rewards.
       scale: [P, O + A + 1].
     """
 
-    observation: Array
-    action: Array
-    reward: Array
-    terminated: Array
-    truncated: Array
+    steps: Array
     next_observation: Array
     lived: Array
     shift: Array
@@ -77,22 +69,15 @@ class Learner:
         )
         self.surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
         self._guided = GuidedLoss(self.loss, self.surrogate)
-        self._losses: dict[str, tuple[Loss[Any], list[tf.Variable]]] = {
-            "learned": (self.loss, self.agent.moved_by(True, False)),
-            "guided": (self._guided, self.agent.moved_by(True, True)),
-            "surrogate": (self.surrogate, self.agent.moved_by(False, True)),
+        self._losses: dict[str, tuple[Loss[Any], AgentOptimizer]] = {
+            "learned": (self.loss, AgentOptimizer(self.agent.moved_by(True, False))),
+            "guided": (self._guided, AgentOptimizer(self.agent.moved_by(True, True))),
+            "surrogate": (self.surrogate, AgentOptimizer(self.agent.moved_by(False, True))),
         }
-        self._adam_moments = {
-            variable.ref(): (
-                tf.Variable(tf.zeros_like(variable)),
-                tf.Variable(tf.zeros_like(variable)),
-            )
-            for variable in self._losses["guided"][1]
-        }
-        self._step = tf.Variable(0.0)
         self._learning_rate = tf.Variable(0.0)
         self._kind = "learned"
-        self._updates: dict[tuple[str, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] = {}
+        self._updates: dict[tuple[str, int], Callable[..., Any]] = {}
+        self._weights: list[Array] = []
 
     def begin(
         self, keys: Sequence[LifeKey], phi: Array, alpha: float, learning_rate: float
@@ -111,10 +96,8 @@ class Learner:
             self.loss.load(phi)
         self._guided.alpha.assign(alpha)
         self._learning_rate.assign(learning_rate)
-        self._step.assign(0.0)
-        for pair in self._adam_moments.values():
-            for moment in pair:
-                moment.assign(tf.zeros_like(moment))
+        self._losses[self._kind][1].reset()
+        self._weights = [variable.numpy() for variable in self.agent.policy.variables_in_order]
 
     def update(
         self, buffer: Buffer, shift: Array, scale: Array, order: Array
@@ -131,25 +114,24 @@ class Learner:
           ([P] bool, whether all gradients were finite; [P] KL(before, after) in nats, NaN unless
           measured).
         """
+        raw = self.raw_experience(buffer, shift, scale)
+        minibatches = tf.convert_to_tensor(order)
         kind = (self._kind, order.shape[0])
         if kind not in self._updates:
             self._updates[kind] = tf.function(
-                lambda raw, order: self._update(*self._losses[kind[0]], raw, order)
-            )
-        finite, kl = self._updates[kind](
-            self.raw_experience(buffer, shift, scale), tf.convert_to_tensor(order)
-        )
+                lambda *inputs: self._update(
+                    *self._losses[kind[0]], RawExperience(*inputs[:-1]), inputs[-1]
+                )
+            ).get_concrete_function(*raw, minibatches)
+        finite, kl, *weights = self._updates[kind](*raw, minibatches)
+        self._weights = [weight.numpy() for weight in weights]
         return finite.numpy(), kl.numpy()
 
     @staticmethod
     def raw_experience(buffer: Buffer, shift: Array, scale: Array) -> RawExperience:
         """Returns, as tensors, what an update starts from."""
         raw = RawExperience(
-            observation=buffer.observation,
-            action=buffer.action,
-            reward=buffer.reward,
-            terminated=buffer.terminated,
-            truncated=buffer.truncated,
+            steps=buffer.steps,
             next_observation=buffer.next_observation,
             lived=buffer.lived,
             shift=shift,
@@ -158,8 +140,10 @@ class Learner:
         return RawExperience(*map(tf.convert_to_tensor, raw))
 
     def weights(self) -> list[Array]:
-        """Returns a copy of the policies' weights, in the order of `Policy.variables_in_order`."""
-        return [variable.numpy() for variable in self.agent.policy.variables_in_order]
+        """Returns the policies' weights after the newest update, in the order of
+        `Policy.variables_in_order`.
+        """
+        return self._weights
 
     def acting_policy(self) -> ActingPolicy:
         """Returns a copy of the policies as they are now, for acting."""
@@ -178,10 +162,12 @@ class Learner:
     def _update(
         self,
         loss: Loss[Any],
-        variables: Sequence[tf.Variable],
+        optimizer: AgentOptimizer,
         raw: RawExperience,
         order: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns finite [P], KL [P], then the policies' new weights."""
+        variables = optimizer.variables
         experience = self._experience(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
@@ -198,12 +184,15 @@ class Learner:
                 total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
             fine = finite_square_rows(gradients) & tf.math.is_finite(losses)
-            self._apply(variables, [zero_rows(gradient, fine) for gradient in gradients])
+            optimizer.apply(gradients, fine, self._learning_rate)
             finite &= fine
-        if before is None:
-            return finite, tf.fill([order.shape[1]], float("nan"))
-        after = self.agent.policy.distribution(newest)
-        return finite, tf.reduce_mean(before.kl_divergence(after), axis=1)
+        kl = tf.fill([order.shape[1]], float("nan"))
+        if before is not None:
+            after = self.agent.policy.distribution(newest)
+            kl = tf.reduce_mean(before.kl_divergence(after), axis=1)
+        # As outputs they cost less than reading each variable from Python.
+        weights = [tf.identity(variable) for variable in self.agent.policy.variables_in_order]
+        return finite, kl, *weights
 
     def _experience(self, raw: RawExperience) -> Experience:
         """Normalises the buffer by the statistics of now; padding stays zero.
@@ -211,40 +200,26 @@ class Learner:
         The termination channel marks the steps after which an episode ended for good and, if
         `loss.truncation_as_end`, also those at which a time limit cut it.
         """
-        sizes = [raw.observation.shape[2], raw.action.shape[2], 1]
-        shifts, scales = (tf.split(part[:, None], sizes, axis=2) for part in (raw.shift, raw.scale))
-        lived = raw.lived[None, :, None]
-        observation, action, reward = (
-            normalizer.normalize(values, shift, scale) * lived
-            for values, shift, scale in zip(
-                (raw.observation, raw.action, raw.reward[:, :, None]), shifts, scales, strict=True
-            )
-        )
-        ends = (
-            tf.maximum(raw.terminated, raw.truncated)
-            if self.experiment.loss.truncation_as_end
-            else raw.terminated
-        )
+        spec = self.agent.policy.spec
+        sizes = [spec.observation_size, spec.action_size, 1]
+        shift, scale = raw.shift[:, None], raw.scale[:, None]
+        recorded, terminated, truncated = tf.split(raw.steps, [sum(sizes), 1, 1], axis=2)
+        normalised = normalizer.normalize(recorded, shift, scale) * raw.lived[None, :, None]
+        observation, action, reward = tf.split(normalised, sizes, axis=2)
+        marks_both = self.experiment.loss.truncation_as_end
         newest = slice(-self.experiment.inner.update_period, None)
+        _, raw_action, raw_reward = tf.split(recorded[:, newest], sizes, axis=2)
+        seen = slice(spec.observation_size)
         return Experience(
             observation=observation,
             action=action,
             reward=reward,
-            termination=ends[:, :, None],
-            raw_action=raw.action[:, newest],
-            raw_reward=raw.reward[:, newest],
-            terminated=raw.terminated[:, newest],
-            truncated=raw.truncated[:, newest],
-            next_observation=normalizer.normalize(raw.next_observation, shifts[0], scales[0]),
+            termination=tf.maximum(terminated, truncated) if marks_both else terminated,
+            raw_action=raw_action,
+            raw_reward=raw_reward[:, :, 0],
+            terminated=terminated[:, newest, 0],
+            truncated=truncated[:, newest, 0],
+            next_observation=normalizer.normalize(
+                raw.next_observation, shift[:, :, seen], scale[:, :, seen]
+            ),
         )
-
-    def _apply(self, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]) -> None:
-        step = self._step.assign_add(1.0)
-        for variable, gradient in zip(variables, gradients, strict=True):
-            first, second = self._adam_moments[variable.ref()]
-            change, new_first, new_second = adam_update(
-                gradient, first, second, step, learning_rate=self._learning_rate
-            )
-            first.assign(new_first)
-            second.assign(new_second)
-            variable.assign_add(change)

@@ -202,7 +202,8 @@ def _diverged(failed: Array, qvel: Array, outcomes: Sequence[Array]) -> Array:
     outcomes, [K] or [K, ...] each, is not finite.
     """
     # Numbers first: a sum over all rows is finite only if each of them is.
-    if np.abs(qvel).max() < _MAXIMUM_SPEED and np.isfinite(sum(part.sum() for part in outcomes)):
+    fastest = np.abs(qvel).max(initial=0.0)
+    if fastest < _MAXIMUM_SPEED and np.isfinite(sum(part.sum() for part in outcomes)):
         return failed
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in outcomes]
     return failed | _too_fast(qvel) | ~np.logical_and.reduce(finite)
