@@ -1,4 +1,5 @@
-"""Measures speed in one run: physics alone, whole lives, and where the time of a life goes.
+"""Measures speed in one run, in exact and in coarse physics: physics alone, whole lives, and where
+the time of a life goes.
 
     epg-tf benchmark --config=random_hopper:paper --lives=256 --json=speed.json
 
@@ -15,7 +16,7 @@ from absl import flags
 from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.inner_loop import PARTS
-from epg_tf.evaluation.speed import LifeSpeed, measure_lives
+from epg_tf.evaluation.speed import LifeSpeed, SpeedComparison, compare_physics
 
 flags.adopt_module_key_flags(config_flag)
 _LIVES = flags.DEFINE_integer("lives", 256, "Number of lives.", lower_bound=1, upper_bound=10**6)
@@ -33,42 +34,66 @@ def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
     config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
+    config_flag.refuse("task.physics", reason="both physics are measured; leave it out")
     experiment = config_flag.experiment()
     command_line.check_json(_JSON)
-    speed = measure_lives(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
+    speed = compare_physics(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _MARKDOWN.value:
         print(_row(speed))
     else:
         _report(experiment, speed)
     if _JSON.value:
-        files.write_json(_JSON.value, vars(speed))
+        files.write_json(_JSON.value, speed.to_mapping())
         print(f"numbers are in {_JSON.value}")
     return 0
 
 
-def _report(experiment: Experiment, speed: LifeSpeed) -> None:
+def _report(experiment: Experiment, speed: SpeedComparison) -> None:
+    exact = speed.exact
+    print(
+        f"{exact.family}: {exact.lives} lives in shards of {exact.shard_lives} on "
+        f"{exact.threads} threads (M {experiment.inner.update_period}, "
+        f"N {experiment.loss.buffer_steps}, B {experiment.inner.minibatch})"
+    )
+    for physics, found in (("exact", exact), ("coarse", speed.coarse)):
+        if found is None:
+            print(f"{physics} physics: the family declares none")
+        else:
+            _report_lives(physics, found)
+    if speed.speedup is not None:
+        print(f"whole lives are {speed.speedup:.1f} times as fast in coarse physics")
+
+
+def _report_lives(physics: str, speed: LifeSpeed) -> None:
     count = formatting.count
     shares = ", ".join(f"{part} {share:.0%}" for part, share in speed.shares.items())
     print(
-        f"{speed.family}: {speed.lives} lives in shards of {speed.shard_lives} on "
-        f"{speed.threads} threads, {count(speed.env_steps)} env steps in "
+        f"{physics} physics: {count(speed.env_steps)} env steps in "
         f"{formatting.duration(speed.seconds)}\n"
-        f"physics alone  {count(speed.physics_env_steps_per_second)} env steps/s\n"
-        f"whole lives    {count(speed.life_env_steps_per_second)} env steps/s, "
+        f"  physics alone  {count(speed.physics_env_steps_per_second)} env steps/s\n"
+        f"  whole lives    {count(speed.life_env_steps_per_second)} env steps/s, "
         f"{speed.ratio:.2f} of physics alone\n"
-        f"time of a life {shares}\n"
-        f"one update     {speed.update_milliseconds:.1f} ms per shard "
-        f"(M {experiment.inner.update_period}, N {experiment.loss.buffer_steps}, "
-        f"B {experiment.inner.minibatch})\n"
-        f"peak memory    {speed.peak_rss_bytes / 2**30:.2f} GiB"
+        f"  time of a life {shares}\n"
+        f"  one update     {speed.update_milliseconds:.1f} ms per shard\n"
+        f"  peak memory    {speed.peak_rss_bytes / 2**30:.2f} GiB"
     )
 
 
-def _row(speed: LifeSpeed) -> str:
+def _row(speed: SpeedComparison) -> str:
+    speedup = "—" if speed.speedup is None else f"{speed.speedup:.1f}"
+    return (
+        f"| `{speed.exact.family}` | {_cells(speed.exact)} | {_cells(speed.coarse)} | {speedup} |"
+    )
+
+
+def _cells(speed: LifeSpeed | None) -> str:
+    """Returns the cells of one kind of physics; dashes where there is none."""
+    if speed is None:
+        return "— | — | — | —"
     shares = " / ".join(f"{speed.shares[part]:.0%}"[:-1] for part in PARTS)
     physics = formatting.count(speed.physics_env_steps_per_second)
     lives = formatting.count(speed.life_env_steps_per_second)
-    return f"| `{speed.family}` | {physics} | {lives} | {speed.ratio:.2f} | {shares} % |"
+    return f"{physics} | {lives} | {speed.ratio:.2f} | {shares}"
 
 
 if __name__ == "__main__":

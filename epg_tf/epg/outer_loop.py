@@ -174,14 +174,15 @@ def es_step(
         evolution.learning_rate_epochs,
         state.epoch,
     )
-    update, _, second_moment = adam_update(
-        tf.constant(descent),
-        tf.zeros_like(descent),
-        tf.constant(state.second_moment),
-        float(state.epoch + 1),
-        learning_rate=learning_rate,
-        settings=_WITHOUT_MOMENTUM,
-    )
+    with tf.device("CPU:0"):  # so that ranks with and without a GPU agree to the bit
+        update, _, second_moment = adam_update(
+            tf.constant(descent),
+            tf.zeros_like(descent),
+            tf.constant(state.second_moment),
+            float(state.epoch + 1),
+            learning_rate=learning_rate,
+            settings=_WITHOUT_MOMENTUM,
+        )
     moved = dataclasses.replace(
         state,
         phi=state.phi + update.numpy(),

@@ -87,6 +87,11 @@ class TaskFamily(abc.ABC):
         """Returns what agents and losses must know of the family."""
         return EnvironmentSpec(self.observation_size, self.action_size, self.discrete_actions)
 
+    @property
+    def has_coarse_physics(self) -> bool:
+        """Whether the family declares coarse physics."""
+        return False
+
     def use_coarse_physics(self) -> None:
         """Replaces the engine's physics by faster ones, before anything is simulated.
 

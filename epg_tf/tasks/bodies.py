@@ -108,6 +108,11 @@ class BodyFamily(TaskFamily):
         low, high = self.model.actuator_ctrlrange.T
         self.action_bounds = np.where(limited, low, -np.inf), np.where(limited, high, np.inf)
 
+    @property
+    def has_coarse_physics(self) -> bool:
+        """Whether the family declares coarse physics."""
+        return self.coarse is not None
+
     def use_coarse_physics(self) -> None:
         """Replaces integrator and timestep by the coarse ones, before anything is simulated.
 

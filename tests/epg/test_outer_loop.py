@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -11,9 +13,10 @@ import pytest
 
 from epg_tf.core.experiment import EvolutionConfig
 from epg_tf.core.random_streams import noise_vector
-from epg_tf.core.types import LifeResults
+from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg.epoch_plan import life_keys, life_updates
 from epg_tf.epg.evolution_strategies import mean_return
+from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
@@ -55,9 +58,10 @@ class ScriptedShards:
         self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
         self.asked = []
 
-    def run(self, keys, phi, teaching, done=None):
+    def run(self, keys, phi, teaching, done=None, exact=False):
         """Returns the fitness of every life's phi."""
         parameters = [phi(life).copy() for life in range(len(keys))]
+        assert exact == (keys[0].phase == "validation")
         self.asked.append((keys, parameters, teaching))
         return results_of(self.answer(keys, parameters))
 
@@ -331,6 +335,54 @@ def test_l2_alone_shrinks_phi():
     config = EvolutionConfig(lives=4, noise_vectors=4, l2=0.001, learning_rate=0.01)
     moved = step(state, np.full(4, NAN), config, 0)
     np.testing.assert_allclose(moved.phi, [0.99, -1.99], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_step_stays_on_the_first_cpu_whatever_device_is_current():
+    """In a process with a second device, which stands for a GPU."""
+    code = """
+import numpy as np, tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from epg_tf.core.experiment import EvolutionConfig
+from epg_tf.epg import outer_loop
+from epg_tf.epg.state import EvolutionState
+devices = []
+original = outer_loop.adam_update
+def watched(gradient, *rest, **settings):
+    found = original(gradient, *rest, **settings)
+    devices.extend(part.device[-5:] for part in (gradient, *found))
+    return found
+outer_loop.adam_update = watched
+zeros = np.zeros(3, np.float32)
+state = EvolutionState(0, zeros, zeros, 0, zeros, -np.inf, zeros)
+with tf.device("CPU:1"):
+    outer_loop.es_step(state, np.ones(4), EvolutionConfig(lives=4, noise_vectors=4), 0)
+    print(tf.zeros(1).device[-5:], *devices)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.split() == ["CPU:1", *["CPU:0"] * 4]
+
+
+def test_validation_is_in_exact_physics(make_tiny):
+    """With phi, keys and teaching the same, a validation earns what lives in exact physics earn."""
+    settings = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
+    coarse = make_tiny(
+        task={**settings, "physics": "coarse"},
+        evolution={"validation_period": 1, "epochs": 1, "guidance": 0.0},
+    )
+    with Shards(coarse) as shards:
+        (result,) = evolve(coarse, 5, shards=shards)
+    keys = [LifeKey(5, "validation", 0, index) for index in range(4)]
+    teaching = Teaching(0.0, coarse.inner.learning_rate)
+    means = {}
+    for physics in ("exact", "coarse"):
+        with Shards(coarse.in_physics(physics)) as shards:
+            lives = shards.run(keys, lambda life: result.state.phi, teaching)
+            means[physics] = lives.final_return.mean()
+    assert result.metrics["validation_return_mean"] == means["exact"] != means["coarse"]
 
 
 def test_lives_get_their_vectors_keys_and_teaching(tiny):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from epg_tf.core.communication import Disagreement
+from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey, LifeOutcomes
 from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import RankedShards, Shards, lives_of_rank, pack, thread_count, unpack
 from epg_tf.epg.state import broadcast_state, initial_state
@@ -38,6 +40,28 @@ def test_every_life_is_lived_once_and_the_load_is_even(lives, shard_lives, size)
     assert max(shards) - min(shards) <= 1
 
 
+def test_exact_lives_of_a_coarse_experiment_are_those_of_an_exact_one(make_tiny):
+    task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
+    coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))
+    keys = [LifeKey(1, "test", 0, index) for index in range(5)]
+    teaching = Teaching(0.0, 1e-2)
+    with Shards(coarse) as shards, Shards(exact) as others:
+
+        def phi(life):
+            return np.full(loss_size(coarse), 0.1 + life, np.float32)
+
+        before = shards.run(keys, phi, teaching)
+        inside = shards.run(keys, phi, teaching, exact=True)
+        after = shards.run(keys, phi, teaching)
+        assert bits(inside) == bits(others.run(keys, phi, teaching))
+        assert bits(inside) == bits(others.run(keys, phi, teaching, exact=True))
+    assert bits(before) == bits(after) != bits(inside)
+
+
+def loss_size(experiment) -> int:
+    return parameter_count(loss_shapes(experiment))
+
+
 def test_outcomes_survive_packing_to_the_bit():
     """Also what adding floats would lose: -0, NaN with its payload, infinities, the smallest and
     largest numbers.
@@ -60,7 +84,7 @@ def test_one_failed_life_reaches_every_rank(tiny):
     class Scripted:
         shard_lives, threads = 2, 1
 
-        def run(self, keys, phi, teaching, done=None):
+        def run(self, keys, phi, teaching, done=None, exact=False):
             found = np.array([phi(i)[0] for i in range(len(keys))])
             done(len(keys))
             return LifeOutcomes(

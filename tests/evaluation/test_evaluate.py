@@ -16,7 +16,7 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
-from epg_tf.evaluation.evaluate import evaluate, loss_name, objective_request
+from epg_tf.evaluation.evaluate import evaluate, loss_name, loss_request, objective_request
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
 from epg_tf.evaluation.trained_agent import train_agent
 
@@ -46,6 +46,20 @@ def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
     np.testing.assert_array_equal(rows.pivot()[1], lives.episode_return)
     np.testing.assert_array_equal(rows.pivot("kl")[1], lives.kl)
     assert rows.final("policy_sha256").tolist() == lives.policy_hash.tolist()
+
+
+def test_tests_are_in_exact_physics_whatever_those_of_evolution(make_tiny):
+    task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
+    coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))
+    phi = initial_phi(coarse, 0)
+    returns = [evaluate(e, phi, 3, 2, methods=["epg"]).final() for e in (coarse, exact)]
+    np.testing.assert_array_equal(*returns)
+    assert loss_request(coarse, 3, 2).task == exact.task
+    assert loss_request(exact, 3, 2, physics="coarse").task == coarse.task
+    learned = LearnedLoss(phi, coarse, {})
+    agents = {p: train_agent(learned, 3, 0, physics=p) for p in ("exact", "coarse")}
+    assert agents["exact"].final_return != agents["coarse"].final_return
+    assert train_agent(learned, 3).policy_sha256 == agents["exact"].policy_sha256
 
 
 def test_requests_decide_task_length_and_final_episodes(tiny):
