@@ -22,6 +22,7 @@ from epg_tf.artifacts import saved_policy
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, load_objective
 from epg_tf.core import formatting
+from epg_tf.core.experiment import Physics
 from epg_tf.evaluation import loss_methods
 from epg_tf.evaluation.evaluate import (
     OBJECTIVE_COMPARISONS,
@@ -161,7 +162,7 @@ def _refuse(*given: flags.FlagHolder, kind: str) -> None:
 
 def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
     """Returns the test of a loss of EPG that the flags describe."""
-    physics = _PHYSICS.value or "exact"
+    physics: Physics = "coarse" if _PHYSICS.value == "coarse" else "exact"
     experiment = config_flag.elsewhere(learned.experiment, physics)
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
