@@ -44,8 +44,8 @@ def action_values(observation: tf.Tensor, action: tf.Tensor, weights: Weights) -
     shape = tf.shape(inputs)
     twins = len(weights[0].shape) - 3  # axes between P and the kernel's own
     flat = tf.reshape(inputs, tf.concat([shape[:1], [1] * twins, [-1], shape[-1:]], axis=0))
-    values = network(flat, weights)[..., 0]
-    return tf.reshape(values, tf.concat([tf.shape(values)[:-1], shape[1:-1]], axis=0))
+    values = network(flat, weights)
+    return tf.reshape(values, tf.concat([tf.shape(values)[:-2], shape[1:-1]], axis=0))
 
 
 def first_critic(weights: Weights) -> list[tf.Tensor]:

@@ -59,9 +59,10 @@ def backward_lstm(
     """
     units, width, steps = kernel.shape[-1] // 4, inputs.shape[-1], inputs.shape[2]
     shape, kernel = tf.shape(inputs), tf.convert_to_tensor(kernel)
-    prepared = parallel_dense(tf.reshape(inputs, [shape[0], -1, width]), kernel[:, :width], bias)
+    from_inputs, recurrent = tf.split(kernel, [width, units], axis=1)
+    prepared = parallel_dense(tf.reshape(inputs, [shape[0], -1, width]), from_inputs, bias)
     prepared = tf.reshape(prepared, [shape[0], shape[1], steps, 4 * units])
-    hidden: tf.Tensor = _hidden(prepared, kernel[:, width:], mask[..., None])
+    hidden: tf.Tensor = _hidden(prepared, recurrent, mask[..., None])
     return hidden
 
 
@@ -216,14 +217,19 @@ def _tangents(
     return [tf.stack(part[::-1], axis=2) for part in zip(*found, strict=True)]
 
 
-def _later(part: tf.Tensor) -> tf.Tensor:
-    """Returns at each step what `part`, [P, B, T, ...], is at the next, 0 after the last."""
-    return tf.pad(part[:, :, 1:], [[0, 0], [0, 0], [0, 1], [0, 0]])
+@tf.custom_gradient  # type: ignore[untyped-decorator]
+def _later(part: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """Returns at each step what `part`, [P, B, T, ...], is at the next, 0 after the last.
+
+    Its transpose is `_earlier`; TensorFlow's gradient of a slice takes ten times as long.
+    """
+    return tf.pad(part[:, :, 1:], [[0, 0], [0, 0], [0, 1], [0, 0]]), _earlier
 
 
-def _earlier(part: tf.Tensor) -> tf.Tensor:
+@tf.custom_gradient  # type: ignore[untyped-decorator]
+def _earlier(part: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """Returns at each step what `part`, [P, B, T, ...], is at the one before, 0 at the first."""
-    return tf.pad(part[:, :, :-1], [[0, 0], [0, 0], [1, 0], [0, 0]])
+    return tf.pad(part[:, :, :-1], [[0, 0], [0, 0], [1, 0], [0, 0]]), _later
 
 
 def _rows(part: tf.Tensor) -> tf.Tensor:
