@@ -51,13 +51,36 @@ def parallel_norm_dense(
       [P, T, out].
     """
     kernel, bias, scale, shift = map(tf.convert_to_tensor, (kernel, bias, scale, shift))
-    centred = parallel_dense(
-        inputs,
-        kernel - tf.reduce_mean(kernel, axis=-1, keepdims=True),
-        bias - tf.reduce_mean(bias, axis=-1, keepdims=True),
-    )
-    activated: tf.Tensor = _scaled_relu(centred, scale[..., None, :], shift[..., None, :])
+    bias, scale, shift = (part[..., None, :] for part in (bias, scale, shift))
+    kernel -= tf.reduce_mean(kernel, axis=-1, keepdims=True)
+    bias -= tf.reduce_mean(bias, axis=-1, keepdims=True)
+    if 12 * inputs.shape[-1] <= kernel.shape[-1]:
+        return _narrow_norm_dense(inputs, tf.concat([kernel, bias], axis=-2), scale, shift)
+    activated: tf.Tensor = _scaled_relu(tf.matmul(inputs, kernel) + bias, scale, shift)
     return activated
+
+
+def _narrow_norm_dense(
+    inputs: tf.Tensor, centred: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
+) -> tf.Tensor:
+    """Computes the same where inputs are few: scales them, instead of the outputs.
+
+    The variance of the outputs W'x is x'(W W')x / units, so nothing as wide as the outputs is
+    computed but the outputs. In float64, since terms of the quadratic form may cancel.
+
+    Args:
+      inputs: [P, T, in].
+      centred: [P, in + 1, out], kernel and bias, rows of mean 0.
+      scale: [P, 1, out].
+      shift: [P, 1, out].
+    """
+    extended = tf.concat([inputs, tf.ones_like(inputs[..., :1])], axis=-1)
+    exact, weights = tf.cast(extended, tf.float64), tf.cast(centred, tf.float64)
+    form = tf.matmul(weights, weights, transpose_b=True) / centred.shape[-1]
+    variance = tf.reduce_sum(tf.matmul(exact, form) * exact, axis=-1, keepdims=True)
+    inverse = tf.cast(tf.math.rsqrt(tf.nn.relu(variance) + NORM_EPSILON), inputs.dtype)
+    normal = tf.concat([extended * inverse, tf.ones_like(inverse)], axis=-1)
+    return tf.nn.relu(tf.matmul(normal, tf.concat([centred * scale, shift], axis=-2)))
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
