@@ -51,15 +51,19 @@ def initial_state(experiment: MetaGenRLExperiment, seed: int) -> ObjectiveState:
 
 
 def objective_step(state: ObjectiveState, gradient: Array, learning_rate: float) -> ObjectiveState:
-    """Moves the objective by one step of Adam against the gradient [D] of the agents' meta-loss."""
+    """Moves the objective by one step of Adam against the gradient [D] of the agents' meta-loss.
+
+    On the CPU, so that ranks with and without a GPU agree to the bit.
+    """
     updates = state.updates + 1
-    update, first_moment, second_moment = adam_update(
-        tf.constant(gradient),
-        tf.constant(state.first_moment),
-        tf.constant(state.second_moment),
-        float(updates),
-        learning_rate=learning_rate,
-    )
+    with tf.device("CPU:0"):
+        update, first_moment, second_moment = adam_update(
+            tf.constant(gradient),
+            tf.constant(state.first_moment),
+            tf.constant(state.second_moment),
+            float(updates),
+            learning_rate=learning_rate,
+        )
     return dataclasses.replace(
         state,
         parameters=state.parameters + update.numpy(),

@@ -16,7 +16,7 @@ import tensorflow as tf
 from epg_tf.agents.deterministic import Weights, policy_action, weight_shapes
 from epg_tf.core.gradients import finite_rows, per_row
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
-from epg_tf.core.optimizers import adam_update
+from epg_tf.core.optimizers import adam_rows
 from epg_tf.core.parameters import Params, flattened, unflattened
 from epg_tf.losses.objectives import Chunks, Objective, total
 from epg_tf.metagenrl import meta_gradient, td3
@@ -175,10 +175,13 @@ def _sizes(chunks: Chunks, agent: AgentConfig) -> NetworkSizes:
 
 
 def _unless(finite: tf.Tensor, new: Learned, old: Learned) -> Learned:
-    """Returns critics as they were where an agent is not `finite`, [P]."""
-    return tf.nest.map_structure(
-        lambda after, before: tf.where(per_row(finite, after), after, before), new, old
+    """Returns critics as they were where an agent is not `finite`, [P]; targets have not moved."""
+    # This op takes a condition per row, and copies rows; tf.where takes three times as long.
+    weights, first, second = (
+        tf.raw_ops.Select(condition=finite, x=getattr(new, kind), y=getattr(old, kind))
+        for kind in ("weights", "first", "second")
     )
+    return Learned(weights, old.target, first, second)
 
 
 def _blended(gradient: tf.Tensor, ddpg: tf.Tensor, blend: tf.Tensor) -> tf.Tensor:
@@ -281,13 +284,11 @@ def _adam(
     active: tf.Tensor,
 ) -> Learned:
     """Moves the agents that are active; `step` and `active` are [P]."""
-    moving = per_row(active, gradient)
-    update, first, second = adam_update(
-        gradient, network.first, network.second, per_row(step, gradient), learning_rate=rate
+    change, first, second = adam_rows(
+        gradient,
+        (network.first, network.second),
+        per_row(step, gradient),
+        per_row(active, gradient),
+        rate,
     )
-    return Learned(
-        network.weights + moving * update,
-        network.target,
-        network.first + moving * (first - network.first),
-        network.second + moving * (second - network.second),
-    )
+    return Learned(network.weights + change, network.target, first, second)

@@ -8,6 +8,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from epg_tf.core.errors import Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
@@ -184,3 +185,20 @@ def test_one_step_of_the_objective(tiny):
         (moved.parameters - state.parameters)[:3], [-1e-2, 1e-2, 0.0], rtol=1e-4
     )
     assert moved.updates == 1 and moved.round == 0
+
+
+def test_the_step_of_the_objective_stays_on_the_cpu(tiny):
+    """Whatever the device of its surroundings: here, one that does not exist."""
+    state = initial_state(tiny, 0)
+    gradient = np.ones_like(state.parameters)
+    expected = objective_step(state, gradient, 1e-2)
+    placement = tf.config.get_soft_device_placement()
+    tf.config.set_soft_device_placement(False)
+    try:
+        with tf.device("GPU:7"):
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                tf.square(tf.constant(gradient))
+            moved = objective_step(state, gradient, 1e-2)
+    finally:
+        tf.config.set_soft_device_placement(placement)
+    assert moved.parameters.tobytes() == expected.parameters.tobytes()
