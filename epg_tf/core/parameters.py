@@ -44,6 +44,4 @@ def unflattened(flat: tf.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[tf.T
     """Returns the parts of flat vectors [..., D], each [..., *shape]."""
     leading = flat.shape[:-1]
     parts = tf.split(flat, [math.prod(shape) for shape in shapes], axis=-1)
-    return [
-        tf.reshape(part, [*leading, *shape]) for part, shape in zip(parts, shapes, strict=True)
-    ]
+    return [tf.reshape(part, [*leading, *shape]) for part, shape in zip(parts, shapes, strict=True)]

@@ -199,7 +199,9 @@ def test_a_gradient_that_is_not_finite_becomes_zero_for_its_agent_alone(poison, 
     ]
     healthy = clipped([tf.constant(part) for part in parts], 1.0)
     parts[0][(1, *(0 for _ in twins), 2)] = poison
-    for one, other in zip(healthy, clipped([tf.constant(part) for part in parts], 1.0), strict=True):
+    for one, other in zip(
+        healthy, clipped([tf.constant(part) for part in parts], 1.0), strict=True
+    ):
         assert not other[1].numpy().any()
         for member in (0, 2):
             np.testing.assert_array_equal(one[member], other[member])
