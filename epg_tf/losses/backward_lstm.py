@@ -78,8 +78,8 @@ def _hidden(
     states = _States(*_states(prepared, recurrent, mask))
 
     def gradient(slope: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
-        zeros = (tf.zeros_like(part) for part in states[:-1])
-        return (*_input_slopes(states, recurrent, _States(*zeros, slope)), None)
+        slopes = _States(*map(tf.zeros_like, states))._replace(hidden=slope)
+        return (*_input_slopes(states, recurrent, slopes), None)
 
     return states.hidden, gradient
 
@@ -152,7 +152,8 @@ def _slopes(
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
     """Runs the linear recurrence from the first step to the last.
 
-        r_t = dz_{t-1} R',   dh_t = hidden_t + r_t,   dc_t = cell_t + through_t r_t + keep_t dc_{t-1}
+        r_t = dz_{t-1} R',   dh_t = hidden_t + r_t
+        dc_t = cell_t + through_t r_t + keep_t dc_{t-1}
         dz_t = factors_t [dc_t, dc_t, dc_t, dh_t]
 
     Args:
