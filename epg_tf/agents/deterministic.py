@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.core.parallel_layers import parallel_dense, parallel_layer_norm
+from epg_tf.core.parallel_layers import parallel_dense, parallel_norm_dense
 from epg_tf.core.types import Array
 
 Weights = Sequence[tf.Tensor]
@@ -26,8 +26,7 @@ def network(inputs: tf.Tensor, weights: Weights) -> tf.Tensor:
     or [P, 1, N, in] -> [P, 2, N, out] with the weights of twins.
     """
     for layer in range(0, len(weights) - 2, 4):
-        kernel, bias, scale, shift = weights[layer : layer + 4]
-        inputs = tf.nn.relu(parallel_layer_norm(parallel_dense(inputs, kernel, bias), scale, shift))
+        inputs = parallel_norm_dense(inputs, *weights[layer : layer + 4])
     return parallel_dense(inputs, *weights[-2:])
 
 
@@ -45,13 +44,26 @@ def action_values(observation: tf.Tensor, action: tf.Tensor, weights: Weights) -
     shape = tf.shape(inputs)
     twins = len(weights[0].shape) - 3  # axes between P and the kernel's own
     flat = tf.reshape(inputs, tf.concat([shape[:1], [1] * twins, [-1], shape[-1:]], axis=0))
-    values = network(flat, weights)[..., 0]
-    return tf.reshape(values, tf.concat([tf.shape(values)[:-1], shape[1:-1]], axis=0))
+    values = network(flat, weights)
+    return tf.reshape(values, tf.concat([tf.shape(values)[:-2], shape[1:-1]], axis=0))
 
 
 def first_critic(weights: Weights) -> list[tf.Tensor]:
     """Returns the first of the twin critics: [P, 2, ...] -> [P, ...]."""
     return [weight[:, 0] for weight in weights]
+
+
+def weight_shapes(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Returns the shapes of one network's weights, in the order of `Weights`.
+
+    Args:
+      sizes: From input to output.
+    """
+    *hidden, last = zip(sizes[:-1], sizes[1:], strict=True)
+    shapes: list[tuple[int, ...]] = []
+    for before, after in hidden:
+        shapes += [(before, after), (after,), (after,), (after,)]
+    return [*shapes, last, last[1:]]
 
 
 def initial_weights(generator: np.random.Generator, sizes: Sequence[int]) -> list[Array]:

@@ -63,6 +63,35 @@ def adam_update(
     return -learning_rate * first_scale * first_moment / denominator, first_moment, second_moment
 
 
+def adam_rows(
+    gradient: tf.Tensor,
+    moments: tuple[tf.Tensor, tf.Tensor],
+    step: tf.Tensor,
+    active: tf.Tensor,
+    learning_rate: tf.Tensor | float,
+    settings: AdamSettings = USUAL,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Computes one step of `adam_update` for some rows; the others keep their moments.
+
+    Args:
+      gradient: [P, ...].
+      moments: First and second, of the same shape.
+      step: t, [P, 1, ...], number of each row's step, counted from 1.
+      active: [P, 1, ...], 1.0 for rows that take a step, else 0.0.
+      learning_rate: Step size, >= 0.
+      settings: beta_1, beta_2 and epsilon.
+
+    Returns:
+      (update to add to the parameters, 0 in the other rows; new m; new v).
+    """
+    first, second = moments
+    first += (active * (1.0 - settings.beta_1)) * (gradient - first)
+    second += (active * (1.0 - settings.beta_2)) * (tf.square(gradient) - second)
+    scale = -learning_rate * active / (1.0 - settings.beta_1**step)
+    deviation = tf.sqrt(second * (1.0 / (1.0 - settings.beta_2**step)))
+    return scale * first / (deviation + settings.epsilon), first, second
+
+
 def annealed(start: float, end: float, epochs: int, epoch: int) -> float:
     """Returns the value at `epoch` of a straight line from `start` (epoch 0) to `end` (from
     `epochs` on).

@@ -38,3 +38,10 @@ def split(flat: Array, shapes: Shapes) -> dict[str, Array]:
 def flattened(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns tensors [P, ...] side by side, as [P, D]."""
     return tf.concat([tf.reshape(part, [tf.shape(part)[0], -1]) for part in tensors], axis=1)
+
+
+def unflattened(flat: tf.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[tf.Tensor]:
+    """Returns the parts of flat vectors [..., D], each [..., *shape]."""
+    leading = flat.shape[:-1]
+    parts = tf.split(flat, [math.prod(shape) for shape in shapes], axis=-1)
+    return [tf.reshape(part, [*leading, *shape]) for part, shape in zip(parts, shapes, strict=True)]

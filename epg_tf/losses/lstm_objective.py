@@ -32,6 +32,7 @@ from epg_tf.core.parallel_layers import parallel_dense
 from epg_tf.core.parallel_models import ParallelDense, ParallelLayer, ParallelModel
 from epg_tf.core.parameters import Params
 from epg_tf.core.types import Array
+from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.objectives import Objective, Trajectories, standardised
 
 OUTPUT_SCALE = 0.01  # of a fresh objective
@@ -223,39 +224,6 @@ class LSTMObjective(ParallelModel):
         """Returns an objective of the same architecture, its weights zero, from `get_config`."""
         del custom_objects
         return cls(**{**config, "config": ObjectiveConfig(**config["config"])})
-
-
-def backward_lstm(
-    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor
-) -> tf.Tensor:
-    """Runs P LSTMs from the last step to the first.
-
-    Args:
-      inputs: [P, B, T, in].
-      kernel: [P, in + units, 4 units]; columns: candidate, forget, input, output gate.
-      bias: [P, 4 units].
-      mask: [P, B, T], 1.0 where there is a step; elsewhere states are zero.
-
-    Returns:
-      States [P, B, T, units].
-    """
-    units, width, steps = kernel.shape[-1] // 4, inputs.shape[-1], inputs.shape[2]
-    shape = tf.shape(inputs)
-    prepared = parallel_dense(tf.reshape(inputs, [shape[0], -1, width]), kernel[:, :width], bias)
-    prepared = tf.unstack(tf.reshape(prepared, [shape[0], shape[1], steps, 4 * units]), axis=2)
-    hidden = cell = tf.zeros([shape[0], shape[1], units], inputs.dtype)
-    recurrent = kernel[:, width:]
-    states = []
-    for step in reversed(range(steps)):
-        candidate, gates = tf.split(
-            prepared[step] + tf.matmul(hidden, recurrent), [units, 3 * units], axis=-1
-        )
-        forget, take, give = tf.split(tf.sigmoid(gates), 3, axis=-1)
-        present = mask[:, :, step, None]  # padding leaves the state at zero
-        cell = (forget * cell + take * tf.tanh(candidate)) * present
-        hidden = give * tf.tanh(cell) * present
-        states.append(hidden)
-    return tf.stack(states[::-1], axis=2)
 
 
 def half_relu_half_square(inputs: tf.Tensor) -> tf.Tensor:

@@ -220,9 +220,10 @@ class AgentShard:
         blend, rate = warm_up(self._settings.meta, agent.policy_learning_rate, taken)
         drawn = time.perf_counter()
         result = self.learner.update(chunks, target_noise, blend, rate, ages >= agent.updates_after)
-        self.failed |= ~result.finite.numpy()
+        self.failed |= ~result.finite
         self._policy = self.learner.acting_policy()
-        self._updates.append(result)
+        # Without the objective's gradient, which would fill gigabytes in a round of the paper.
+        self._updates.append(result._replace(objective_gradient=np.zeros((self.population, 0))))
         self.seconds["replay"] += drawn - started
         self.seconds["tensorflow"] += time.perf_counter() - drawn
         return result
@@ -241,7 +242,7 @@ class AgentShard:
             "failed": self.failed.astype(np.float64),
         }
         for name in ("critic_error", "value", "agreement"):
-            rows = [getattr(result, name).numpy() for result in self._updates]
+            rows = [getattr(result, name) for result in self._updates]
             numbers[name] = np.mean(rows, axis=0) if rows else np.full(self.population, np.nan)
         return numbers
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import Weights, action_values, policy_action
+from epg_tf.core.parameters import flattened, unflattened
 from epg_tf.losses.objectives import Chunks, Trajectories, total
 from epg_tf.metagenrl import td3
 
@@ -69,12 +70,14 @@ def virtual_policies(
       (the policies after the last step, differentiable in the objective's params; the gradient of
       the first step).
     """
-    weights = list(policy)
+    weights, shapes = list(policy), [tuple(part.shape[1:]) for part in policy]
+    flat = flattened(weights)  # few operations on long vectors instead of many on short ones
     first: list[tf.Tensor] = []
     for observation, recorded in zip(observations, trajectories, strict=True):
         gradient = policy_gradient(score, weights, observation, recorded)
-        step = td3.unit(gradient) if unit else gradient
-        weights = [part - learning_rate * slope for part, slope in zip(weights, step, strict=True)]
+        slope = flattened(gradient)
+        flat -= learning_rate * (td3.unit([slope])[0] if unit else slope)
+        weights = unflattened(flat, shapes)
         first = first or gradient
     return weights, first
 

@@ -142,7 +142,7 @@ class Population:
         total = np.zeros(size, np.int64)
         for result in results:
             if result is not None:
-                gradient = result.objective_gradient.numpy().astype(np.float64)
+                gradient = result.objective_gradient.astype(np.float64)
                 total += np.rint(gradient * _UNIT).astype(np.int64).sum(axis=0)
         return (self.communicator.sum(total) / _UNIT).astype(np.float32)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.core.optimizers import adam_update
+from epg_tf.core.optimizers import USUAL
 from epg_tf.core.random_streams import loss_generator
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import initial_parameters
@@ -51,19 +50,22 @@ def initial_state(experiment: MetaGenRLExperiment, seed: int) -> ObjectiveState:
 
 
 def objective_step(state: ObjectiveState, gradient: Array, learning_rate: float) -> ObjectiveState:
-    """Moves the objective by one step of Adam against the gradient [D] of the agents' meta-loss."""
-    updates = state.updates + 1
-    update, first_moment, second_moment = adam_update(
-        tf.constant(gradient),
-        tf.constant(state.first_moment),
-        tf.constant(state.second_moment),
-        float(updates),
-        learning_rate=learning_rate,
-    )
+    """Moves the objective by one step of Adam against the gradient [D] of the agents' meta-loss.
+
+    In NumPy (the formulas are those of `core.optimizers.adam_update`), so that ranks with and
+    without a GPU agree to the bit, and since every tensor outside a graph costs memory for good
+    (docs/speed.md).
+    """
+    updates, beta_1, beta_2 = state.updates + 1, USUAL.beta_1, USUAL.beta_2
+    first = np.float32(beta_1) * state.first_moment + np.float32(1.0 - beta_1) * gradient
+    second = np.float32(beta_2) * state.second_moment
+    second += np.float32(1.0 - beta_2) * np.square(gradient)
+    scale = np.float32(learning_rate / (1.0 - beta_1**updates))
+    deviation = np.sqrt(second * np.float32(1.0 / (1.0 - beta_2**updates)))
     return dataclasses.replace(
         state,
-        parameters=state.parameters + update.numpy(),
-        first_moment=first_moment.numpy(),
-        second_moment=second_moment.numpy(),
+        parameters=state.parameters - scale * first / (deviation + np.float32(USUAL.epsilon)),
+        first_moment=first,
+        second_moment=second,
         updates=updates,
     )

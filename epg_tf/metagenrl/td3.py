@@ -55,9 +55,9 @@ def q_objective(chunks: Chunks, action: tf.Tensor, critic: Weights) -> tf.Tensor
     return -action_values(chunks.observation, action, critic) * chunks.mask
 
 
-def averaged(old: Sequence[tf.Tensor], new: Sequence[tf.Tensor], rate: float) -> list[tf.Tensor]:
+def averaged(old: tf.Tensor, new: tf.Tensor, rate: float) -> tf.Tensor:
     """Moves target weights by `rate` of the way towards the new ones (Polyak averaging)."""
-    return [before + rate * (after - before) for before, after in zip(old, new, strict=True)]
+    return old + rate * (new - old)
 
 
 def clipped(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
@@ -65,30 +65,12 @@ def clipped(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
     becomes 0.
 
     Args:
-      gradients: Parts, [P, ...].
+      gradients: Parts, [P, ...]; those of twin critics, [P, 2, ...], are one gradient.
       limit: Largest norm, > 0.
     """
-    return scaled_rows(gradients, _clip_factor(squared_norms(gradients), limit))
-
-
-def clipped_twins(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
-    """Does the same with parts [P, 2, ...] of twin critics, which are one gradient.
-
-    Squares are added with the twins on the first axis: in another order the last bits of the norm,
-    and with them every result so far, would change.
-    """
-    squares = 0.0
-    for part in gradients:
-        rest = range(2, part.shape.rank)
-        twins_first = tf.transpose(tf.square(part), [1, 0, *rest])
-        squares += tf.reduce_sum(twins_first, axis=[0, *rest])
-    return scaled_rows(gradients, _clip_factor(squares, limit))
-
-
-def _clip_factor(squares: tf.Tensor, limit: float) -> tf.Tensor:
-    """Returns what to multiply gradients of these squared norms by, [P]."""
-    norm = tf.sqrt(squares)
-    return tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), 0.0)
+    norm = tf.sqrt(squared_norms(gradients))
+    factor = tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), 0.0)
+    return scaled_rows(gradients, factor)
 
 
 def unit(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Tests epg_tf.agents.deterministic and the layer norm in it."""
+"""Tests epg_tf.agents.deterministic and the layers with norm in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epg_tf.agents.deterministic import (
     network,
     policy_action,
 )
-from epg_tf.core.parallel_layers import parallel_layer_norm
+from epg_tf.core.parallel_layers import parallel_norm_dense
 from tests import metagenrl_reference as slow
 
 P, O, A = 3, 5, 2  # noqa: E741 (the legend's letter)
@@ -42,32 +42,78 @@ def tensors(parts):
     return [tf.constant(part) for part in parts]
 
 
+def layer_of(width, units, twins=(), dtype=np.float64):
+    """Returns inputs and weights of a dense layer with norm, far from their start."""
+    shapes = ((width, units), (units,), (units,), (units,))
+    weights = [
+        draw(P, *twins, *shape, seed=3 + number, dtype=dtype) for number, shape in enumerate(shapes)
+    ]
+    return draw(P, *(1 for _ in twins), 4, width, dtype=dtype), weights
+
+
 @pytest.mark.parametrize("twins", [(), (2,)])
-def test_layer_norm_equals_the_reference(twins):
-    inputs = 3.0 + 2.0 * draw(P, *twins, 4, 6)
-    scale, shift = draw(P, *twins, 6, seed=3), draw(P, *twins, 6, seed=4)
-    found = parallel_layer_norm(inputs, tf.constant(scale), tf.constant(shift)).numpy()
-    for *place, row in np.ndindex(inputs.shape[:-1]):
-        expected = slow.layer_norm(inputs[(*place, row)], scale[tuple(place)], shift[tuple(place)])
-        np.testing.assert_allclose(found[(*place, row)], expected, rtol=1e-10)
+@pytest.mark.parametrize(("width", "units"), [(6, 5), (2, 24), (3, 36)])
+def test_norm_layers_equal_the_reference(width, units, twins):
+    """Also where inputs are few, which are then scaled instead of the outputs."""
+    inputs, weights = layer_of(width, units, twins)
+    found = parallel_norm_dense(tf.constant(inputs), *tensors(weights)).numpy()
+    assert found.shape == (P, *twins, 4, units)
+    for *place, row in np.ndindex(found.shape[:-1]):
+        kernel, bias, scale, shift = (part[tuple(place)] for part in weights)
+        outputs = inputs[place[0]].reshape(4, width)[row] @ kernel + bias
+        expected = np.maximum(slow.layer_norm(outputs, scale, shift), 0.0)
+        np.testing.assert_allclose(found[(*place, row)], expected, rtol=1e-9, atol=1e-12)
+    assert 0.2 < (found > 0).mean() < 0.8
 
 
-def test_layer_norm_equals_keras():
-    inputs, scale, shift = (draw(*shape, dtype=np.float32) for shape in ((1, 4, 6), (1, 6), (1, 6)))
+@pytest.mark.parametrize(("width", "units"), [(6, 6), (2, 24)])
+def test_norm_layers_equal_keras(width, units):
+    inputs, weights = layer_of(width, units, dtype=np.float32)
     layer = tf.keras.layers.LayerNormalization(epsilon=1e-5)
-    layer.build((None, 6))
-    layer.set_weights([scale[0], shift[0]])
-    np.testing.assert_allclose(
-        parallel_layer_norm(inputs, scale, shift)[0], layer(inputs[0]), rtol=1e-5, atol=1e-6
-    )
+    layer.build((None, units))
+    layer.set_weights([weights[2][0], weights[3][0]])
+    expected = tf.nn.relu(layer(inputs[0] @ weights[0][0] + weights[1][0]))
+    found = parallel_norm_dense(inputs, *weights)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_layer_norm_of_equal_units_is_the_shift():
-    shift = draw(1, 6)
-    np.testing.assert_array_equal(
-        parallel_layer_norm(np.full((1, 2, 6), 5.0), draw(1, 6, seed=3), shift),
-        np.repeat(shift[:, None], 2, axis=1),
+@pytest.mark.parametrize(("width", "units"), [(3, 4), (1, 12)])
+def test_norm_layers_of_equal_units_are_the_shift(width, units):
+    shift = draw(1, units)
+    found = parallel_norm_dense(
+        draw(1, 2, width), np.full((1, width, units), 5.0), np.ones((1, units)), shift, shift
     )
+    expected = np.repeat(np.maximum(shift, 0.0)[:, None], 2, axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("twins", [(), (2,)])
+@pytest.mark.parametrize(("width", "units"), [(4, 4), (1, 12)])
+def test_gradients_of_norm_layers_can_be_differentiated_again(width, units, twins):
+    """Both orders against differences, at points away from the kinks of ReLU."""
+    inputs, weights = layer_of(width, units, twins)
+    parts = [inputs, *weights]
+    ways = [draw(*part.shape, seed=20 + number) for number, part in enumerate(parts)]
+    weight = draw(P, *twins, 4, units, seed=30)
+
+    def slope_along(shift):
+        moved = [tf.constant(p + shift * way) for p, way in zip(parts, ways, strict=True)]
+        with tf.GradientTape() as outer:
+            outer.watch(moved)
+            with tf.GradientTape() as inner:
+                inner.watch(moved)
+                value = tf.reduce_sum(weight * parallel_norm_dense(*moved) ** 2)
+            slopes = inner.gradient(value, moved)
+            along = sum(tf.reduce_sum(s * way) for s, way in zip(slopes, ways, strict=True))
+        second = outer.gradient(along, moved)
+        curvature = sum(tf.reduce_sum(s * way) for s, way in zip(second, ways, strict=True))
+        return float(value), float(along), float(curvature)
+
+    (low, slope_low, _), (_, slope, curvature), (high, slope_high, _) = map(
+        slope_along, (-1e-6, 0.0, 1e-6)
+    )
+    assert slope == pytest.approx((high - low) / 2e-6, rel=1e-6)
+    assert curvature == pytest.approx((slope_high - slope_low) / 2e-6, rel=1e-6)
 
 
 @pytest.mark.parametrize("hidden", [(7,), (7, 6), (4, 4, 4)])

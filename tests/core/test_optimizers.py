@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.optimizers import AdamSettings, adam_update
+from epg_tf.core.optimizers import AdamSettings, adam_rows, adam_update
 from tests import reference
 
 GRADIENTS = (
@@ -83,3 +83,17 @@ def test_rows_do_not_mix():
     spoilt[3, 1] = np.nan
     one, other = run(GRADIENTS, learning_rate=0.01), run(spoilt, learning_rate=0.01)
     assert one[:, [0, 2]].tobytes() == other[:, [0, 2]].tobytes() and np.isnan(other[3:, 1]).all()
+
+
+def test_rows_that_take_a_step_equal_those_of_adam_and_the_others_stay():
+    gradient, first, second = (
+        tf.constant(np.random.default_rng(seed).random((3, 4)), tf.float64) for seed in range(3)
+    )
+    step = tf.constant([[1.0], [5.0], [9.0]], tf.float64)
+    active = tf.constant([[1.0], [0.0], [1.0]], tf.float64)
+    expected = adam_update(gradient, first, second, step, learning_rate=0.01)
+    found = adam_rows(gradient, (first, second), step, active, 0.01)
+    for one, other, before in zip(found, expected, (tf.zeros([3, 4]), first, second), strict=True):
+        np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+        np.testing.assert_array_equal(one[1], before[1])
+        np.testing.assert_allclose(one[2], other[2], rtol=1e-12)

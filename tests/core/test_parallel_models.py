@@ -17,8 +17,9 @@ from epg_tf.core.parallel_layers import parallel_convolution
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.lstm_objective import LSTMObjective, ParallelBackwardLSTM, backward_lstm
+from epg_tf.losses.lstm_objective import LSTMObjective, ParallelBackwardLSTM
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
 P = 3

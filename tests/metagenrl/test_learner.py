@@ -17,6 +17,7 @@ from epg_tf.core.parameters import flattened
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
 from epg_tf.losses.objectives import Chunks
+from epg_tf.metagenrl import learner as learner_module
 from epg_tf.metagenrl import meta_gradient, td3
 from epg_tf.metagenrl.learner import PopulationLearner
 from epg_tf.metagenrl.update import compiled_update
@@ -77,7 +78,7 @@ def teach(learner, given, blend=0.5, rate=1e-2, inactive=()):
     chunks, noise = given
     active = np.array([member not in inactive for member in range(noise.shape[1])])
     return {
-        name: part.numpy()
+        name: np.array(part)
         for name, part in learner.update(chunks, noise, blend, rate, active)._asdict().items()
     }
 
@@ -454,6 +455,30 @@ def test_the_acting_policy_is_a_copy_of_the_policy():
     teach(learner, update_inputs(learner))
     np.testing.assert_array_equal(acting.act(observation), before)
     assert (learner.acting_policy().act(observation) != before).all()
+
+
+def test_agents_in_several_calls_learn_as_in_one(monkeypatch):
+    """Each call takes its own agents' part of everything."""
+    found = []
+    for layer_bytes in (4 * B * T * 8 * P, 4 * B * T * 8 * 2, 1):
+        monkeypatch.setattr(learner_module, "_LAYER_BYTES", layer_bytes)
+        learner = experienced()
+        taught = teach(learner, update_inputs(learner), inactive=[0])
+        found.append({**taught, **learner.arrays()})
+        acting = learner.acting_policy().act(np.ones((P, O), np.float32))
+        found[-1]["action"] = acting
+    for other in found[1:]:
+        for name, part in found[0].items():
+            np.testing.assert_allclose(other[name], part, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_agents_at_once_depend_on_the_size_of_a_layer():
+    """All of a laptop's; one of the paper's, whose layer takes 2.8 MB."""
+    laptop = AgentConfig(hidden=(64, 64), batch=16, chunk=10)
+    assert learner_module.agents_at_once(8, laptop) == 8
+    assert learner_module.agents_at_once(1000, laptop) == 102
+    assert learner_module.agents_at_once(10, AgentConfig()) == 1
+    assert learner_module.agents_at_once(10, AgentConfig(hidden=(4000,))) == 1
 
 
 def test_equal_objectives_share_one_compiled_update():

@@ -8,6 +8,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from epg_tf.core.errors import Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
@@ -17,6 +18,7 @@ from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
 from epg_tf.metagenrl.state import initial_state, objective_step
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.metrics import MetricsFile
+from tests import reference
 from tests.thread_ranks import on_ranks
 
 TINY = {
@@ -184,3 +186,18 @@ def test_one_step_of_the_objective(tiny):
         (moved.parameters - state.parameters)[:3], [-1e-2, 1e-2, 0.0], rtol=1e-4
     )
     assert moved.updates == 1 and moved.round == 0
+
+
+def test_steps_of_the_objective_are_adams_and_need_no_device(tiny, monkeypatch):
+    """In NumPy: ranks with and without a GPU agree to the bit."""
+    state, generator = initial_state(tiny, 0), np.random.default_rng(0)
+    adam, moved = reference.Adam(1e-2), np.float64(state.parameters)
+    monkeypatch.setattr(tf, "constant", None)
+    monkeypatch.setattr(tf, "convert_to_tensor", None)
+    for _ in range(20):
+        gradient = generator.standard_normal(state.parameters.size).astype(np.float32)
+        state, moved = objective_step(state, gradient, 1e-2), moved + adam.change(gradient)
+        parts = (state.parameters, state.first_moment, state.second_moment)
+        assert all(type(part) is np.ndarray and part.dtype == np.float32 for part in parts)
+    np.testing.assert_allclose(state.parameters, moved, rtol=1e-5, atol=1e-6)
+    assert state.updates == 20
