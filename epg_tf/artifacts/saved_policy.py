@@ -155,9 +155,11 @@ def save_policy(policy: AgentPolicy, folder: files.PathLike, facts: Mapping[str,
     """
 
     def write(temporary: str) -> None:
-        policy_saver.PolicySaver(policy, batch_size=None).save(
-            temporary, options=tf.saved_model.SaveOptions(save_debug_info=False)
+        # A policy only acts; gradients of its layers would bring objects that are not opened.
+        options = tf.saved_model.SaveOptions(
+            save_debug_info=False, experimental_custom_gradients=False
         )
+        policy_saver.PolicySaver(policy, batch_size=None).save(temporary, options=options)
         files.write_json(Path(temporary) / "policy.json", facts)
 
     saved_models.write_saved_model(folder, write)
