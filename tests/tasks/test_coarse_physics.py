@@ -22,7 +22,7 @@ P = 32
 # how much the mean length of an episode may differ.
 DECLARED = {
     "random_hopper": (4, 250, 1, 0.05, 0.1),
-    "random_walker": (4, 250, 1, 0.3, 0.1),
+    "random_walker": (4, 250, 2, 0.2, 0.1),
     "random_reacher": (2, 50, 1, 0.05, 0.0),
     "directional_half_cheetah": (5, 100, 2, 0.4, 0.0),
     "goal_ant": (5, 100, 5, 0.5, 0.3),
