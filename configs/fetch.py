@@ -3,7 +3,8 @@
     Table 1:  update period M 32, updates 256, life U 8192 env steps
 
 Not in the paper: frame_skip 20, limit 50 (Gymnasium-Robotics'). PPO is not tuned for this task yet.
-An env step of the arm is 20 physics steps with contacts, so the lives of `laptop` are short.
+An env step of the arm is 20 physics steps with contacts, 5 in coarse physics, so the lives of
+`laptop` are short.
 """
 
 from ml_collections import ConfigDict

@@ -60,6 +60,8 @@ def _report(experiment: Experiment, speed: SpeedComparison) -> None:
             print(f"{physics} physics: the family declares none")
         else:
             _report_lives(physics, found)
+    newest = speed.coarse or exact
+    print(f"peak memory      {newest.peak_rss_bytes / 2**30:.2f} GiB")
     if speed.speedup is not None:
         print(f"whole lives are {speed.speedup:.1f} times as fast in coarse physics")
 
@@ -74,8 +76,7 @@ def _report_lives(physics: str, speed: LifeSpeed) -> None:
         f"  whole lives    {count(speed.life_env_steps_per_second)} env steps/s, "
         f"{speed.ratio:.2f} of physics alone\n"
         f"  time of a life {shares}\n"
-        f"  one update     {speed.update_milliseconds:.1f} ms per shard\n"
-        f"  peak memory    {speed.peak_rss_bytes / 2**30:.2f} GiB"
+        f"  one update     {speed.update_milliseconds:.1f} ms per shard"
     )
 
 

@@ -45,11 +45,12 @@ def is_given() -> bool:
     return _CONFIG.value is not None
 
 
-def experiment(cost: Cost | None = None) -> Experiment:
+def experiment(cost: Cost | None = None, physics: Physics | None = None) -> Experiment:
     """Returns the validated experiment of --config; for --print_config prints it and ends.
 
     Args:
       cost: Returns lines on what the experiment costs, to be printed with it.
+      physics: What the command simulates, whatever the config says; None: as it says.
 
     Raises:
       UsageError: The flag was not given, or its file cannot be loaded.
@@ -63,7 +64,7 @@ def experiment(cost: Cost | None = None) -> Experiment:
         )
     read = from_mapping(found)
     make_family(read.task)
-    return print_and_end(read, cost)
+    return print_and_end(read.in_physics(physics) if physics else read, cost)
 
 
 def metagenrl_experiment(cost: Cost | None = None) -> MetaGenRLExperiment:
@@ -124,7 +125,6 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     if not is_given():
         return print_and_end(home.in_physics(physics))
     refuse_overrides(TESTED, "it is as in evolution; leave it out")
-    refuse("task.physics", reason="tests are in exact physics unless --physics says otherwise")
     other = from_mapping(_settings())
     here, there = make_family(home.task), make_family(other.task)
     for name in ("observation_size", "action_size", "discrete_actions"):

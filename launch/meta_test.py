@@ -22,6 +22,7 @@ from epg_tf.artifacts import saved_policy
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, load_objective
 from epg_tf.core import formatting
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Physics
 from epg_tf.evaluation import loss_methods
 from epg_tf.evaluation.evaluate import (
@@ -36,6 +37,7 @@ from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, summary_table
+from epg_tf.tasks.registry import make_family
 from .evaluation_flags import (
     prepare_nested,
     prepare_results,
@@ -163,7 +165,12 @@ def _refuse(*given: flags.FlagHolder, kind: str) -> None:
 def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
     """Returns the test of a loss of EPG that the flags describe."""
     physics: Physics = "coarse" if _PHYSICS.value == "coarse" else "exact"
+    config_flag.refuse("task.physics", reason="--physics says in which physics a test is")
     experiment = config_flag.elsewhere(learned.experiment, physics)
+    try:
+        make_family(experiment.task)
+    except ConfigError as error:
+        raise command_line.UsageError(f"--physics={physics}: {error}") from error
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),

@@ -140,8 +140,9 @@ def _life() -> tuple[Experiment, Array, Teaching]:
     alone = ComputeConfig(shard_lives=1, threads=1)
     unused = ("evolution", "surrogate", "compute")
     config_flag.refuse(*unused, reason="one agent lives alone, and learns from its loss")
+    config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
     if _LOSS.value == "none":  # an agent that never learns
-        experiment = config_flag.experiment().in_physics("exact")
+        experiment = config_flag.experiment(physics="exact")
         experiment = dataclasses.replace(experiment, compute=alone)
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))

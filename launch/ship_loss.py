@@ -52,6 +52,7 @@ def main(argv: list[str]) -> int:
     tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
+        exact = tested["about"]["task"].get("physics", "exact") == "exact"
         text = shipped_card(name, loss, evolved, tested)
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(
@@ -64,6 +65,11 @@ def main(argv: list[str]) -> int:
         raise command_line.UsageError(
             f"--test_dir={test} tested another loss than --run_dir={run}/best; run "
             f"{command_line.program('meta_test')} --loss={run}/best"
+        )
+    if not exact:
+        raise command_line.UsageError(
+            f"--test_dir={test} is a test in coarse physics; cards report exact physics, so leave "
+            "--physics out of the test"
         )
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:

@@ -44,7 +44,8 @@ def main(argv: list[str]) -> int:
     config_flag.refuse(*learned, reason="no learned loss takes part; leave it out")
     tuned = ("surrogate.baseline_learning_rate", "surrogate.baseline_epochs")
     config_flag.refuse(*tuned, reason="it is what --learning_rates and --epochs try")
-    experiment = config_flag.experiment()
+    config_flag.refuse("task.physics", reason="baselines are tuned in exact physics; leave it out")
+    experiment = config_flag.experiment(physics="exact")
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
     epochs = command_line.positive_numbers("epochs", _EPOCHS.value, int)
     keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
     with Shards(experiment) as shards:
         for times in epochs:
             for rate in rates:
-                lives = shards.run(keys, no_loss, Teaching(1.0, rate, times), exact=True)
+                lives = shards.run(keys, no_loss, Teaching(1.0, rate, times))
                 results.append((summarize_lives(lives, experiment.life_steps), rate, times))
                 row = results[-1][0]
                 print(

@@ -53,7 +53,8 @@ def fare(task: TaskConfig) -> str:
     )
 
 
-for name, (frame_skip, limit) in TASKS.items():
-    for physics in ("exact", "coarse"):
-        cells = fare(TaskConfig(name, frame_skip, limit, physics=physics))
-        print(f"| `{name}` | {physics} | {cells} |", flush=True)
+if __name__ == "__main__":
+    for name, (frame_skip, limit) in TASKS.items():
+        for physics in ("exact", "coarse"):
+            cells = fare(TaskConfig(name, frame_skip, limit, physics=physics))
+            print(f"| `{name}` | {physics} | {cells} |", flush=True)

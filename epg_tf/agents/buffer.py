@@ -92,5 +92,5 @@ class Buffer:
         self.next_observation[:, step] = result.observation
 
     def newest(self) -> Array:
-        """Returns the newest M observations, actions, rewards side by side, [P, M, O + A + 1]."""
+        """Returns a view [P, M, O + A + 1] of the newest observations, actions, rewards."""
         return self.steps[:, -self.update_period :, :-2]

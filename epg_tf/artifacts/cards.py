@@ -77,6 +77,8 @@ def _life_facts(loss: LearnedLoss, described: Mapping[str, Any]) -> dict[str, st
     inner, task = loss.experiment.inner, loss.experiment.task
     own = isinstance(make_family(task), GymnasiumFamily)
     steps = "the environment's own" if own else f"{task.frame_skip} physics steps"
+    if task.physics == "coarse":
+        steps += " (evolved in coarse physics, tested in exact)"
     return {
         "observations, actions": f"{described['observation_size']}, {described['action_size']}",
         "a life": f"{inner.updates} updates of {inner.update_period} env steps, Adam at "

@@ -35,7 +35,9 @@ class TaskConfig:
     """Which MDPs agents live in."""
 
     family: Annotated[str, means("name of a task family, or gymnasium:ID")] = "point_goal"
-    frame_skip: Annotated[Count, means("physics steps per env step")] = 2
+    frame_skip: Annotated[
+        Count, means("physics steps per env step, of the body's own timestep")
+    ] = 2
     episode_limit: Annotated[Count, means("env steps in an episode, at most")] = 50
     range: Annotated[
         str,

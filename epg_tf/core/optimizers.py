@@ -69,9 +69,9 @@ def adam_rows(
     step: tf.Tensor,
     active: tf.Tensor,
     learning_rate: tf.Tensor | float,
-    settings: AdamSettings = USUAL,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes one step of `adam_update` for some rows; the others keep their moments.
+    """Computes one step of `adam_update`, with the usual constants, for some rows; the others keep
+    their moments.
 
     Args:
       gradient: [P, ...].
@@ -79,11 +79,11 @@ def adam_rows(
       step: t, [P, 1, ...], number of each row's step, counted from 1.
       active: [P, 1, ...], 1.0 for rows that take a step, else 0.0.
       learning_rate: Step size, >= 0.
-      settings: beta_1, beta_2 and epsilon.
 
     Returns:
       (update to add to the parameters, 0 in the other rows; new m; new v).
     """
+    settings = USUAL
     first, second = moments
     first += (active * (1.0 - settings.beta_1)) * (gradient - first)
     second += (active * (1.0 - settings.beta_2)) * (tf.square(gradient) - second)

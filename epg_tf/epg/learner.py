@@ -143,7 +143,7 @@ class Learner:
         """Returns the policies' weights after the newest update, in the order of
         `Policy.variables_in_order`.
         """
-        return self._weights
+        return list(self._weights)
 
     def acting_policy(self) -> ActingPolicy:
         """Returns a copy of the policies as they are now, for acting."""

@@ -44,7 +44,7 @@ class LifeSpeed:
       ratio: The second by the first.
       shares: Share of the time of a life by `inner_loop.PARTS`.
       update_milliseconds: Time of one update of one shard.
-      peak_rss_bytes: Largest memory of the process.
+      peak_rss_bytes: Largest memory of the process so far, earlier measurements included.
     """
 
     family: str

@@ -48,7 +48,7 @@ class TaskFamily(abc.ABC):
     Dynamics may depend on the task, and so may the reward: on DirectionalHopper's direction.
 
     Args:
-      frame_skip: Physics steps in one env step, >= 1.
+      frame_skip: Physics steps in one env step, >= 1, of the engine's own timestep.
       episode_limit: Env steps after which an episode is truncated, >= 1.
       task_range: Where tasks are drawn from: see `quantities.ranges`.
 

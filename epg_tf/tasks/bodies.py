@@ -87,7 +87,6 @@ class BodyFamily(TaskFamily):
       settles: Whether `settle` is called after each env step.
       coarse: Physics to evolve in; None where only the body's own is known to do.
       physics_steps: Physics steps in one env step: `frame_skip`, fewer in coarse physics.
-      seconds_per_step: Simulated seconds in one env step.
     """
 
     default_frame_skip = 4
@@ -102,11 +101,15 @@ class BodyFamily(TaskFamily):
         super().__init__(frame_skip, episode_limit, task_range)
         self.model = mujoco.MjModel.from_xml_path(str(self.model_file))
         self.physics_steps = frame_skip
-        self.seconds_per_step = self.model.opt.timestep * frame_skip
         self.action_size = self.model.nu
         limited = self.model.actuator_ctrllimited.astype(bool)
         low, high = self.model.actuator_ctrlrange.T
         self.action_bounds = np.where(limited, low, -np.inf), np.where(limited, high, np.inf)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Returns the simulated seconds in one env step."""
+        return self.model.opt.timestep * self.physics_steps
 
     @property
     def has_coarse_physics(self) -> bool:

@@ -85,6 +85,14 @@ def test_a_config_is_a_valid_experiment(name):
         assert not made.loss.reward and family.quantities
 
 
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_laptop_evolves_in_coarse_physics_where_there_are_some_and_papers_never(name):
+    made = experiment(name)
+    declared = make_family(made.in_physics("exact").task).has_coarse_physics
+    expected = "coarse" if declared and "paper" not in name else "exact"
+    assert made.task.physics == expected
+
+
 @pytest.mark.parametrize("name", sorted(TABLE_1))
 def test_the_papers_numbers(name):
     made = experiment(name)

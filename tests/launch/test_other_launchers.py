@@ -60,6 +60,46 @@ def test_meta_test_can_leave_ppo_out(loss, tmp_path):
     assert "ppo" not in json.loads((tmp_path / "summary.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (
+            ["--physics=coarse"],
+            "--physics=coarse: config.task.physics='coarse': point_goal declares",
+        ),
+        (
+            [CONFIG, "--config.task.physics=coarse"],
+            "--config.task.physics has no effect here: --physics says in which physics a test is",
+        ),
+    ],
+)
+def test_physics_that_a_test_cannot_have_are_refused_before_it_starts(loss, tmp_path, flags, line):
+    process = commands.run(
+        "meta_test", f"--loss={loss}", f"--output_dir={tmp_path / 'out'}", *flags
+    )
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert line in process.stderr and not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("physics", ["exact", "coarse"])
+def test_the_summary_of_a_test_says_in_which_physics_it_was(tmp_path, physics):
+    process = commands.run(
+        "meta_test",
+        "--loss=random_reacher",
+        "--lives=2",
+        "--updates=2",
+        "--compare=none",
+        f"--output_dir={tmp_path / 'out'}",
+        *([] if physics == "exact" else ["--physics=coarse"]),
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr
+    about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
+    assert about["task"]["physics"] == physics
+    assert f"unseen random_reacher tasks in {physics} physics" in process.stdout
+
+
 def _truncated(folder):
     (folder / "loss.npz").write_bytes((folder / "loss.npz").read_bytes()[:500])
 

@@ -144,7 +144,7 @@ def test_divergence_in_an_early_substep_counts(family):
     """MuJoCo resets an exploded state by itself; what follows in the same env step looks sound and
     is not.
     """
-    family.frame_skip = 10
+    family.physics_steps = 10
     simulation = simulate(family)
     simulation.state.qvel[BAD] = 1e15
     result = simulation.step(np.zeros((POPULATION, family.action_size)))
