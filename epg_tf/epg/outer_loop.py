@@ -176,7 +176,7 @@ def es_step(
     )
     update, _, second_moment = adam_update(
         tf.constant(descent),
-        tf.zeros_like(descent),
+        tf.constant(np.zeros_like(descent)),
         tf.constant(state.second_moment),
         float(state.epoch + 1),
         learning_rate=learning_rate,
