@@ -114,7 +114,7 @@ class Learner:
         self._step.assign(0.0)
         for pair in self._adam_moments.values():
             for moment in pair:
-                moment.assign(tf.zeros_like(moment))
+                moment.assign(np.zeros(moment.shape, np.float32))
 
     def update(
         self, buffer: Buffer, shift: Array, scale: Array, order: Array

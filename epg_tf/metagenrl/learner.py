@@ -143,7 +143,8 @@ class PopulationLearner:
         inputs = UpdateInputs(
             Chunks(**{name: tf.constant(values) for name, values in chunks.items()}),
             tf.constant(target_noise),
-            *(tf.constant(value, tf.float32) for value in (blend, policy_rate, active)),
+            # Arrays, because TensorFlow keeps a tensor of every float that it has met.
+            *(tf.constant(np.float32(value)) for value in (blend, policy_rate, active)),
         )
         params = {name: tf.convert_to_tensor(part) for name, part in self.objective.params.items()}
         self.state, result = self._update(self.state, params, inputs)
