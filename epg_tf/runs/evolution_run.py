@@ -14,6 +14,7 @@ from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.rare_drawing import RareDrawing
 
 EVOLUTION = RunKind(
     name="evolution",
@@ -59,6 +60,7 @@ class EvolutionRun:
         self._experiment, self._seed = experiment, seed
         self.path = self._folder.path
         self.warnings: list[str] = []
+        self._picture = RareDrawing(self._draw)
 
     def restore(self) -> EvolutionState:
         """Returns the newest state that is saved, or the initial one, and drops what is later.
@@ -113,7 +115,7 @@ class EvolutionRun:
         self.save_state(result.state)
         if not np.isnan(result.metrics["validation_return_mean"]):
             self.save_best(result.state)
-            self._draw()
+            self._picture.update()
 
     def _draw(self) -> None:
         from epg_tf.reports import plots  # here, so that `import epg_tf` needs no matplotlib
@@ -152,7 +154,7 @@ class EvolutionRun:
         self.save_best(state)
         last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
         save_loss(self.path / "final", state.phi, self._experiment, {**facts, **last})
-        self._draw()
+        self._picture.draw()
         summary = {
             "epochs": state.epoch,
             "env_steps": state.env_steps,

@@ -109,6 +109,7 @@ class RunFolder:
             self.path, self._identity.kind.own, overwrite=target.overwrite, resume=target.resume
         )
         self._lock.acquire()
+        files.remove_unfinished(self.path, self._identity.kind.own)
         self.facts = now if before is None else {name: before.get(name) for name in now}
         self.warnings = [
             f"this run started with {name} {self.facts[name]}; now it is {now[name]}, so numbers "

@@ -14,6 +14,7 @@ from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
 from epg_tf.runs.metagenrl_progress import SilentMetaGenRLProgress
+from epg_tf.runs.rare_drawing import RareDrawing
 
 METAGENRL = RunKind(
     name="metagenrl",
@@ -84,6 +85,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._folder = RunFolder(identity_of(experiment, seed), target)
         self._experiment, self._progress = experiment, progress
         self.path = self._folder.path
+        self._picture = RareDrawing(self._draw)
 
     def begin(self, state: ObjectiveState, damaged: list[str], ranks: int) -> None:
         """Drops what was recorded after a state, and shows what is left to do.
@@ -115,7 +117,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._folder.board.scalars(state.round, numbers, "metagenrl")
         self._keep_objective(state)
         save_state(self.path, state)
-        self._draw()
+        self._picture.update()
         self._progress.show(result)
 
     def _draw(self) -> None:
@@ -149,7 +151,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         """Writes `final/`, the learning curve and `summary.json`."""
         rows = self._folder.metrics.read()
         self._save_objective(self.path / "final", state)
-        self._draw()
+        self._picture.draw()
         last = rows[-1] if rows else {}
         summary: dict[str, Any] = {
             "rounds": state.round,

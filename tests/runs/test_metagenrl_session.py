@@ -127,3 +127,32 @@ def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_p
     assert "use the version of epg_tf that wrote the run, or" in message
     assert "restore one" not in message and "\n" not in message
     assert objective(tmp_path / "run") == objective(finished[0])
+
+
+def test_damaged_steps_that_all_checkpoints_need_cost_only_these_steps(tiny, tmp_path):
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    assert len(list(itertools.islice(rounds, 2))) == 2
+    rounds.close()
+    for shard in ("shard_000", "shard_001"):
+        for number in (0, 1):
+            (folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz").write_bytes(b"")
+    (folder / "agents" / "shard_001" / "steps" / "epoch_00000001.npz").write_bytes(b"")
+    lines = []
+    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
+    assert [result.state.round for result in resumed] == [3]
+    (line,) = [line for line in lines if line.startswith("damaged: ")]
+    assert "shard_001/steps/epoch_00000001.npz" in line and "after round 1 alone" in line
+    assert "\n" not in line
+
+
+def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    next(rounds)
+    rounds.close()
+    (folder / ".learning_curve.png.123.tmp").write_bytes(b"half")
+    (folder / ".of_another_program.png.123.tmp").write_bytes(b"half")
+    list(meta_learn_in_folder(tiny, 0, folder, resume=True))
+    hidden = {path.name for path in folder.iterdir() if path.suffix == ".tmp"}
+    assert hidden == {".of_another_program.png.123.tmp"}
