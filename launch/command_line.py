@@ -72,7 +72,7 @@ if not _VERBOSE:
     notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
 from epg_tf.core import communication, old_settings
-from epg_tf.core.errors import CommunicationError, ConfigError, RecordError
+from epg_tf.core.errors import CommunicationError, ConfigError, RecordError, RunFailed
 
 from . import arguments
 
@@ -106,6 +106,8 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             fail(with_flags(str(error)))
         except CommunicationError as error:
             fail(with_flags(str(error)), 1, error.reporting_rank)
+        except RunFailed as error:
+            fail(str(error), 1)
         except MemoryError as error:
             fail(
                 f"these settings need more memory than there is ({error}); make the sizes in "

@@ -28,7 +28,13 @@ EVOLUTION = RunKind(
         "summary.json",
         "config.json",
     ),
-    may_change=frozenset({"config.evolution.epochs", "config.compute.threads"}),
+    may_change=frozenset(
+        {
+            "config.evolution.epochs",
+            "config.evolution.failed_epochs",
+            "config.compute.threads",
+        }
+    ),
     per_rank=frozenset({"config.compute.threads"}),
     from_mapping=from_mapping,
 )

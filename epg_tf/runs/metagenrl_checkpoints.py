@@ -69,7 +69,8 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     for number, whole in [*((each, True) for each in newest_first)] + [
         (each, False) for each in newest_first
     ]:
-        state, messages = None, []
+        state: ObjectiveState | None = None
+        messages: list[str] = []
         try:
             state, messages = _read(path, population, number, whole)
         except RecordError as error:

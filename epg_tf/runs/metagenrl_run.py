@@ -29,7 +29,14 @@ METAGENRL = RunKind(
         "summary.json",
         "config.json",
     ),
-    may_change=frozenset({"config.steps_per_agent", "config.threads", "config.objective_period"}),
+    may_change=frozenset(
+        {
+            "config.steps_per_agent",
+            "config.failed_rounds",
+            "config.threads",
+            "config.objective_period",
+        }
+    ),
     per_rank=frozenset({"config.threads"}),
     from_mapping=metagenrl_from_mapping,
 )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import shutil
 
+import numpy as np
 import pytest
 
 import epg_tf
 from epg_tf.core.communication import SingleProcess
-from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
+from epg_tf.tasks.point_goal import PointGoal
 from tests.thread_ranks import on_ranks
 
 TINY = {
@@ -156,3 +159,15 @@ def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
     list(meta_learn_in_folder(tiny, 0, folder, resume=True))
     hidden = {path.name for path in folder.iterdir() if path.suffix == ".tmp"}
     assert hidden == {".of_another_program.png.123.tmp"}
+
+
+def test_a_run_whose_agents_all_fail_ends(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        PointGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
+    )
+    changed = dataclasses.replace(tiny, failed_rounds=2)
+    rounds = meta_learn_in_folder(changed, 0, tmp_path / "run")
+    next(rounds)
+    next(rounds)
+    with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row"):
+        next(rounds)
