@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -102,7 +103,15 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             _exit(main(argv))
         except UsageError as error:
             fail(str(error))
+        except KeyboardInterrupt as error:  # Ctrl-C is a signal with a handler, see stop_on_signals
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            fail(
+                f"{where.filename}:{where.lineno} raised KeyboardInterrupt, though nobody "
+                "interrupted the command; correct that code",
+                1,
+            )
         except (ConfigError, RecordError, communication.HorovodUnusable) as error:
+            _show_traceback()
             fail(with_flags(str(error)))
         except CommunicationError as error:
             fail(with_flags(str(error)), 1, error.reporting_rank)
@@ -183,6 +192,12 @@ def with_flags(message: str) -> str:
             if path and message.startswith(f"{Path(path)}: "):
                 return f"--{name}={message}"
     return message
+
+
+def _show_traceback() -> None:
+    """Shows where an error came from, for `-v=1`."""
+    if _VERBOSE:
+        traceback.print_exc()
 
 
 def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:
