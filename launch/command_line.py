@@ -118,16 +118,29 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         except RunFailed as error:
             fail(str(error), 1)
         except MemoryError as error:
-            fail(
-                f"these settings need more memory than there is ({error}); make the sizes in "
-                "--config smaller"
-            )
+            _fail_for_memory(error)
+        except Exception as error:
+            # TensorFlow's own kind; its module is not imported here only to be compared.
+            if type(error).__name__ != "ResourceExhaustedError":
+                raise
+            _fail_for_memory(error)
 
     try:
         app.run(guarded, flags_parser=_parse)
     except BrokenPipeError:  # the reader of the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+
+
+def _fail_for_memory(error: Exception) -> NoReturn:
+    """Fails with what could not be allocated; of TensorFlow's message that is the first line."""
+    _show_traceback()
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    reason = re.sub(r"^\{\{.*?\}\} *", "", reason)
+    fail(
+        f"these settings need more memory than there is ({reason[:200]}); make the sizes in "
+        "--config smaller"
+    )
 
 
 def _parse(argv: list[str]) -> list[str]:

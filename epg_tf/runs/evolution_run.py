@@ -10,6 +10,7 @@ from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
@@ -77,7 +78,9 @@ class EvolutionRun:
         """
         state = self._newest_state()
         epochs = self._experiment.evolution.epochs
-        self._folder.continue_after(state.epoch, RunLength(epochs, "config.evolution.epochs"))
+        self._folder.continue_after(
+            state.epoch, RunLength(epochs, "config.evolution.epochs"), COLUMNS
+        )
         self.warnings += self._folder.warnings
         self.save_state(state)
         if state.best_return > -np.inf:  # a kill may have come between checkpoint and best/

@@ -9,6 +9,7 @@ from typing import Any
 from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core import files
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.metagenrl.population import metric_columns
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
@@ -107,7 +108,9 @@ class MetaGenRLRun(NullMetaGenRLRun):
         """
         experiment = self._experiment
         field, unit = "config.steps_per_agent", experiment.round_steps
-        self._folder.continue_after(state.round, RunLength(experiment.rounds, field, unit))
+        self._folder.continue_after(
+            state.round, RunLength(experiment.rounds, field, unit), metric_columns(experiment)
+        )
         self._progress.warn([f"damaged: {message}" for message in damaged])
         self._progress.warn(self._folder.warnings)
         for folder in self.path.glob("objectives/round_*"):

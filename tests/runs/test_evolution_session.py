@@ -245,3 +245,32 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
 def test_failed_epochs_can_be_allowed(make_tiny, tmp_path):
     changed = make_tiny(inner={"learning_rate": 1e7}, evolution={"failed_epochs": 0})
     assert len(list(epg_tf.evolve_in_folder(changed, 0, tmp_path / "run"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("seconds", "minutes", "line 1"),
+        ("\n1,", "\none,", "line 2 has 'one' in column 'epoch'"),
+        ("\n2,", "\n2,5,", "line 3 has"),
+    ],
+)
+def test_edited_metrics_are_refused_before_anything_is_lived(
+    finished, tiny, tmp_path, old, new, complaint
+):
+    shutil.copytree(finished[0], tmp_path / "run")
+    path = tmp_path / "run" / "metrics.csv"
+    edited = path.read_text("utf-8").replace(old, new, 1)
+    path.write_text(edited, "utf-8")
+    with pytest.raises(RecordError, match=f"^{path}: .*{complaint}") as error:
+        list(epg_tf.evolve_in_folder(tiny, 3, tmp_path / "run", resume=True))
+    assert "\n" not in str(error.value)
+    assert path.read_text("utf-8") == edited
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(finished, tiny, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "tensorboard")
+    (tmp_path / "run" / "tensorboard").write_bytes(b"")
+    with pytest.raises(RecordError, match="tensorboard: this is a file, but a folder of a run"):
+        list(epg_tf.evolve_in_folder(tiny, 3, tmp_path / "run", resume=True))

@@ -171,3 +171,32 @@ def test_a_run_whose_agents_all_fail_ends(tiny, tmp_path, monkeypatch):
     next(rounds)
     with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row"):
         next(rounds)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("seconds", "minutes", "line 1"),
+        ("\n1,", "\none,", "line 2 has 'one' in column 'epoch'"),
+        ("\n2,", "\n2,5,", "line 3 has"),
+    ],
+)
+def test_edited_metrics_are_refused_before_anything_is_lived(
+    finished, tiny, tmp_path, old, new, complaint
+):
+    shutil.copytree(finished[0], tmp_path / "run")
+    path = tmp_path / "run" / "metrics.csv"
+    edited = path.read_text("utf-8").replace(old, new, 1)
+    path.write_text(edited, "utf-8")
+    with pytest.raises(RecordError, match=f"^{path}: .*{complaint}") as error:
+        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))
+    assert "\n" not in str(error.value)
+    assert path.read_text("utf-8") == edited
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(finished, tiny, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "tensorboard")
+    (tmp_path / "run" / "tensorboard").write_bytes(b"")
+    with pytest.raises(RecordError, match="tensorboard: this is a file, but a folder of a run"):
+        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))
