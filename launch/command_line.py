@@ -64,6 +64,15 @@ try:
 except RuntimeError as error:  # of MUJOCO_GL
     print(f"error: {error}; unset it, or set it to egl or osmesa", file=sys.stderr)
     sys.exit(2)
+except (AttributeError, ImportError, OSError) as error:  # MUJOCO_GL names a missing library
+    if "MUJOCO_GL" not in os.environ or _VERBOSE:
+        raise
+    print(
+        f"error: MUJOCO_GL={os.environ['MUJOCO_GL']}: its library cannot be loaded ({error}); "
+        "install it (for osmesa libosmesa6), or unset MUJOCO_GL",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 from absl import app, flags, logging
 

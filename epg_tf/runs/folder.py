@@ -46,6 +46,13 @@ class RunTarget:
         """Checks the fields."""
         if not os.fspath(self.path):
             raise RecordError("run_dir='' must name a folder, e.g. runs/first")
+        try:
+            os.fspath(self.path).encode("utf-8")
+        except UnicodeEncodeError as error:  # letters that a locale such as C could not decode
+            raise RecordError(
+                f"run_dir={os.fspath(self.path)!r} has letters that TensorFlow cannot read in this "
+                "locale; set LC_ALL=C.UTF-8, or choose another folder"
+            ) from error
         if self.resume and self.overwrite:
             raise RecordError(
                 "resume=True and overwrite=True contradict each other; pass one of them"

@@ -185,3 +185,9 @@ def test_the_digest_ignores_threads_alone(tiny, make_tiny):
     assert identity_of(make_tiny(compute={"threads": 1}), 0).digest() == digest
     assert identity_of(make_tiny(compute={"shard_lives": 2}), 0).digest() != digest
     assert identity_of(tiny, 1).digest() != digest
+
+
+def test_letters_that_the_locale_cannot_decode_are_refused(tmp_path):
+    """So Python reads the name of a folder with an umlaut under LC_ALL=C without UTF-8 mode."""
+    with pytest.raises(RecordError, match="^run_dir=.*LC_ALL=C.UTF-8"):
+        RunTarget(f"{tmp_path}/l\udcc3\udcbc")
