@@ -1,5 +1,7 @@
 """launch.list_tasks and launch.render, as a user runs them."""
 
+import ctypes.util
+
 import numpy as np
 import pytest
 from PIL import Image
