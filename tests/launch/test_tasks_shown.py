@@ -148,6 +148,7 @@ def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch)
 
 @pytest.mark.skipif(bool(ctypes.util.find_library("OSMesa")), reason="the library is installed")
 def test_a_backend_whose_library_is_missing_is_refused_in_one_line(monkeypatch):
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     process = commands.run("list_tasks")
     assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
