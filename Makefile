@@ -21,7 +21,7 @@ BAZEL_PYTHON ?= $(PY)
 BAZEL_TARGETS ?= //tests:test_build //tests:test_golden //tests:test_imports //tests/artifacts:test_learned_loss \
   //tests/core:test_files //tests/tasks:test_point_goal
 
-.PHONY: venv demo test test-slow bazel-test throughput lint docs build-tools horovod clean
+.PHONY: venv demo test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
 
 venv: $(READY)
 
@@ -48,6 +48,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(SLOW)
+
+# Kills, damaged files, full disks, and inputs that Hypothesis searches; part of test-slow.
+test-faults: $(READY)
+	@$(PY) -m pytest -n 2 --dist load -m slow tests/faults
 
 bazel-test:
 	@if command -v bazel >/dev/null 2>&1 && [ -d /usr/share/bazel/rules/java ]; then \

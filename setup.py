@@ -44,6 +44,6 @@ setup(
         "horovod": ["horovod==0.28.1"],
         # gymnasium[box2d] would also install pygame-ce, which overwrites TF-Agents' pygame.
         "lunar": ["box2d==2.3.10"],
-        "test": ["box2d==2.3.10", "pytest", "pytest-xdist", "wheel"],
+        "test": ["box2d==2.3.10", "hypothesis", "pytest", "pytest-xdist", "wheel"],
     },
 )

@@ -35,6 +35,7 @@ Errors, all with the base `EpgError`:
   RecordError: a file or folder is unusable; VersionError: another version wrote it.
   CommunicationError: ranks cannot work together.
   RenderError: nothing can be drawn on this machine.
+  RunFailed: all lives, or all agents, of a run failed for too long.
   Interrupted, Stopped: work ended early because `stop` was called.
 """
 

@@ -10,6 +10,7 @@ from .core.errors import (
     Interrupted,
     RecordError,
     RenderError,
+    RunFailed,
     Stopped,
     VersionError,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "ObjectiveState",
     "RecordError",
     "RenderError",
+    "RunFailed",
     "Results",
     "RoundResult",
     "RunRecord",

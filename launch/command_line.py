@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -63,6 +64,15 @@ try:
 except RuntimeError as error:  # of MUJOCO_GL
     print(f"error: {error}; unset it, or set it to egl or osmesa", file=sys.stderr)
     sys.exit(2)
+except (AttributeError, ImportError, OSError) as error:  # MUJOCO_GL names a missing library
+    if "MUJOCO_GL" not in os.environ or _VERBOSE:
+        raise
+    print(
+        f"error: MUJOCO_GL={os.environ['MUJOCO_GL']}: its library cannot be loaded ({error}); "
+        "install it (for osmesa libosmesa6), or unset MUJOCO_GL",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 from absl import app, flags, logging
 
@@ -72,7 +82,7 @@ if not _VERBOSE:
     notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
 from epg_tf.core import communication, old_settings
-from epg_tf.core.errors import CommunicationError, ConfigError, RecordError
+from epg_tf.core.errors import CommunicationError, ConfigError, RecordError, RunFailed
 
 from . import arguments
 
@@ -102,21 +112,44 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             _exit(main(argv))
         except UsageError as error:
             fail(str(error))
+        except KeyboardInterrupt as error:  # Ctrl-C is a signal with a handler, see stop_on_signals
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            fail(
+                f"{where.filename}:{where.lineno} raised KeyboardInterrupt, though nobody "
+                "interrupted the command; correct that code",
+                1,
+            )
         except (ConfigError, RecordError, communication.HorovodUnusable) as error:
+            _show_traceback()
             fail(with_flags(str(error)))
         except CommunicationError as error:
             fail(with_flags(str(error)), 1, error.reporting_rank)
+        except RunFailed as error:
+            fail(str(error), 1)
         except MemoryError as error:
-            fail(
-                f"these settings need more memory than there is ({error}); make the sizes in "
-                "--config smaller"
-            )
+            _fail_for_memory(error)
+        except Exception as error:
+            # TensorFlow's own kind; its module is not imported here only to be compared.
+            if type(error).__name__ != "ResourceExhaustedError":
+                raise
+            _fail_for_memory(error)
 
     try:
         app.run(guarded, flags_parser=_parse)
     except BrokenPipeError:  # the reader of the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+
+
+def _fail_for_memory(error: Exception) -> NoReturn:
+    """Fails with what could not be allocated; of TensorFlow's message that is the first line."""
+    _show_traceback()
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    reason = re.sub(r"^\{\{.*?\}\} *", "", reason)
+    fail(
+        f"these settings need more memory than there is ({reason[:200]}); make the sizes in "
+        "--config smaller"
+    )
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -181,6 +214,12 @@ def with_flags(message: str) -> str:
             if path and message.startswith(f"{Path(path)}: "):
                 return f"--{name}={message}"
     return message
+
+
+def _show_traceback() -> None:
+    """Shows where an error came from, for `-v=1`."""
+    if _VERBOSE:
+        traceback.print_exc()
 
 
 def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:

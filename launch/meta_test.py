@@ -120,6 +120,11 @@ def main(argv: list[str]) -> int:
         evaluation = _of_objective(loss, load_objective(loss))
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
+        if _COMPARE.value == "all":
+            raise command_line.UsageError(
+                f"--compare=all: --loss={_LOSS.value} is a loss of EPG, which is compared with ppo "
+                "or none; choose one of them"
+            )
         evaluation = _of_loss(loss, load_loss(loss))
     output = required(_OUTPUT_DIR, "runs/first-test")
     _prepare_folders(output)

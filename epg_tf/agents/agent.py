@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from epg_tf.agents.memory import Memory
@@ -61,4 +62,4 @@ class Agent(tf.Module):
             [initial_mlp(life_generator(key, "critic"), sizes, 1.0) for key in keys]
         )
         if self.memory is not None:
-            self.memory.kernel.assign(tf.zeros_like(self.memory.kernel))
+            self.memory.kernel.assign(np.zeros(self.memory.kernel.shape, np.float32))

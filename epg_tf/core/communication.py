@@ -336,7 +336,7 @@ def _built_with() -> str:
     spec = importlib.util.find_spec("horovod")
     try:
         folder = Path((spec and spec.origin) or "").parent
-        return str(json.loads((folder / "metadata.json").read_text())["tensorflow"])
+        return str(json.loads((folder / "metadata.json").read_text(encoding="utf-8"))["tensorflow"])
     except (OSError, ValueError, KeyError, TypeError):
         return "of an unknown version"
 

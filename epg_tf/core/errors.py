@@ -29,6 +29,10 @@ class CommunicationError(EpgError, RuntimeError):
     reporting_rank = 0
 
 
+class RunFailed(EpgError, RuntimeError):
+    """A run ended because nothing could be learned any more; the message says why."""
+
+
 class RenderError(EpgError, RuntimeError):
     """Nothing can be drawn on this machine; the message says why and what to do."""
 

@@ -210,6 +210,9 @@ class EvolutionConfig:
         Natural,
         means("epochs between those whose lives run twice, for pair_correlation; 0: never"),
     ] = 0
+    failed_epochs: Annotated[
+        Natural, means("epochs in a row whose lives all fail that end the run; 0: none do")
+    ] = 3
 
 
 @dataclasses.dataclass(frozen=True)

@@ -196,6 +196,18 @@ def prepare_folder(
                     _remove(entry)
 
 
+def remove_unfinished(folder: PathLike, own: Sequence[str]) -> None:
+    """Removes the unfinished files that killed processes left in a folder.
+
+    Args:
+      folder: No other process may be writing to it.
+      own: Names of the files that this program writes there.
+    """
+    for entry in Path(folder).iterdir():
+        if any(entry.name != name and _is_own(entry.name, name) for name in own):
+            _remove(entry)
+
+
 def _is_own(name: str, own: str) -> bool:
     """Returns whether `name` is `own`, or an unfinished file of that name."""
     return name == own or (name.startswith(f".{own}.") and name.endswith(".tmp"))

@@ -167,6 +167,9 @@ class MetaGenRLExperiment:
             "rounds until an agent starts again from scratch, spread over time; 0: it never does"
         ),
     ] = 0
+    failed_rounds: Annotated[
+        Natural, means("rounds in a row whose agents all fail that end the run; 0: none do")
+    ] = 3
     objective_period: Annotated[Count, means("rounds between objectives that are kept")] = 50
     shard_agents: Annotated[
         Count, means("agents updated together; results depend on it, to rounding")

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
+
+from epg_tf.core.types import Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +60,19 @@ def adam_update(
     beta_1, beta_2 = settings.beta_1, settings.beta_2
     first_moment = beta_1 * first_moment + (1.0 - beta_1) * gradient
     second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
-    first_scale = 1.0 / (1.0 - beta_1**step)
-    second_scale = 1.0 / (1.0 - beta_2**step)
+    dtype = gradient.dtype
+    scale = _uncached(-learning_rate * (1.0 / (1.0 - beta_1**step)), dtype)
+    second_scale = _uncached(1.0 / (1.0 - beta_2**step), dtype)
     denominator = tf.sqrt(second_moment * second_scale) + settings.epsilon
-    return -learning_rate * first_scale * first_moment / denominator, first_moment, second_moment
+    return scale * first_moment / denominator, first_moment, second_moment
+
+
+def _uncached(scalar: tf.Tensor | float, dtype: tf.DType) -> tf.Tensor | Array:
+    """Returns a number that differs in every step, in a form that TensorFlow does not keep.
+
+    For good it keeps a tensor (about 700 bytes) of every float that an eager operation has met.
+    """
+    return np.array(scalar, dtype.as_numpy_dtype) if isinstance(scalar, float) else scalar
 
 
 def adam_rows(

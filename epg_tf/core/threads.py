@@ -6,6 +6,7 @@ import os
 
 import tensorflow as tf
 
+from epg_tf.core.eager_tensors import stop_leak
 from epg_tf.core.errors import ConfigError
 
 
@@ -17,10 +18,13 @@ def cpus(processes: int) -> int:
 def configure_tensorflow(threads: int) -> None:
     """Makes TensorFlow run each operation on one thread, and `threads` operations at once.
 
+    From then on eager tensors do not leak either, see `core.eager_tensors`.
+
     Raises:
       ConfigError: TensorFlow has already started with other settings; results would not be
         reproducible.
     """
+    stop_leak()
     current = tf.config.threading
     each = current.get_intra_op_parallelism_threads()
     together = current.get_inter_op_parallelism_threads()

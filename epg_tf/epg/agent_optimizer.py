@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.gradients import zero_rows
@@ -31,7 +32,7 @@ class AgentOptimizer:
     def reset(self) -> None:
         """Begins new lives: no moments, no steps."""
         for variable in (self._first, self._second, self._step):
-            variable.assign(tf.zeros_like(variable))
+            variable.assign(np.zeros(variable.shape, np.float32))
 
     def apply(
         self, gradients: Sequence[tf.Tensor], keep: tf.Tensor, learning_rate: tf.Tensor

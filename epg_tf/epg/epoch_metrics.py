@@ -12,6 +12,33 @@ from epg_tf.core.types import LifeOutcomes
 from epg_tf.epg import diagnostics
 from epg_tf.epg.state import EvolutionState
 
+COLUMNS = (
+    "epoch",
+    "alpha",
+    "updates",
+    "fitness_mean",
+    "fitness_std",
+    "fitness_min",
+    "fitness_q25",
+    "fitness_median",
+    "fitness_q75",
+    "fitness_max",
+    "validation_return_mean",
+    "success_rate",
+    "failed_lives",
+    "env_steps",
+    "seconds",
+    "env_steps_per_second",
+    "communication_seconds",
+    "communication_bytes",
+    "phi_norm",
+    "update_norm",
+    "update_cosine",
+    "signal_to_noise",
+    "pair_correlation",
+)
+"""Names of an epoch's numbers."""
+
 
 class Cost:
     """Measures what an epoch costs in time and communication, from its construction on."""

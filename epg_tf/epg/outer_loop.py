@@ -90,16 +90,7 @@ def run_epoch(
     """
     evolution = experiment.evolution
     cost = epoch_metrics.Cost(runner.communicator)
-    alpha = annealed(
-        evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, state.epoch
-    )
-    updates = life_updates(experiment, seed, state.epoch)
-    teaching = Teaching(
-        alpha,
-        experiment.inner.learning_rate,
-        fitness_from=evolution.fitness_from,
-        updates=updates,
-    )
+    teaching = teaching_in(experiment, seed, state.epoch)
     # Sample epsilon_v ~ N(0, I); life w gets the loss phi + sigma epsilon_v, v = ceil(w V / W).
     phi_of_life = PerturbedPhi(evolution, seed, state, cached=2 * runner.threads)
     # Each life samples an MDP and trains a policy in it over U steps; its return is measured.
@@ -119,8 +110,8 @@ def run_epoch(
     runner.communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     metrics = {
         "epoch": moved.epoch,
-        "alpha": alpha,
-        "updates": updates,
+        "alpha": teaching.alpha,
+        "updates": teaching.updates or 0,
         **epoch_metrics.fitness(lives),
         "validation_return_mean": validation_return,
         **epoch_metrics.outcomes(lives),
@@ -131,6 +122,18 @@ def run_epoch(
         "pair_correlation": epoch_metrics.pair_correlation(evolution, lives, again),
     }
     return EpochResult(moved, metrics)
+
+
+def teaching_in(experiment: Experiment, seed: int, epoch: int) -> Teaching:
+    """Returns how the agents of an epoch learn."""
+    evolution = experiment.evolution
+    alpha = annealed(evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, epoch)
+    return Teaching(
+        alpha,
+        experiment.inner.learning_rate,
+        fitness_from=evolution.fitness_from,
+        updates=life_updates(experiment, seed, epoch),
+    )
 
 
 def fitness_weights(evolution: EvolutionConfig, keys: Sequence[LifeKey], returns: Array) -> Array:
@@ -177,7 +180,7 @@ def es_step(
     with tf.device("CPU:0"):  # so that ranks with and without a GPU agree to the bit
         update, _, second_moment = adam_update(
             tf.constant(descent),
-            tf.zeros_like(descent),
+            tf.constant(np.zeros_like(descent)),
             tf.constant(state.second_moment),
             float(state.epoch + 1),
             learning_rate=learning_rate,

@@ -164,6 +164,18 @@ class Population:
         return numbers
 
 
+def metric_columns(experiment: MetaGenRLExperiment) -> list[str]:
+    """Returns the names of a round's numbers."""
+    return [
+        "epoch",
+        "env_steps",
+        "objective_gradient",
+        "failed_agents",
+        *(f"{name}/{place}" for name in _PER_AGENT[:-1] for place in experiment.environments),
+        "seconds",
+    ]
+
+
 def _learning_rate(meta: MetaConfig, number: int) -> float:
     if not meta.learning_rate_rounds:
         return meta.learning_rate

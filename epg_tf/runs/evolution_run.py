@@ -10,10 +10,12 @@ from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.rare_drawing import RareDrawing
 
 EVOLUTION = RunKind(
     name="evolution",
@@ -27,7 +29,13 @@ EVOLUTION = RunKind(
         "summary.json",
         "config.json",
     ),
-    may_change=frozenset({"config.evolution.epochs", "config.compute.threads"}),
+    may_change=frozenset(
+        {
+            "config.evolution.epochs",
+            "config.evolution.failed_epochs",
+            "config.compute.threads",
+        }
+    ),
     per_rank=frozenset({"config.compute.threads"}),
     from_mapping=from_mapping,
 )
@@ -59,6 +67,7 @@ class EvolutionRun:
         self._experiment, self._seed = experiment, seed
         self.path = self._folder.path
         self.warnings: list[str] = []
+        self._picture = RareDrawing(self._draw)
 
     def restore(self) -> EvolutionState:
         """Returns the newest state that is saved, or the initial one, and drops what is later.
@@ -69,7 +78,9 @@ class EvolutionRun:
         """
         state = self._newest_state()
         epochs = self._experiment.evolution.epochs
-        self._folder.continue_after(state.epoch, RunLength(epochs, "config.evolution.epochs"))
+        self._folder.continue_after(
+            state.epoch, RunLength(epochs, "config.evolution.epochs"), COLUMNS
+        )
         self.warnings += self._folder.warnings
         self.save_state(state)
         if state.best_return > -np.inf:  # a kill may have come between checkpoint and best/
@@ -113,7 +124,7 @@ class EvolutionRun:
         self.save_state(result.state)
         if not np.isnan(result.metrics["validation_return_mean"]):
             self.save_best(result.state)
-            self._draw()
+            self._picture.update()
 
     def _draw(self) -> None:
         from epg_tf.reports import plots  # here, so that `import epg_tf` needs no matplotlib
@@ -152,7 +163,7 @@ class EvolutionRun:
         self.save_best(state)
         last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
         save_loss(self.path / "final", state.phi, self._experiment, {**facts, **last})
-        self._draw()
+        self._picture.draw()
         summary = {
             "epochs": state.epoch,
             "env_steps": state.env_steps,

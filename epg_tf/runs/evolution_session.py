@@ -7,10 +7,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from epg_tf.core.communication import Communicator, SingleProcess
-from epg_tf.core.errors import Interrupted, Stopped
+from epg_tf.core.errors import Interrupted, RunFailed, Stopped
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.post_mortem import why_lives_failed
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, broadcast_state
 from epg_tf.runs.evolution_run import identity_of
@@ -47,6 +48,7 @@ def evolve_in_folder(
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
       OSError: A file cannot be written; earlier checkpoints are unchanged.
+      RunFailed: In `config.evolution.failed_epochs` epochs in a row all lives failed.
     """
     target = RunTarget(run_dir, resume, overwrite)
     with Shards(experiment) as shards:
@@ -99,6 +101,7 @@ class EvolutionSession:
             self._progress = EvolutionProgress(experiment, target.path, write)
         self._recorder = NullRecorder(experiment, seed)
         self._stopped = False
+        self._failed_epochs = 0
         self.state: EvolutionState | None = None
 
     def epochs(self) -> Iterator[EpochResult]:
@@ -111,7 +114,7 @@ class EvolutionSession:
 
         Raises:
           Interrupted, Stopped: `stop` was called.
-          RecordError, OSError: As `evolve_in_folder`.
+          RecordError, OSError, RunFailed: As `evolve_in_folder`.
         """
         communicator, recorder = self._workers.communicator, self._own_recorder()
         try:
@@ -126,8 +129,10 @@ class EvolutionSession:
                 communicator,
             ):
                 recorder.record(result)
-                self.state = state = result.state
+                before, self.state = state, result.state
+                state = result.state
                 yield result
+                self._check_failures(before, result)
                 if self._stopped:
                     raise Interrupted
                 communicator.admit()
@@ -138,6 +143,24 @@ class EvolutionSession:
         finally:
             recorder.pause()
         recorder.finished(state)
+
+    def _check_failures(self, before: EvolutionState, result: EpochResult) -> None:
+        """Counts epochs in a row whose lives all failed.
+
+        Raises:
+          RunFailed: There were too many.
+        """
+        evolution = self._experiment.evolution
+        failed = result.metrics["failed_lives"] == evolution.lives
+        self._failed_epochs = self._failed_epochs + 1 if failed else 0
+        if not evolution.failed_epochs or self._failed_epochs < evolution.failed_epochs:
+            return
+        reason = why_lives_failed(self._experiment, self._seed, before)
+        raise RunFailed(
+            f"all {evolution.lives} lives of {self._failed_epochs} epochs in a row failed "
+            f"(config.evolution.failed_epochs), the last in epoch {result.state.epoch}: {reason}; "
+            "correct the environment, or make learning rates, sigma or deviations smaller"
+        )
 
     def _own_recorder(self) -> NullRecorder:
         """Returns what records on this rank, whose number may have changed."""

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,13 @@ class RunTarget:
         """Checks the fields."""
         if not os.fspath(self.path):
             raise RecordError("run_dir='' must name a folder, e.g. runs/first")
+        try:
+            os.fspath(self.path).encode("utf-8")
+        except UnicodeEncodeError as error:  # letters that a locale such as C could not decode
+            raise RecordError(
+                f"run_dir={os.fspath(self.path)!r} has letters that TensorFlow cannot read in this "
+                "locale; set LC_ALL=C.UTF-8, or choose another folder"
+            ) from error
         if self.resume and self.overwrite:
             raise RecordError(
                 "resume=True and overwrite=True contradict each other; pass one of them"
@@ -101,6 +108,7 @@ class RunFolder:
         if self.path.is_dir():
             self._lock.acquire()
         self._check_kind()
+        self._check_entries()
         now = {"seed": self._identity.seed, "commit": _commit(), "versions": versions()}
         before = self._earlier_run() if target.resume else None
         if target.overwrite:
@@ -109,6 +117,7 @@ class RunFolder:
             self.path, self._identity.kind.own, overwrite=target.overwrite, resume=target.resume
         )
         self._lock.acquire()
+        files.remove_unfinished(self.path, self._identity.kind.own)
         self.facts = now if before is None else {name: before.get(name) for name in now}
         self.warnings = [
             f"this run started with {name} {self.facts[name]}; now it is {now[name]}, so numbers "
@@ -119,15 +128,17 @@ class RunFolder:
         if before is None:
             self._describe()
 
-    def continue_after(self, done: int, length: RunLength) -> None:
+    def continue_after(self, done: int, length: RunLength, columns: Sequence[str]) -> None:
         """Describes the run as it continues, and drops what was recorded after some epoch.
 
         Args:
           done: Number of epochs (or rounds) that the state to continue from has done.
           length: Of the run.
+          columns: Of the rows that follow.
 
         Raises:
-          RecordError: The run has already done more. Nothing has been changed.
+          RecordError: The run has already done more, or metrics.csv is damaged or has other
+            columns. Nothing has been changed.
           OSError: A file cannot be written.
         """
         if done > length.epochs:
@@ -135,6 +146,7 @@ class RunFolder:
                 f"{length.field}={length.epochs * length.unit}: the run in {self.path} has done "
                 f"{done * length.unit}; use at least as many"
             )
+        self.metrics.check(columns)
         self._describe()
         if done < length.epochs:  # it is not finished any more
             shutil.rmtree(self.path / "final", ignore_errors=True)
@@ -167,6 +179,14 @@ class RunFolder:
                 f"{self.path}: this is a run of another kind ({kind_of(found)[:50]}, not {mine}); "
                 "choose another folder"
             )
+
+    def _check_entries(self) -> None:
+        """Refuses a file where a folder is to be, and a folder where a file is."""
+        for name in self._identity.kind.own:
+            entry, folder = self.path / name, "." not in name
+            if entry.exists() and entry.is_dir() != folder:
+                found, wanted = ("a file", "a folder") if folder else ("a folder", "a file")
+                raise RecordError(f"{entry}: this is {found}, but {wanted} of a run; move it away")
 
     def _earlier_run(self) -> dict[str, Any] | None:
         """Returns config.json of the run to resume, or None where no run has started."""

@@ -48,6 +48,8 @@ def save_shards(path: Path, population: Population) -> None:
 def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveState, list[str]]:
     """Restores objective and agents of the newest round that is undamaged on all ranks.
 
+    If none is, because steps of earlier rounds are damaged, the newest one whose weights are.
+
     Returns:
       (the state; one message for every damaged checkpoint that was skipped). Without checkpoints
       the state is the initial one, which is then saved.
@@ -61,15 +63,22 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     rounds = checkpoints.epochs(path / "checkpoints")[-_KEEP:]
     found[: len(rounds)] = np.array(rounds, np.int64) + 1  # 0: none
     found = communicator.broadcast(found)
-    for number in sorted((int(each) - 1 for each in found if each), reverse=True):
-        state = None
+    newest_first = sorted((int(each) - 1 for each in found if each), reverse=True)
+    # Steps of earlier rounds are part of all checkpoints: where some are damaged, none may be
+    # whole. Then the newest one goes on with the steps that came after the damaged ones.
+    for number, whole in [*((each, True) for each in newest_first)] + [
+        (each, False) for each in newest_first
+    ]:
+        state: ObjectiveState | None = None
+        messages: list[str] = []
         try:
-            state = _read(path, population, number)
+            state, messages = _read(path, population, number, whole)
         except RecordError as error:
             errors.append(error)
         failures = communicator.sum(np.array([state is None], np.int64))
         if state is not None and failures[0] == 0:
-            return state, [f"{error}; skipped for an older checkpoint" for error in errors]
+            skipped = [f"{error}; skipped for an older checkpoint" for error in errors if whole]
+            return state, skipped + messages
     reason, remedy = "", "restore one"
     if found.any():
         reason = "another rank cannot read its agents"
@@ -92,27 +101,53 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     return state, []
 
 
-def _read(path: Path, population: Population, number: int) -> ObjectiveState:
+def _read(
+    path: Path, population: Population, number: int, whole: bool
+) -> tuple[ObjectiveState, list[str]]:
+    """Reads a checkpoint into the population; returns the objective, and messages about replays
+    that begin later than they should, which only happens where not `whole`.
+    """
     saved = checkpoints.load(path / "checkpoints", number)
+    messages = []
     for shard_number, shard in population.shards.items():
-        _restore_shard(shard, _shard_folder(path, shard_number), number, population.experiment)
-    return ObjectiveState(
+        folder = _shard_folder(path, shard_number)
+        weights = checkpoints.load(folder / "weights", number)
+        messages += _restore_replay(shard, folder, number, population.experiment, whole)
+        shard.load(number, weights.arrays)
+    state = ObjectiveState(
         round=number,
         parameters=saved.arrays["parameters"],
         first_moment=saved.arrays["first_moment"],
         second_moment=saved.arrays["second_moment"],
         updates=saved.facts["updates"],
     )
+    return state, messages
 
 
-def _restore_shard(
-    shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment
-) -> None:
-    weights = checkpoints.load(folder / "weights", number)
+def _restore_replay(
+    shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment, whole: bool
+) -> list[str]:
+    """Fills the replay with the steps of the newest rounds; returns messages about missing ones.
+
+    Raises:
+      RecordError: Where `whole`, if steps are damaged.
+    """
     shard.replay.clear()
+    messages: list[str] = []
     for earlier in range(max(0, number - _replay_rounds(experiment)) + 1, number + 1):
-        shard.replay.extend(checkpoints.load(folder / "steps", earlier).arrays)
-    shard.load(number, weights.arrays)
+        try:
+            shard.replay.extend(checkpoints.load(folder / "steps", earlier).arrays)
+        except VersionError:
+            raise
+        except RecordError as error:
+            if whole:
+                raise
+            shard.replay.clear()
+            messages = [
+                f"{error}; its agents go on with the steps after round {earlier} alone, so numbers "
+                f"will differ from those of an undisturbed run"
+            ]
+    return messages
 
 
 def _replay_rounds(experiment: MetaGenRLExperiment) -> int:

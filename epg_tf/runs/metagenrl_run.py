@@ -9,11 +9,13 @@ from typing import Any
 from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core import files
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.metagenrl.population import metric_columns
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
 from epg_tf.runs.metagenrl_progress import SilentMetaGenRLProgress
+from epg_tf.runs.rare_drawing import RareDrawing
 
 METAGENRL = RunKind(
     name="metagenrl",
@@ -28,7 +30,14 @@ METAGENRL = RunKind(
         "summary.json",
         "config.json",
     ),
-    may_change=frozenset({"config.steps_per_agent", "config.threads", "config.objective_period"}),
+    may_change=frozenset(
+        {
+            "config.steps_per_agent",
+            "config.failed_rounds",
+            "config.threads",
+            "config.objective_period",
+        }
+    ),
     per_rank=frozenset({"config.threads"}),
     from_mapping=metagenrl_from_mapping,
 )
@@ -84,6 +93,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._folder = RunFolder(identity_of(experiment, seed), target)
         self._experiment, self._progress = experiment, progress
         self.path = self._folder.path
+        self._picture = RareDrawing(self._draw)
 
     def begin(self, state: ObjectiveState, damaged: list[str], ranks: int) -> None:
         """Drops what was recorded after a state, and shows what is left to do.
@@ -98,7 +108,9 @@ class MetaGenRLRun(NullMetaGenRLRun):
         """
         experiment = self._experiment
         field, unit = "config.steps_per_agent", experiment.round_steps
-        self._folder.continue_after(state.round, RunLength(experiment.rounds, field, unit))
+        self._folder.continue_after(
+            state.round, RunLength(experiment.rounds, field, unit), metric_columns(experiment)
+        )
         self._progress.warn([f"damaged: {message}" for message in damaged])
         self._progress.warn(self._folder.warnings)
         for folder in self.path.glob("objectives/round_*"):
@@ -115,7 +127,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._folder.board.scalars(state.round, numbers, "metagenrl")
         self._keep_objective(state)
         save_state(self.path, state)
-        self._draw()
+        self._picture.update()
         self._progress.show(result)
 
     def _draw(self) -> None:
@@ -149,7 +161,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         """Writes `final/`, the learning curve and `summary.json`."""
         rows = self._folder.metrics.read()
         self._save_objective(self.path / "final", state)
-        self._draw()
+        self._picture.draw()
         last = rows[-1] if rows else {}
         summary: dict[str, Any] = {
             "rounds": state.round,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from epg_tf.core.communication import Communicator, SingleProcess
-from epg_tf.core.errors import Interrupted, RecordError, Stopped
+from epg_tf.core.errors import Interrupted, RecordError, RunFailed, Stopped
 from epg_tf.core.files import PathLike
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
@@ -52,6 +52,7 @@ def meta_learn_in_folder(
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
       OSError: A file cannot be written; earlier checkpoints are unchanged.
+      RunFailed: In `config.failed_rounds` rounds in a row all agents had failed.
     """
     target = RunTarget(run_dir, resume, overwrite)
     session = MetaGenRLSession(experiment, seed, target, SingleProcess(), write)
@@ -102,6 +103,7 @@ class MetaGenRLSession:
             self.close()
             raise
         self._stopped = False
+        self._failed_rounds = 0
 
     def _wait(self) -> None:
         """Returns once all ranks have called this."""
@@ -122,7 +124,7 @@ class MetaGenRLSession:
 
         Raises:
           Interrupted, Stopped: `stop` was called.
-          RecordError, OSError: As `meta_learn_in_folder`.
+          RecordError, OSError, RunFailed: As `meta_learn_in_folder`.
         """
         state = initial_state(self._experiment, self._seed)
         try:
@@ -133,12 +135,30 @@ class MetaGenRLSession:
                 state = result.state
                 self._run.record(result)
                 yield result
+                self._check_failures(result)
                 if self._stopped:
                     raise Interrupted
         except (Interrupted, Stopped, KeyboardInterrupt, GeneratorExit):
             self._run.stopped(state)
             raise
         self._run.finish(state)
+
+    def _check_failures(self, result: RoundResult) -> None:
+        """Counts rounds in a row after which all agents had failed.
+
+        Raises:
+          RunFailed: There were too many.
+        """
+        experiment = self._experiment
+        failed = result.metrics["failed_agents"] == experiment.agents
+        self._failed_rounds = self._failed_rounds + 1 if failed else 0
+        if experiment.failed_rounds and self._failed_rounds >= experiment.failed_rounds:
+            raise RunFailed(
+                f"all {experiment.agents} agents had failed in {self._failed_rounds} rounds in a "
+                f"row (config.failed_rounds), the last round {result.state.round}: physics "
+                "diverged, or observations, rewards or gradients were not finite; correct the "
+                "environment, or make learning rates smaller"
+            )
 
     def _restore(self) -> ObjectiveState:
         """Returns the state to continue from, the same on every rank."""

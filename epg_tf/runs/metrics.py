@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,28 @@ class MetricsFile:
             stream.flush()
             os.fsync(stream.fileno())
         self._columns = columns
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Checks that rows with these columns can follow, and that all cells are numbers.
+
+        Raises:
+          RecordError: They are not; the message names the line.
+        """
+        rows = self.read()
+        header = _cells(next(iter(self._lines()), ""))
+        if header and sorted(header) != sorted(columns):
+            odd = ", ".join(sorted(set(header) ^ set(columns))) or "a name twice"
+            raise RecordError(
+                f"{self._path}: its header (line 1) is not that of this run: {odd}; restore the "
+                "line, or resume with the version of epg_tf that wrote it"
+            )
+        for number, row in enumerate(rows, start=2):
+            for name, value in row.items():
+                if isinstance(value, str):
+                    raise RecordError(
+                        f"{self._path}: line {number} has {value[:50]!r} in column {name!r}, which "
+                        "is no number; restore the line"
+                    )
 
     def truncate_after(self, epoch: int) -> None:
         """Removes rows whose column `epoch` is above `epoch`, and a torn last line.

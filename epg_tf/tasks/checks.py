@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import pathlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
-from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.core.types import Array
+from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
 
 _POPULATION = 2
@@ -31,13 +34,25 @@ def reraise_as_config_error(name: str, doing: str, remedy: str) -> Iterator[None
         yield
     except ConfigError:
         raise
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
+    except (Exception, SystemExit) as error:  # sys.exit(0) would end a run without a word
         reason = " ".join(str(error).split())
         raise ConfigError(
             f"config.task.family={name!r}: {doing} raised {type(error).__name__} at "
-            f"{pathlib.Path(where.filename).name}:{where.lineno} ({reason}); {remedy}"
+            f"{_origin(error)} ({reason}); {remedy}"
         ) from error
+
+
+def _origin(error: BaseException) -> str:
+    """Returns "FILE:LINE" of the innermost code that is not of a package, else of the innermost."""
+    frames = traceback.extract_tb(error.__traceback__)
+    package = str(pathlib.Path(__file__).parents[1])
+    own = [
+        frame
+        for frame in frames
+        if "site-packages" not in frame.filename and not frame.filename.startswith(package)
+    ]
+    where = (own or frames)[-1]
+    return f"{pathlib.Path(where.filename).name}:{where.lineno}"
 
 
 def make_checked_family(kind: type[BodyFamily], config: TaskConfig) -> BodyFamily:
@@ -53,6 +68,8 @@ def make_checked_family(kind: type[BodyFamily], config: TaskConfig) -> BodyFamil
         family = kind(config.frame_skip, config.episode_limit, config.range)
     simulation = _check_start(family)
     _check_outcomes(family, simulation)
+    _check_rows(family, simulation)
+    _watch_calls(family)
     return family
 
 
@@ -99,6 +116,87 @@ def _check_outcomes(family: BodyFamily, simulation: BodySimulation) -> None:
             f"config.task.family={family.name!r}: a first step with zero actions diverges or gives "
             f"observations or rewards that are not finite; {_REMEDY}"
         )
+
+
+def _check_rows(family: BodyFamily, simulation: BodySimulation) -> None:
+    """Checks that what a row gets depends on that row alone, and that no method writes to a state
+    that it is to read.
+    """
+    everyone = np.arange(_POPULATION)
+    low, high = (
+        np.where(np.isfinite(bound), bound, usual)
+        for bound, usual in zip(family.action_bounds, (-1.0, 1.0), strict=True)
+    )
+    action = np.random.default_rng(0).uniform(low, high, (_POPULATION, family.action_size))
+    before = _read_only(simulation.state.rows(everyone))
+    with _calling(family, "a step"):
+        simulation.step(action)
+    after = _read_only(simulation.state.rows(everyone))
+    for method, arguments in (
+        ("observe", (after,)),
+        ("reward", (before, after, action)),
+        ("terminated", (after,)),
+        ("succeeded", (after,)),
+    ):
+        with _calling(family, f"{method}() of a state that it may only read"):
+            together = getattr(family, method)(*arguments)
+        for row in everyone:
+            alone = [
+                part[row : row + 1]
+                if isinstance(part, np.ndarray)
+                else _read_only(part.rows(everyone[row : row + 1]))
+                for part in arguments
+            ]
+            with _calling(family, f"{method}() of a single simulation"):
+                value = getattr(family, method)(*alone)
+            if not np.allclose(value[0], together[row], rtol=1e-5, atol=1e-8, equal_nan=True):
+                raise ConfigError(
+                    f"config.task.family={family.name!r}: what {method}() returns for a simulation "
+                    f"depends on the others (by {_distance(value[0], together[row]):.3g}); "
+                    "reduce over the axes after the first alone, e.g. .mean(axis=1)"
+                )
+
+
+def _distance(one: Array, other: Array) -> float:
+    """Returns the largest difference of two arrays of numbers or truth values."""
+    return float(np.abs(np.asarray(one, np.float64) - np.asarray(other, np.float64)).max())
+
+
+def _read_only(state: State) -> State:
+    """Makes the arrays of a copied state read-only; returns the state."""
+    for values in (state.qpos, state.qvel, state.goal, *state.task.values()):
+        values.setflags(write=False)
+    for values in state.sensed.values():
+        values.setflags(write=False)
+    return state
+
+
+def _watch_calls(family: BodyFamily) -> None:
+    """Makes every later call of the family's methods check what it returns, as lives go on."""
+
+    def watch(method: str, size: Callable[[State], tuple[int, ...]] | None) -> None:
+        call = getattr(family, method)
+
+        @functools.wraps(call)
+        def watched(*arguments: Any) -> Any:
+            with _calling(family, f"{method}()"):
+                values = call(*arguments)
+            if size is not None and np.shape(values) != (wanted := size(arguments[0])):
+                code = call.__code__
+                raise ConfigError(
+                    f"config.task.family={family.name!r}: {method}() of "
+                    f"{pathlib.Path(code.co_filename).name}:{code.co_firstlineno} returned shape "
+                    f"{np.shape(values)} during a life; it must be {wanted}"
+                )
+            return values
+
+        setattr(family, method, watched)
+
+    for method in ("fields", "start", "control", "settle"):
+        watch(method, None)
+    watch("observe", lambda state: (len(state.qpos), family.observation_size))
+    for method in ("reward", "terminated", "succeeded"):
+        watch(method, lambda state: (len(state.qpos),))
 
 
 def _calling(

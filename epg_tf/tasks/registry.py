@@ -62,7 +62,8 @@ def register_family(family: type[Family]) -> type[Family]:
       ConfigError: It has no name, it is no subclass of BodyFamily or GymnasiumFamily, another class
         already has that name, or it does not use its quantities.
     """
-    if not isinstance(getattr(family, "name", None), str):
+    name = getattr(family, "name", None)
+    if not isinstance(name, str) or not name.strip():
         raise ConfigError(f'task family {family.__name__} has no name; give it one, name = "..."')
     if not issubclass(family, (BodyFamily, GymnasiumFamily)):
         raise ConfigError(

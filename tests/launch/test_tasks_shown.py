@@ -1,5 +1,7 @@
 """launch.list_tasks and launch.render, as a user runs them."""
 
+import ctypes.util
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -142,6 +144,15 @@ def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch)
         and "MUJOCO_GL" in process.stderr
         and process.stderr.count("\n") == 1
     )
+
+
+@pytest.mark.skipif(bool(ctypes.util.find_library("OSMesa")), reason="the library is installed")
+def test_a_backend_whose_library_is_missing_is_refused_in_one_line(monkeypatch):
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    process = commands.run("list_tasks")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
+    assert process.stderr.startswith("error: MUJOCO_GL=osmesa: its library cannot be loaded")
 
 
 def test_without_graphics_one_line_names_the_package(tmp_path, monkeypatch):

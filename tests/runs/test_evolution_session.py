@@ -6,17 +6,19 @@ import contextlib
 import itertools
 import shutil
 
+import numpy as np
 import pytest
 
 import epg_tf
 from epg_tf.core.communication import SingleProcess
-from epg_tf.core.errors import Interrupted, RecordError, VersionError
+from epg_tf.core.errors import Interrupted, RecordError, RunFailed, VersionError
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
 from epg_tf.runs import checkpoints
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.recorder import Recorder
+from epg_tf.tasks.point_goal import PointGoal
 from tests.thread_ranks import on_ranks
 
 
@@ -215,3 +217,60 @@ def test_an_impossible_seed_is_refused_before_anything_is_written(tiny, tmp_path
     with pytest.raises(epg_tf.ConfigError, match=f"seed={seed}"):
         next(epg_tf.evolve_in_folder(tiny, seed, tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("experiment", "reason"),
+    [
+        ({"inner": {"learning_rate": 1e7}}, "in life 0 "),
+        ({}, "in life 0 physics diverged at env step 1, or the observation or the reward was not"),
+    ],
+)
+def test_a_run_whose_lives_all_fail_ends_and_says_why(
+    make_tiny, tmp_path, monkeypatch, experiment, reason
+):
+    if not experiment:
+        monkeypatch.setattr(
+            PointGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
+        )
+    changed = make_tiny(evolution={"epochs": 9, "failed_epochs": 2}, **experiment)
+    epochs = epg_tf.evolve_in_folder(changed, 0, tmp_path / "run")
+    next(epochs)
+    next(epochs)
+    with pytest.raises(RunFailed, match=f"^all 8 lives of 2 epochs in a row failed .*{reason}"):
+        next(epochs)
+    assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 2
+
+
+def test_failed_epochs_can_be_allowed(make_tiny, tmp_path):
+    changed = make_tiny(inner={"learning_rate": 1e7}, evolution={"failed_epochs": 0})
+    assert len(list(epg_tf.evolve_in_folder(changed, 0, tmp_path / "run"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("seconds", "minutes", "line 1"),
+        ("\n1,", "\none,", "line 2 has 'one' in column 'epoch'"),
+        ("\n2,", "\n2,5,", "line 3 has"),
+    ],
+)
+def test_edited_metrics_are_refused_before_anything_is_lived(
+    finished, tiny, tmp_path, old, new, complaint
+):
+    shutil.copytree(finished[0], tmp_path / "run")
+    path = tmp_path / "run" / "metrics.csv"
+    edited = path.read_text("utf-8").replace(old, new, 1)
+    path.write_text(edited, "utf-8")
+    with pytest.raises(RecordError, match=f"^{path}: .*{complaint}") as error:
+        list(epg_tf.evolve_in_folder(tiny, 3, tmp_path / "run", resume=True))
+    assert "\n" not in str(error.value)
+    assert path.read_text("utf-8") == edited
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(finished, tiny, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "tensorboard")
+    (tmp_path / "run" / "tensorboard").write_bytes(b"")
+    with pytest.raises(RecordError, match="tensorboard: this is a file, but a folder of a run"):
+        list(epg_tf.evolve_in_folder(tiny, 3, tmp_path / "run", resume=True))

@@ -82,7 +82,7 @@ def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(
     with contextlib.closing(RunFolder(identity, RunTarget(tmp_path / "run"))) as folder:
         for epoch in (2, 3):
             folder.metrics.append({"epoch": epoch})
-        folder.continue_after(2, length)
+        folder.continue_after(2, length, ["epoch"])
         assert folder.warnings == ["metrics.csv has 1 of 2 rows; curve and summary lack the others"]
         events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
         assert setting in events.Tensors("settings")[0].tensor_proto.string_val[0]
@@ -90,7 +90,7 @@ def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(
         with pytest.raises(
             RecordError, match=rf"^{length.field}=\d+: .* has done {3 * length.unit};"
         ):
-            folder.continue_after(3, length)
+            folder.continue_after(3, length, ["epoch"])
         assert content(tmp_path) == before
 
 
@@ -101,7 +101,7 @@ def test_a_run_that_continues_is_not_finished(tiny, tmp_path, done, left):
         (tmp_path / "summary.json").write_text("{}")
         for epoch in (1, 2):
             folder.metrics.append({"epoch": epoch})
-        folder.continue_after(done, RunLength(2, "config.evolution.epochs"))
+        folder.continue_after(done, RunLength(2, "config.evolution.epochs"), ["epoch"])
         assert [name for name in ("final", "summary.json") if (tmp_path / name).exists()] == left
         assert len(folder.metrics.read()) == done and folder.warnings == []
 
@@ -185,3 +185,9 @@ def test_the_digest_ignores_threads_alone(tiny, make_tiny):
     assert identity_of(make_tiny(compute={"threads": 1}), 0).digest() == digest
     assert identity_of(make_tiny(compute={"shard_lives": 2}), 0).digest() != digest
     assert identity_of(tiny, 1).digest() != digest
+
+
+def test_letters_that_the_locale_cannot_decode_are_refused(tmp_path):
+    """So Python reads the name of a folder with an umlaut under LC_ALL=C without UTF-8 mode."""
+    with pytest.raises(RecordError, match="^run_dir=.*LC_ALL=C.UTF-8"):
+        RunTarget(f"{tmp_path}/l\udcc3\udcbc")

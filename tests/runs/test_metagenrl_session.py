@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import shutil
 
+import numpy as np
 import pytest
 
 import epg_tf
 from epg_tf.core.communication import SingleProcess
-from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
+from epg_tf.tasks.point_goal import PointGoal
 from tests.thread_ranks import on_ranks
 
 TINY = {
@@ -127,3 +130,73 @@ def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_p
     assert "use the version of epg_tf that wrote the run, or" in message
     assert "restore one" not in message and "\n" not in message
     assert objective(tmp_path / "run") == objective(finished[0])
+
+
+def test_damaged_steps_that_all_checkpoints_need_cost_only_these_steps(tiny, tmp_path):
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    assert len(list(itertools.islice(rounds, 2))) == 2
+    rounds.close()
+    for shard in ("shard_000", "shard_001"):
+        for number in (0, 1):
+            (folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz").write_bytes(b"")
+    (folder / "agents" / "shard_001" / "steps" / "epoch_00000001.npz").write_bytes(b"")
+    lines = []
+    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
+    assert [result.state.round for result in resumed] == [3]
+    (line,) = [line for line in lines if line.startswith("damaged: ")]
+    assert "shard_001/steps/epoch_00000001.npz" in line and "after round 1 alone" in line
+    assert "\n" not in line
+
+
+def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    next(rounds)
+    rounds.close()
+    (folder / ".learning_curve.png.123.tmp").write_bytes(b"half")
+    (folder / ".of_another_program.png.123.tmp").write_bytes(b"half")
+    list(meta_learn_in_folder(tiny, 0, folder, resume=True))
+    hidden = {path.name for path in folder.iterdir() if path.suffix == ".tmp"}
+    assert hidden == {".of_another_program.png.123.tmp"}
+
+
+def test_a_run_whose_agents_all_fail_ends(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        PointGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
+    )
+    changed = dataclasses.replace(tiny, failed_rounds=2)
+    rounds = meta_learn_in_folder(changed, 0, tmp_path / "run")
+    next(rounds)
+    next(rounds)
+    with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row"):
+        next(rounds)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("seconds", "minutes", "line 1"),
+        ("\n1,", "\none,", "line 2 has 'one' in column 'epoch'"),
+        ("\n2,", "\n2,5,", "line 3 has"),
+    ],
+)
+def test_edited_metrics_are_refused_before_anything_is_lived(
+    finished, tiny, tmp_path, old, new, complaint
+):
+    shutil.copytree(finished[0], tmp_path / "run")
+    path = tmp_path / "run" / "metrics.csv"
+    edited = path.read_text("utf-8").replace(old, new, 1)
+    path.write_text(edited, "utf-8")
+    with pytest.raises(RecordError, match=f"^{path}: .*{complaint}") as error:
+        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))
+    assert "\n" not in str(error.value)
+    assert path.read_text("utf-8") == edited
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(finished, tiny, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "tensorboard")
+    (tmp_path / "run" / "tensorboard").write_bytes(b"")
+    with pytest.raises(RecordError, match="tensorboard: this is a file, but a folder of a run"):
+        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import RecordError
+from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.epg.state import initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
@@ -80,7 +81,9 @@ def test_a_replacement_continues_from_the_folder(recorder, tiny, tmp_path, flags
     first.begin(None, 2)
     first.run.save_state(state_after(tiny, 2))
     for number in (1, 2):
-        MetricsFile(tmp_path / "run" / "metrics.csv").append({"epoch": number})
+        MetricsFile(tmp_path / "run" / "metrics.csv").append(
+            {**dict.fromkeys(COLUMNS, 0.0), "epoch": number}
+        )
     state = recorder(**flags).begin(state_after(tiny, epoch), 1)
     assert state.epoch == 2 and state.phi.tobytes() == state_after(tiny, 2).phi.tobytes()
 

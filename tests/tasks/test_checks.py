@@ -54,6 +54,17 @@ MISTAKES = {
         ENDS.format("True").replace("terminated", "succeeded"),
         "succeeded",
     ),
+    "rows that leak": (
+        "[state.qpos[:, 2:], state.qvel]",
+        "[state.qpos[:, 2:], state.qvel - state.qvel.mean()]",
+        "observe() returns for a simulation depends on the others",
+    ),
+    "writing to a state": (
+        OBSERVE,
+        f"{OBSERVE}\n        state.qvel[:] = 0.0",
+        "observe() of a state that it may only read raised ValueError at random_swimmer.py:",
+    ),
+    "leaving the program": (OBSERVE, f"{OBSERVE}\n        raise SystemExit(0)", "SystemExit"),
 }
 
 
@@ -87,3 +98,33 @@ def test_a_mistake_is_named_in_one_line(mistake):
 def test_a_family_needs_a_name():
     with pytest.raises(ConfigError, match="RandomSwimmer has no name"):
         define(CODE.replace('    name = "random_swimmer"\n', ""))
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_name_is_not_empty(name):
+    with pytest.raises(ConfigError, match="RandomSwimmer has no name"):
+        define(CODE.replace('    name = "random_swimmer"', f'    name = "{name}"'))
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("raise ValueError('in mid-life')", "observe() raised ValueError at random_swimmer.py:"),
+        ("return np.zeros((1, 2, 3))", "returned shape (1, 2, 3) during a life; it must be (2, 8)"),
+    ],
+)
+def test_a_mistake_in_mid_life_names_the_users_line(line, complaint):
+    define(
+        CODE.replace(OBSERVE, f"{OBSERVE}\n        if state.qpos[0, 0] > 1e3:\n            {line}")
+    )
+    family = registry.make_family(TaskConfig("random_swimmer", 4, 100))
+    simulation = registry.simulate(family, 2)
+    generators = [np.random.default_rng(number) for number in range(2)]
+    simulation.set_tasks([family.sample_task(generator) for generator in generators])
+    simulation.reset(np.arange(2), generators)
+    simulation.step(np.zeros((2, family.action_size)))
+    simulation.state.qpos[:, 0] = 2e3
+    with pytest.raises(ConfigError) as error:
+        simulation.step(np.zeros((2, family.action_size)))
+    message = str(error.value)
+    assert complaint in message and "\n" not in message

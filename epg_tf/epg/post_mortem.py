@@ -1,0 +1,65 @@
+"""Finds out why lives failed, by living some of them again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.types import Array
+from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys
+from epg_tf.epg.inner_loop import InnerLoop
+from epg_tf.epg.outer_loop import teaching_in
+from epg_tf.epg.state import EvolutionState
+from epg_tf.tasks.base import Simulation, StepResult
+from epg_tf.tasks.registry import make_family
+
+
+class _FirstDivergence:
+    """Notes the env step in which the first of the lives diverged.
+
+    Attributes:
+      steps: Env steps so far.
+      where: (env step, life), or None.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.where: tuple[int, int] | None = None
+
+    def __call__(self, simulation: Simulation, result: StepResult) -> None:
+        self.steps += 1
+        if self.where is None and result.diverged.any():
+            self.where = self.steps, int(np.flatnonzero(result.diverged)[0])
+
+
+def why_lives_failed(experiment: Experiment, seed: int, state: EvolutionState) -> str:
+    """Lives the first shard of an epoch again and says what failed first.
+
+    Args:
+      experiment: Settings.
+      seed: Of the run.
+      state: Before the epoch.
+
+    Returns:
+      Which life failed first, and whether in its environment or in its learning.
+    """
+    shard = experiment.compute.shard_lives
+    keys = life_keys(experiment.evolution, seed, state.epoch)[:shard]
+    keys += keys[-1:] * (shard - len(keys))
+    phi_of_life = PerturbedPhi(experiment.evolution, seed, state, cached=2)
+    phi: Array = np.stack(
+        [phi_of_life(min(life, experiment.evolution.lives - 1)) for life in range(shard)]
+    )
+    loop = InnerLoop(experiment, make_family(experiment.task))
+    watch = _FirstDivergence()
+    lives = loop.run(keys, phi, teaching_in(experiment, seed, state.epoch), watch)
+    if watch.where is not None:
+        step, life = watch.where
+        return (
+            f"in life {life} physics diverged at env step {step}, or the observation or the reward "
+            "was not finite"
+        )
+    failed = np.flatnonzero(lives.failed)
+    if not failed.size:
+        return "lived again, the first lives do not fail"
+    return f"in life {failed[0]} the loss or its gradient was not finite"

@@ -1,0 +1,124 @@
+"""Tests properties that hold for all inputs, with inputs that Hypothesis searches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from epg_tf.agents.replay import Replay
+from epg_tf.core.array_files import read_arrays, write_arrays
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.epg.evolution_strategies import shaped
+from epg_tf.runs.metrics import MetricsFile
+
+pytestmark = pytest.mark.slow
+quick = settings(max_examples=200, deadline=None, derandomize=True)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+GROUPS = sorted(Experiment().to_mapping())
+FIELDS = {group: sorted(fields) for group, fields in Experiment().to_mapping().items()}
+
+
+@quick
+@given(st.data(), st.sampled_from(GROUPS), JSON)
+def test_any_value_of_a_setting_is_read_or_refused_in_one_line(data, group, value):
+    field = data.draw(st.sampled_from(FIELDS[group]))
+    try:
+        experiment = from_mapping({group: {field: value}})
+    except ConfigError as error:
+        assert "\n" not in str(error) and str(error).startswith("config")
+    else:
+        assert from_mapping(experiment.to_mapping()) == experiment
+
+
+@quick
+@given(JSON)
+def test_any_mapping_is_read_or_refused(mapping):
+    try:
+        from_mapping(mapping)
+    except ConfigError as error:
+        assert "\n" not in str(error)
+
+
+@quick
+@given(st.binary(max_size=400))
+def test_any_bytes_are_no_arrays_or_refused(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("bytes") / "loss.npz"
+    path.write_bytes(content)
+    with pytest.raises(RecordError) as error:
+        read_arrays(path, 10**6)
+    assert "\n" not in str(error.value)
+
+
+@quick
+@given(arrays.arrays(np.float32, arrays.array_shapes(min_dims=0, max_dims=3, max_side=4)))
+def test_arrays_are_read_as_they_were_written(tmp_path_factory, array):
+    path = tmp_path_factory.mktemp("arrays") / "loss.npz"
+    write_arrays(path, {"phi": array})
+    assert read_arrays(path, 10**6)["phi"].tobytes() == array.tobytes()
+
+
+RETURNS = st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), min_size=8, max_size=8).map(
+    np.array
+)
+
+
+@quick
+@given(RETURNS, st.floats(0.1, 10.0), st.floats(-100.0, 100.0))
+def test_ranks_ignore_the_unit_of_returns_and_are_finite(returns, scale, shift):
+    returns = np.round(returns)  # so that scaling cannot make two different ones equal
+    weights = shaped(returns, 8, "rank", np.arange(8))
+    assert np.isfinite(weights).all() and abs(weights.sum()) < 1e-6
+    np.testing.assert_array_equal(
+        weights, shaped(np.float64(scale) * returns + shift, 8, "rank", np.arange(8))
+    )
+
+
+@quick
+@given(st.integers(1, 30), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32))
+def test_chunks_hold_steps_in_order_within_one_episode(written, length, batch, seed):
+    capacity = 12
+    replay = Replay(1, capacity, 1, 1)
+    generator = np.random.default_rng(seed)
+    episodes, episode = {}, 0
+    for step in range(written):
+        ended = bool(generator.random() < 0.3)
+        episodes[step], episode = episode, episode + ended
+        number = np.full((1, 1), float(step))
+        replay.write(
+            {
+                "observation": number,
+                "action": number,
+                "reward": number[:, 0],
+                "terminated": np.array([ended]),
+                "ended": np.array([ended]),
+                "next_observation": number + 1.0,
+            }
+        )
+    chunks = replay.draw([generator], np.array([written]), 1, batch, length)
+    for mask, steps in zip(chunks["mask"][0, 0], chunks["observation"][0, 0, :, :, 0], strict=True):
+        held = steps[mask.astype(bool)].astype(int)
+        assert len(held) and (np.diff(held) == 1).all()
+        assert max(0, written - capacity) <= held[0] and held[-1] < written
+        assert len({episodes[step] for step in held}) == 1
+        assert not steps[~mask.astype(bool)].any()
+
+
+@quick
+@given(st.lists(st.floats(allow_infinity=False), min_size=1, max_size=6), st.integers(0, 40))
+def test_metrics_survive_a_torn_last_line(tmp_path_factory, values, cut):
+    path = tmp_path_factory.mktemp("metrics") / "metrics.csv"
+    for number, value in enumerate(values):
+        MetricsFile(path).append({"epoch": number, "value": value})
+    whole = MetricsFile(path).read()
+    path.write_bytes(path.read_bytes()[: -cut or None])
+    rows = MetricsFile(path).read()
+    assert repr(rows) == repr(whole[: len(rows)]) and len(rows) <= len(whole)
