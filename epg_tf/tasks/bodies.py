@@ -10,7 +10,7 @@ import abc
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import gymnasium
 import mujoco
@@ -38,6 +38,7 @@ class State:
       goal: [P, G] what the family drew for the episode besides the start state (G may be 0).
       task: Name -> [P] or [P, size], the quantities of each life's task.
       sensed: Name -> [P, ...], the further fields of MjData that the family requests.
+      found: What `once` has computed of this state; None where the state may still change.
     """
 
     qpos: Array
@@ -45,6 +46,20 @@ class State:
     goal: Array
     task: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     sensed: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    found: dict[str, Array] | None = None
+
+    def once(self, name: str, compute: Callable[[State], Array]) -> Array:
+        """Returns compute(state), computed once an env step for all methods of a family.
+
+        Args:
+          name: Of the quantity; in a state it names one alone.
+          compute: Of the state.
+        """
+        if self.found is None:
+            return compute(self)
+        if name not in self.found:
+            self.found[name] = compute(self)
+        return self.found[name]
 
     def rows(self, ids: Array) -> State:
         """Returns a copy of the simulations `ids`."""

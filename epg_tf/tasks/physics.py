@@ -133,6 +133,7 @@ class BodySimulation(Simulation):
         family.control(self._state, self._control, rows, clipped)
         failed, engine_seconds = self._advance(ids, rows)
         after = self._state if ids is None else self._state.rows(ids)
+        after = dataclasses.replace(after, found={})
         self._age[rows] += 1
         observation = family.observe(after).astype(np.float32)
         reward = family.reward(before, after, clipped).astype(np.float32)

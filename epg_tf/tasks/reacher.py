@@ -70,7 +70,14 @@ class Reacher(BodyFamily):
 
     def distance(self, state: State) -> Array:
         """Returns the distance from fingertip to target (m), [P]."""
-        return np.sqrt(np.square(self.offset(state)).sum(axis=1))
+        return state.once("distance", self._distance)
+
+    def _distance(self, state: State) -> Array:
+        distance: Array = np.sqrt(np.square(self._offset(state)).sum(axis=1))
+        return distance
+
+    def _offset(self, state: State) -> Array:
+        return state.once("offset", self.offset)
 
     def observe(self, state: State) -> Array:
         """Returns the observation.
@@ -79,7 +86,7 @@ class Reacher(BodyFamily):
         fingertip - target (m).
         """
         angles, target = state.qpos[:, :JOINTS], state.qpos[:, JOINTS:]
-        speeds, offset = state.qvel[:, :JOINTS], self.offset(state)[:, :2]
+        speeds, offset = state.qvel[:, :JOINTS], self._offset(state)[:, :2]
         return np.concatenate([np.cos(angles), np.sin(angles), target, speeds, offset], axis=1)
 
     def reward(self, before: State, after: State, action: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -300,6 +301,19 @@ class TestFamily:
                 assert flag.shape == (3,) and flag.dtype == bool
             assert np.isfinite(result.observation).all() and np.isfinite(result.reward).all()
             assert not result.diverged.any() and (family.goal_reaching or not result.success.any())
+
+    def test_what_is_computed_once_a_step_is_what_each_method_computes(self, name):
+        family = self.family(name)
+        simulation = simulate(family, [1, 2, 3])
+        state = simulation.state
+        action = actions_of(family, [1, 2, 3], 1)[0]
+        kept = dataclasses.replace(state, found={})
+        for _ in range(2):
+            np.testing.assert_array_equal(family.observe(kept), family.observe(state))
+            np.testing.assert_array_equal(
+                family.reward(state, kept, action), family.reward(state, state, action)
+            )
+            np.testing.assert_array_equal(family.succeeded(kept), family.succeeded(state))
 
     def test_start_is_drawn_in_full_from_the_generator(self, name):
         family = self.family(name)
