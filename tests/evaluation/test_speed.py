@@ -9,9 +9,8 @@ from epg_tf.evaluation.speed import compare_physics
 REACHER = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
 
 
-@pytest.mark.parametrize("physics", ["exact", "coarse"])
-def test_the_same_lives_are_measured_in_both_physics(make_tiny, physics):
-    found = compare_physics(make_tiny(task={**REACHER, "physics": physics}), 0, 4)
+def test_the_same_lives_are_measured_in_both_physics_whatever_the_config_says(make_tiny):
+    found = compare_physics(make_tiny(task={**REACHER, "physics": "coarse"}), 0, 4)
     exact, coarse = found.exact, found.coarse
     assert exact.env_steps == coarse.env_steps == 4 * (3 * 8 + 3 * 6)
     assert found.speedup == coarse.life_env_steps_per_second / exact.life_env_steps_per_second

@@ -52,6 +52,7 @@ def test_every_family_is_listed_with_its_sizes_and_ranges():
     )
 
 
+@pytest.mark.slow
 @needs_gl
 def test_a_film_strip_has_a_row_per_episode_and_a_column_per_frame(tmp_path):
     process = commands.run("render", *FILM, f"--output={tmp_path / 'strip.png'}")
@@ -74,6 +75,7 @@ def test_an_animation_has_all_frames_and_moves(tmp_path):
         assert np.abs(np.asarray(film.convert("RGB")).astype(int) - first).max() > 30
 
 
+@pytest.mark.slow
 def test_paths_of_a_life_need_no_graphics(tmp_path):
     process = commands.run("render", *PATH, f"--output={tmp_path / 'path.png'}")
     assert process.returncode == 0 and process.stderr == "", process.stderr

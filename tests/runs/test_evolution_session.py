@@ -242,6 +242,7 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
     assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 2
 
 
+@pytest.mark.slow
 def test_failed_epochs_can_be_allowed(make_tiny, tmp_path):
     changed = make_tiny(inner={"learning_rate": 1e7}, evolution={"failed_epochs": 0})
     assert len(list(epg_tf.evolve_in_folder(changed, 0, tmp_path / "run"))) == 3

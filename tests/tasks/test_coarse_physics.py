@@ -132,6 +132,7 @@ def test_trained_policies_fare_alike(name):
     assert abs(means[0] - means[1]) < 1.96 * sum(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DECLARED)
 def test_episodes_of_random_policies_fare_alike_and_nothing_diverges(name):
     returns, lengths = {}, {}
