@@ -27,7 +27,8 @@ class HalfCheetah(PlanarBody):
     default_frame_skip = 5
     observation_size = 17
     model_file = GYMNASIUM_MODELS / "half_cheetah.xml"
-    coarse = CoarsePhysics(timestep_factor=2.5)  # with 5 the joints' stiff springs diverge
+    # With 5 the joints' stiff springs diverge; with 2.5 trained agents run a quarter slower.
+    coarse = CoarsePhysics(timestep_factor=1.7)
     control_cost = CONTROL_COST
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:

@@ -27,7 +27,7 @@ DECLARED = {
     "random_hopper": (4, 250, 1, 0.1),
     "random_walker": (4, 250, 2, 0.1),
     "random_reacher": (2, 50, 1, 0.0),
-    "directional_half_cheetah": (5, 100, 2, 0.0),
+    "directional_half_cheetah": (5, 100, 3, 0.0),
     "goal_ant": (5, 100, 5, 0.3),
     "fetch": (20, 25, 5, 0.0),
 }
