@@ -157,6 +157,7 @@ def test_a_backend_whose_library_is_missing_is_refused_in_one_line(monkeypatch):
     assert process.stderr.startswith("error: MUJOCO_GL=osmesa: its library cannot be loaded")
 
 
+@pytest.mark.slow
 def test_without_graphics_one_line_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     monkeypatch.setenv("PYOPENGL_PLATFORM", "nonsense")

@@ -223,7 +223,11 @@ def test_an_impossible_seed_is_refused_before_anything_is_written(tiny, tmp_path
     ("experiment", "reason"),
     [
         ({"inner": {"learning_rate": 1e7}}, "in life 0 "),
-        ({}, "in life 0 physics diverged at env step 1, or the observation or the reward was not"),
+        pytest.param(
+            {},
+            "in life 0 physics diverged at env step 1, or the observation or the reward was not",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_run_whose_lives_all_fail_ends_and_says_why(
