@@ -41,7 +41,7 @@ def flattened(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def unflattened(flat: tf.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[tf.Tensor]:
-    """Returns the parts of flat vectors [..., D], each [..., *shape]."""
+    """Returns the parts of flat vectors [..., D], each of its own shape after them."""
     leading = flat.shape[:-1]
     parts = tf.split(flat, [math.prod(shape) for shape in shapes], axis=-1)
     return [tf.reshape(part, [*leading, *shape]) for part, shape in zip(parts, shapes, strict=True)]
