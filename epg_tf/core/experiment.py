@@ -225,6 +225,13 @@ class ComputeConfig:
     threads: Annotated[
         Threads, means("shards computed at once; 0: one per CPU; no effect on results")
     ] = 0
+    parallel: Annotated[
+        Literal["processes", "threads"],
+        means(
+            "what computes the shards but the first of those computed at once; threads wait for "
+            "each other in Python, processes take half a GB each; no effect on results"
+        ),
+    ] = "processes"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,11 @@ def cpus(processes: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
+def has_gpu() -> bool:
+    """Returns whether TensorFlow sees a GPU."""
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
 def configure_tensorflow(threads: int) -> None:
     """Makes TensorFlow run each operation on one thread, and `threads` operations at once.
 

@@ -1,13 +1,16 @@
-"""Divides lives into shards of fixed size, one thread each, over threads and ranks.
+"""Divides lives into shards of fixed size, one CPU each, over processes and ranks.
 
 A shard uses a single thread throughout, so the arithmetic of a life does not depend on the number
 of shards at work, or on the rank. A last shard that is not full is filled up with repeats, whose
-results are dropped.
+results are dropped. One of the shards that run at once is in this process, the others are in
+processes of their own, because Python's lock lets one thread of a process run at a time.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +20,13 @@ import numpy as np
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, cpus, has_gpu
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
-from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
-from epg_tf.tasks.base import Simulation, TaskFamily
-from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.epg.inner_loop import PARTS, Teaching
+from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
+from epg_tf.epg.shard_process import ShardProcess
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.registry import is_importable, make_family
 
 PhiOfLife = Callable[[int], Array]
 """Maps the number of a life, 0 to L - 1, to the parameters of its loss, [D] float32."""
@@ -37,8 +42,18 @@ def thread_count(experiment: Experiment, processes: int = 1) -> int:
     return experiment.compute.threads or cpus(processes)
 
 
+def processes_fit(experiment: Experiment) -> bool:
+    """Returns whether shards may run in processes of their own.
+
+    Not where a process would take a GPU for itself, or cannot know a family because a file of the
+    user defines it.
+    """
+    apart = experiment.compute.parallel == "processes" and os.name == "posix"
+    return apart and is_importable(experiment.task.family) and not has_gpu()
+
+
 class Shards:
-    """Runs any number of lives, `shard_lives` in a shard, one shard per thread at a time.
+    """Runs any number of lives, `shard_lives` in a shard, one shard per CPU at a time.
 
     Args:
       experiment: Settings.
@@ -67,7 +82,8 @@ class Shards:
         self._measure_kl = measure_kl
         self._family_maker = family_maker
         self._local = threading.local()
-        self._loops: list[InnerLoop] = []
+        self._loops: list[ShardLoop | ShardProcess] = []
+        self._places = itertools.count()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shard")
 
     def run(
@@ -126,22 +142,16 @@ class Shards:
         if self.stopped.is_set():
             raise Interrupted
         if not hasattr(self._local, "loop"):
-            family = self._family_maker(self.experiment.task)
-            self._local.loop = InnerLoop(self.experiment, family, self._measure_kl, self.stopped)
+            self._local.loop = self._make_loop(next(self._places))
             self._loops.append(self._local.loop)
-        loop: InnerLoop = self._local.loop
-        simulation = self._exact_simulation() if exact else None
-        return loop.run(keys, phis(), teaching, simulation=simulation)
+        loop: ShardLoop | ShardProcess = self._local.loop
+        return loop.run(ShardRequest(keys, phis(), teaching, exact))
 
-    def _exact_simulation(self) -> Simulation | None:
-        """Returns this thread's simulations in exact physics; None where the loop's own are."""
-        if self.experiment.task.physics == "exact":
-            return None
-        if not hasattr(self._local, "exact"):
-            family = self._family_maker(self.experiment.in_physics("exact").task)
-            self._local.exact = simulate(family, self.shard_lives)
-        found: Simulation = self._local.exact
-        return found
+    def _make_loop(self, place: int) -> ShardLoop | ShardProcess:
+        """Returns the inner loop of one thread: the first one's is in this process."""
+        if place > 0 and self._family_maker is make_family and processes_fit(self.experiment):
+            return ShardProcess(self.experiment, self._measure_kl, self.stopped)
+        return ShardLoop(self.experiment, self._measure_kl, self.stopped, self._family_maker)
 
     def seconds(self) -> dict[str, float]:
         """Returns thread seconds spent so far in each of `inner_loop.PARTS`, over all threads."""
@@ -152,9 +162,11 @@ class Shards:
         self.stopped.set()
 
     def close(self) -> None:
-        """Stops lives and threads."""
+        """Stops lives, threads and processes."""
         self.stop()
         self._pool.shutdown(cancel_futures=True)
+        for loop in self._loops:
+            loop.close()
 
     def __enter__(self) -> Shards:
         return self

@@ -34,9 +34,10 @@ EVOLUTION = RunKind(
             "config.evolution.epochs",
             "config.evolution.failed_epochs",
             "config.compute.threads",
+            "config.compute.parallel",
         }
     ),
-    per_rank=frozenset({"config.compute.threads"}),
+    per_rank=frozenset({"config.compute.threads", "config.compute.parallel"}),
     from_mapping=from_mapping,
 )
 

@@ -24,7 +24,7 @@ from epg_tf.runs.folder_lock import FolderLock
 
 Choice = str | float | list[str] | list[int]
 _STUDY = "study.json"
-_MAY_CHANGE = frozenset({"config.compute.threads"})
+_MAY_CHANGE = frozenset({"config.compute.threads", "config.compute.parallel"})
 
 
 class StudyFolder:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TypeVar
 
+import gymnasium
+
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.fields import LARGEST
@@ -88,6 +90,14 @@ def is_shipped(name: str) -> bool:
     """Returns whether a family of that name is known without a file of the user."""
     known = FAMILIES.get(name)
     return name.startswith(PREFIX) or bool(known and known.__module__.startswith("epg_tf."))
+
+
+def is_importable(name: str) -> bool:
+    """Returns whether any process that imports this package knows the family of that name."""
+    if name.startswith(PREFIX):
+        spec = gymnasium.registry.get(name.removeprefix(PREFIX))
+        return spec is not None and str(spec.entry_point).startswith("gymnasium.")
+    return name in FAMILIES and FAMILIES[name].__module__.startswith("epg_tf.")
 
 
 def is_family(name: str) -> bool:

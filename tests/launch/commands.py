@@ -25,6 +25,7 @@ TINY = {
     "task.episode_limit": 6,
     "compute.shard_lives": 4,
     "compute.threads": 2,
+    "compute.parallel": "threads",
 }
 _HIDDEN = ("TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_NUM_THREADS")  # what this test process set for itself
 

@@ -57,7 +57,8 @@ def test_another_run_is_refused(run, make_tiny, tmp_path, how, changes, message)
 
 def test_epochs_and_threads_may_change(run, make_tiny):
     facts = run().facts
-    later = run(make_tiny(evolution={"epochs": 9}, compute={"threads": 1}), resume=True)
+    compute = {"threads": 1, "parallel": "processes"}
+    later = run(make_tiny(evolution={"epochs": 9}, compute=compute), resume=True)
     assert later.facts == facts and later.warnings == []
 
 
@@ -179,10 +180,11 @@ def test_targets_are_checked():
         RunTarget("run", resume=True, overwrite=True)
 
 
-def test_the_digest_ignores_threads_alone(tiny, make_tiny):
+def test_the_digest_ignores_how_shards_are_computed(tiny, make_tiny):
     digest = identity_of(tiny, 0).digest()
     assert len(digest) == 32 and identity_of(make_tiny(), 0).digest() == digest
     assert identity_of(make_tiny(compute={"threads": 1}), 0).digest() == digest
+    assert identity_of(make_tiny(compute={"parallel": "processes"}), 0).digest() == digest
     assert identity_of(make_tiny(compute={"shard_lives": 2}), 0).digest() != digest
     assert identity_of(tiny, 1).digest() != digest
 

@@ -1,0 +1,170 @@
+"""Tests epg_tf.epg.shard_process: the lives of shards in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from epg_tf.core.errors import Interrupted
+from epg_tf.core.parameters import parameter_count
+from epg_tf.core.types import LifeKey, LifeResults
+from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.meta_parameters import loss_shapes
+from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
+from epg_tf.epg.shard_process import ProcessLost, ShardProcess
+from epg_tf.epg.shards import Shards, processes_fit
+
+TEACHING = Teaching(0.0, 1e-2)
+
+
+@pytest.fixture(scope="module")
+def reacher(make_tiny):
+    """Returns settings in coarse physics."""
+    return make_tiny(
+        task={
+            "family": "random_reacher",
+            "frame_skip": 2,
+            "episode_limit": 6,
+            "physics": "coarse",
+        },
+        compute={"shard_lives": 2, "threads": 2, "parallel": "processes"},
+    )
+
+
+@pytest.fixture(scope="module")
+def process(reacher):
+    """One process for the tests that leave it as it is."""
+    found = ShardProcess(reacher, True, threading.Event())
+    yield found
+    found.close()
+
+
+def request(experiment, exact=False, updates=None, seed=3) -> ShardRequest:
+    size = parameter_count(loss_shapes(experiment))
+    phi = np.stack([np.full(size, 0.1, np.float32), np.full(size, -0.2, np.float32)])
+    keys = [LifeKey(seed, "test", 0, index) for index in range(2)]
+    return ShardRequest(keys, phi, dataclasses.replace(TEACHING, updates=updates), exact)
+
+
+def bits(results) -> list[bytes]:
+    """Returns all that lives give, as bytes."""
+    return [
+        np.asarray(getattr(results, field.name)).astype("U64").tobytes()
+        if field.name == "policy_hash"
+        else getattr(results, field.name).tobytes()
+        for field in dataclasses.fields(LifeResults)
+    ]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_lives_have_the_same_bits_as_in_this_process(process, reacher, exact):
+    here = ShardLoop(reacher, True, threading.Event())
+    asked = request(reacher, exact)
+    assert bits(process.run(asked)) == bits(here.run(asked))
+    assert bits(process.run(asked)) != bits(process.run(request(reacher, not exact)))
+    assert process.seconds["updating"] > 0.0 and set(process.seconds) == set(here.seconds)
+
+
+def test_errors_arrive_with_their_place(process, reacher):
+    """And the process lives on."""
+    asked = request(reacher)
+    with pytest.raises(Exception, match="shape") as caught:
+        process.run(dataclasses.replace(asked, phi=asked.phi[:, :3]))
+    assert "learner.py" in "".join(caught.value.__notes__)
+    assert process.run(asked).failed.tolist() == [False, False]
+
+
+@pytest.mark.slow
+def test_a_life_of_another_process_ends_when_it_is_stopped(reacher):
+    stop = threading.Event()
+    process = ShardProcess(reacher, False, stop)
+    process.run(request(reacher))  # compiles
+    timer = threading.Timer(0.3, stop.set)
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(Interrupted):
+        process.run(request(reacher, updates=10**7))
+    assert time.monotonic() - started < 20.0
+    process.close()
+    assert process._process.poll() is not None
+
+
+@pytest.mark.slow
+def test_the_end_of_the_process_is_named(reacher):
+    process = ShardProcess(reacher, False, threading.Event())
+    threading.Timer(0.3, os.kill, (process._process.pid, signal.SIGKILL)).start()
+    with pytest.raises(ProcessLost, match=r"killed by signal 9; if memory .*shard_lives"):
+        process.run(request(reacher, updates=10**7))
+    process.close()
+
+
+_PARENT = """
+import threading, time
+from epg_tf.core.experiment import Experiment
+from epg_tf.epg.shard_process import ShardProcess
+process = ShardProcess(Experiment(), False, threading.Event())
+print(process._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_no_process_outlives_the_one_that_started_it():
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    child = int(parent.stdout.readline())
+    assert _runs(child)
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 60.0
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_shards_use_one_process_for_each_further_cpu(reacher):
+    """Whichever computes a shard, its bits are the same."""
+    threads = dataclasses.replace(reacher.compute, parallel="threads")
+    keys = [LifeKey(7, "test", 0, index) for index in range(7)]
+    phi = request(reacher).phi[0]
+    found = []
+    for compute in (reacher.compute, threads):
+        with Shards(dataclasses.replace(reacher, compute=compute)) as shards:
+            found.append(shards.run(keys, lambda life: phi + life, TEACHING))
+            kinds = {type(loop).__name__ for loop in shards._loops}
+            assert kinds <= {"ShardLoop", "ShardProcess"}
+            assert ("ShardProcess" in kinds) == (compute.parallel == "processes")
+    assert bits(found[0]) == bits(found[1])
+
+
+def test_families_of_users_stay_in_this_process(reacher):
+    """A file of theirs defines them, which another process does not have."""
+    task = dataclasses.replace(reacher.task, physics="exact")
+
+    def fits(**changed) -> bool:
+        return processes_fit(
+            dataclasses.replace(reacher, task=dataclasses.replace(task, **changed))
+        )
+
+    assert fits() and fits(family="gymnasium:Pendulum-v1")
+    assert not fits(family="of_a_user") and not fits(family="gymnasium:OfAUser-v0")
+    threads = dataclasses.replace(reacher.compute, parallel="threads")
+    assert not processes_fit(dataclasses.replace(reacher, compute=threads))
