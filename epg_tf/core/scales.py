@@ -89,8 +89,7 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
             guidance_epochs=0,
             validation_period=20,
         ),
-        # One shard in an epoch: on one core it is as fast as two of 16 on two, see docs/speed.md.
-        compute=ComputeConfig(shard_lives=32),
+        compute=ComputeConfig(shard_lives=16),  # one for each of two cores, see docs/speed.md
     )
 
 

@@ -68,20 +68,21 @@ def test_output_is_for_people(finished):
 
 
 @pytest.mark.parametrize(
-    "moments",
+    "parallel, moments",
     [
-        ("config.json", "checkpoints/epoch_00000002.npz"),
+        ("threads", ("config.json", "checkpoints/epoch_00000002.npz")),
         pytest.param(
+            "processes",
             ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
             marks=pytest.mark.slow,
         ),
     ],
 )
-def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, moments):
+def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path, parallel, moments):
     """kill -9 as soon as a file appears, and again when resumed: it ends with the same phi and the
-    same rows.
+    same rows, whatever computes its shards.
     """
-    folder, flags = tmp_path / "run", commands.settings()
+    folder, flags = tmp_path / "run", commands.settings(compute__parallel=parallel)
     for moment in moments:
         process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
         while not (folder / moment).exists():
@@ -111,12 +112,18 @@ def test_fewer_epochs_than_done_are_refused(finished):
     assert process.returncode == 2 and "config.evolution.epochs=2" in process.stderr
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_cleanly(tmp_path, number, code):
+@pytest.mark.parametrize(
+    "number, code, parallel",
+    [
+        (signal.SIGINT, 130, "threads"),
+        (signal.SIGTERM, 143, "threads"),
+        pytest.param(signal.SIGINT, 130, "processes", marks=pytest.mark.slow),
+    ],
+)
+def test_signals_end_cleanly(tmp_path, number, code, parallel):
     folder = tmp_path / "run"
-    process = commands.start(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(evolution__epochs=100000)
-    )
+    settings = commands.settings(evolution__epochs=100000, compute__parallel=parallel)
+    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *settings)
     while not (folder / "checkpoints" / "epoch_00000001.npz").exists() and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(number)
