@@ -7,6 +7,7 @@ Table 2.
 | env steps per agent | 1 M | 1 M |
 | policy, critics | 3 layers, 350 units, ReLU, layer norm | the same; (1) |
 | objective | LSTM 32, 3 action layers of 32 filters, bound 1000 | the same |
+| its inputs of values | V(s), V(s') | the same, standardised |
 | batch, truncated episode length | 100, 20 | 100 chunks of 20 steps |
 | learning rates: critic, policy, virtual, objective | 1e-3 | 1e-3 |
 | gradient clipping, discount, tau | 1.0, 0.99, 0.005 | the same |
@@ -26,7 +27,7 @@ epg_tf[lunar].
 from ml_collections import ConfigDict
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
 
 _NAMES = {
     "cheetah": "gymnasium:HalfCheetah-v5",
@@ -48,6 +49,8 @@ def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
                 f"metagenrl_paper:{training_set} names {name!r}; join some of "
                 f"{sorted(_NAMES)} by underscores"
             )
-    return ConfigDict(
-        MetaGenRLExperiment(environments=tuple(_NAMES[name] for name in names)).to_mapping()
+    experiment = MetaGenRLExperiment(
+        environments=tuple(_NAMES[name] for name in names),
+        objective=ObjectiveConfig(next_value="value"),
     )
+    return ConfigDict(experiment.to_mapping())

@@ -145,7 +145,9 @@ def objective(alpha, config, discount, length, chunks):
     )
     assert cursor == len(alpha), "alpha is longer than the network"
     scalars = [
-        [r, v, r + discount * n - v][: 1 + config.value_inputs]
+        [r, v, r + discount * n - v if config.next_value == "difference" else n][
+            : 1 + config.value_inputs
+        ]
         for _, _, *estimates in chunks
         for r, v, n in zip(*estimates, strict=True)
     ]

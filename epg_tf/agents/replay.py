@@ -85,34 +85,31 @@ class Replay:
     ) -> dict[str, Array]:
         """Draws chunks that have no step in common, while there are enough steps for that.
 
-        An agent's steps are cut into blocks of T, at a place drawn anew each time; chunks are
-        blocks, drawn without repeats unless there are too few.
+        An agent's steps are cut after every T, from a place drawn anew each time, and where
+        episodes end. Chunks are the blocks between cuts, drawn without repeats unless there are too
+        few. As each step lies in one block, all steps are drawn equally often.
 
         Args:
           generators: P streams.
           ages: [P] int, env steps of an agent's life so far, >= 1; earlier ones are not drawn.
           batches: K.
           batch: B.
-          length: T; a chunk ends earlier where its episode, or what is held of it, does.
+          length: T, the longest a chunk may be.
 
         Returns:
           Fields of `objectives.Chunks` by name, each [K, P, B, T, ...] float32, zeros in the
           padding.
         """
         held = np.minimum(ages, self.steps)
-        starts = np.stack(
-            [
-                _block_starts(generator, int(steps), batches * batch, length)
-                for generator, steps in zip(generators, held, strict=True)
-            ]
-        )
-        numbers = starts[:, :, None] + np.arange(length)  # counted from an agent's oldest step
+        blocks = [
+            self._blocks(member, int(steps), generator, batches * batch, length)
+            for member, (generator, steps) in enumerate(zip(generators, held, strict=True))
+        ]
+        starts, sizes = (np.stack(part)[:, :, None] for part in zip(*blocks, strict=True))
+        numbers = starts + np.arange(length)  # counted from an agent's oldest step
         rows = (numbers + self._written - held[:, None, None]) % self._capacity
         members = np.arange(self._population)[:, None, None]
-        goes_on = 1.0 - self._fields["ended"][members, rows]
-        mask = np.ones(rows.shape, np.float32)
-        mask[:, :, 1:] = np.cumprod(goes_on[:, :, :-1], axis=2)
-        mask *= numbers < held[:, None, None]
+        mask = (np.arange(length) < sizes).astype(np.float32)
         flat = (members * self._capacity + rows).ravel()
         drawn = {"mask": mask}
         for name in ("observation", "action", "reward", "terminated", "next_observation"):
@@ -129,11 +126,19 @@ class Replay:
             for name, part in drawn.items()
         }
 
+    def _blocks(
+        self, member: int, held: int, generator: np.random.Generator, count: int, length: int
+    ) -> tuple[Array, Array]:
+        """Draws `count` blocks of an agent's newest `held` steps.
 
-def _block_starts(generator: np.random.Generator, held: int, count: int, length: int) -> Array:
-    """Cuts `held` steps into blocks and draws where `count` of them begin; a last block may be
-    short.
-    """
-    offset = int(generator.integers(min(length, held)))
-    blocks = -(-(held - offset) // length)
-    return offset + length * generator.choice(blocks, count, replace=blocks < count)
+        Returns:
+          [count] int, where they begin, counted from the oldest of these steps; [count] int, how
+          many steps each has, 1 to `length`.
+        """
+        rows = (np.arange(held) + self._written - held) % self._capacity
+        cuts = np.flatnonzero(self._fields["ended"][member, rows]) + 1
+        offset = int(generator.integers(length))
+        grid = np.arange(offset, held, length)
+        edges = np.unique(np.concatenate([[0], cuts, grid, [held]]))
+        chosen = generator.choice(len(edges) - 1, count, replace=len(edges) - 1 < count)
+        return edges[chosen], np.diff(edges)[chosen]

@@ -46,6 +46,13 @@ class ObjectiveConfig:
         Meta(ge=0, le=2),
         means("values that are inputs: 2 of this state and the next, 1 of this state, 0 none"),
     ] = 2
+    next_value: Annotated[
+        Literal["difference", "value"],
+        means(
+            "how the value of the next state enters: in a temporal difference, or itself, as the "
+            "paper prints it"
+        ),
+    ] = "difference"
 
 
 @dataclasses.dataclass(frozen=True)

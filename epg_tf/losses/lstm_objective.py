@@ -5,15 +5,15 @@
     h_t = LSTM(r_t, V(s_t), V(s_{t+1}), t, e_t; h_{t+1})
     L   = sum over t of bound * tanh((w h_t + b) / bound)
 
-So a step's value depends on that step and later ones, never on earlier ones, and gradients reach
-the policy through pi(s_t) alone. Where a chunk is shorter than the others the LSTM starts, from
-zero, at its last step.
+Gradients reach the policy through pi(s_t) alone. The LSTM carries nothing from earlier steps to
+later ones. Where a chunk is shorter than the others the LSTM starts, from zero, at its last step.
 
 The paper does not say in which units rewards and values come. Here as in the authors' code each
 input is standardised over an agent's batch (unlike there, without the padding), or one objective
-could not serve environments whose rewards differ in scale. V(s_{t+1}) enters as the temporal
-difference r + gamma V(s_{t+1}) - V(s_t): standardised by themselves, values would bury what one
-action changes under what states differ in.
+could not serve environments whose rewards differ in scale. So a score depends, through mean and
+deviation of these inputs, on all rewards and values of its batch. V(s_{t+1}) enters as the temporal
+difference r + gamma V(s_{t+1}) - V(s_t) unless `next_value` says otherwise: standardised by
+themselves, values would bury what one action changes under what states differ in.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class BackwardLSTM(Objective):
         their own batch.
         """
         reward, value, next_value, mask = trajectories[1:]
-        signals = (reward, value, reward + self.discount * next_value - value)
+        if self.config.next_value == "difference":
+            next_value = reward + self.discount * next_value - value
+        signals = (reward, value, next_value)
         channels = [standardised(part, mask) for part in signals[: 1 + self.config.value_inputs]]
         if self.config.time:
             steps = mask.shape[2]

@@ -53,7 +53,8 @@ class UpdateInputs(NamedTuple):
 
     Attributes:
       chunks: With another leading axis of K batches. Critics take the first ones, the objective as
-        many as it needs, beginning with the first; the batch after those measures its meta_loss.
+        many as it needs, beginning with the first; the last batch, which neither has learned from,
+        measures its meta_loss.
       target_noise: [policy_delay, P, B, T, A], standard normal.
       blend: Weight of the objective in the policies' gradient; the rest is DDPG's. Below 1 both
         gradients are first scaled to norm 1, since the two have no scale in common.
@@ -110,7 +111,9 @@ def network_sizes(observation_size: int, action_size: int, agent: AgentConfig) -
 
 def batches_needed(agent: AgentConfig, meta: MetaConfig | None) -> int:
     """Returns K, how many batches of chunks an update takes."""
-    return max(agent.policy_delay, 1 + (meta.virtual_steps if meta else 0))
+    if meta is None:
+        return agent.policy_delay
+    return max(agent.policy_delay, meta.virtual_steps) + 1
 
 
 @functools.cache
@@ -263,7 +266,7 @@ def _gradients(
             meta.virtual_learning_rate,
             meta.unit_virtual_steps,
         )
-        meta_loss = meta_gradient.meta_loss(batches[meta.virtual_steps], moved, critic)
+        meta_loss = meta_gradient.meta_loss(batches[-1], moved, critic)
     by_name = tape.gradient(meta_loss, params)
     learned = flattened([by_name[name] for name in objective.shapes])
     return flattened(gradient), learned, -meta_loss

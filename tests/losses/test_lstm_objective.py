@@ -66,6 +66,7 @@ def score(objective, seen, predicted):
         {},
         {"time": False},
         {"value_inputs": 1},
+        {"next_value": "value"},
         {"value_inputs": 0, "time": False},
         {"action_layers": 1},
         {"action_layers": 3},

@@ -180,7 +180,7 @@ class OneAgent:
                 seen[:steps],
                 meta.virtual_learning_rate if meta else 0.0,
             )
-            meta_loss = meta_gradient.meta_loss(batches[steps], moved, critic)
+            meta_loss = meta_gradient.meta_loss(batches[-1 if meta else 0], moved, critic)
         learned = np.zeros((1, 0))
         if meta:
             slopes = tape.gradient(meta_loss, parts)
@@ -256,14 +256,16 @@ def test_an_update_equals_its_pieces(meta, changes, blend, compiled):
 @pytest.mark.parametrize(
     ("changes", "meta", "count"),
     [
-        ({}, META, 2),
+        ({}, META, 3),
         ({}, None, 2),
         ({"policy_delay": 1}, None, 1),
-        ({"policy_delay": 4}, META, 4),
+        ({"policy_delay": 4}, META, 5),
         ({}, dataclasses.replace(META, virtual_steps=5), 6),
     ],
 )
-def test_an_update_takes_as_many_batches_as_critics_or_objective_need(changes, meta, count):
+def test_an_update_takes_as_many_batches_as_critics_or_objective_need_and_one_new_one(
+    changes, meta, count
+):
     assert make_learner(meta, **changes).batches == count
 
 
@@ -281,9 +283,11 @@ def test_the_objective_is_left_to_others():
     has no gradient.
     """
     policies = []
+    chunks, noise = update_inputs(make_learner(META))
     for meta, size in ((META, ALPHA.shape[1]), (None, 0)):
         learner = make_learner(meta)
-        taught = teach(learner, update_inputs(learner), blend=1.0)
+        given = {name: part[: learner.batches] for name, part in chunks.items()}
+        taught = teach(learner, (given, noise), blend=1.0)
         assert taught["objective_gradient"].shape == (P, size)
         np.testing.assert_array_equal(flattened(list(learner.objective.params.values())), ALPHA)
         policies.append(learner.arrays()["policy/weights/0"])
