@@ -1,8 +1,8 @@
 """Compares methods over tasks and over seeds of evolution (Agarwal et al. 2021, "Deep Reinforcement
 Learning at the Edge of the Statistical Precipice", section 4).
 
-Scores are [R, L]: R losses, evolved with different seeds, each of which trained agents in the same L
-tasks. A method without a learned loss has one row.
+Scores are [R, L]: R losses, evolved with different seeds, each of which trained agents in the same
+L tasks. A method without a learned loss has one row.
 """
 
 from __future__ import annotations
