@@ -24,6 +24,8 @@ PHASES = (
     "metagenrl",
     "objective_test",
     "objective_tuning",
+    "reporting",  # of published numbers alone; nothing is chosen by them
+    "objective_reporting",
 )
 PURPOSES = (
     "task",
