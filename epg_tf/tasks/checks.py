@@ -18,6 +18,7 @@ from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
 
 _POPULATION = 2
+_MOST_PHYSICS_STEPS = 100  # in an env step of a check, so that it takes no minutes
 _REMEDY = "correct it, see docs/own_family.md"
 
 
@@ -66,9 +67,12 @@ def make_checked_family(kind: type[BodyFamily], config: TaskConfig) -> BodyFamil
             raise ConfigError(f"config.task.family={kind.name!r} has no {attribute}; {_REMEDY}")
     with _calling(kind, "making it"):
         family = kind(config.frame_skip, config.episode_limit, config.range)
+    physics_steps = family.physics_steps
+    family.physics_steps = min(physics_steps, _MOST_PHYSICS_STEPS)
     simulation = _check_start(family)
     _check_outcomes(family, simulation)
     _check_rows(family, simulation)
+    family.physics_steps = physics_steps
     _watch_calls(family)
     return family
 
