@@ -130,6 +130,13 @@ class Population:
             return [work(shards[0])]
         return list(self._pool.map(work, shards))
 
+    def why_agents_failed(self) -> str:
+        """Returns how the first agent of this rank failed; empty where none has."""
+        found = [
+            shard.failures[agent] for shard in self.shards.values() for agent in shard.failures
+        ]
+        return found[0] if found else ""
+
     def _load(self, parameters: Array) -> None:
         for shard in self.shards.values():
             shard.learner.objective.load(stacked(parameters, shard.population))
