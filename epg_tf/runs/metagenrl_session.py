@@ -164,7 +164,7 @@ class MetaGenRLSession:
         if experiment.failed_rounds and self._failed_rounds >= experiment.failed_rounds:
             raise RunFailed(
                 f"all {experiment.agents} agents had failed in {self._failed_rounds} rounds in a "
-                f"row (config.failed_rounds), the last round {result.state.round}; the first was "
+                f"row (config.failed_rounds), the last round {result.state.round}, e.g. "
                 f"{self._population.why_agents_failed()}; correct the environment, or make "
                 "learning rates smaller"
             )

@@ -178,7 +178,7 @@ def test_a_run_whose_agents_all_fail_ends_and_says_why(
     rounds = meta_learn_in_folder(changed, 0, tmp_path / "run")
     with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row") as error:
         list(rounds)
-    assert f"the first was agent 0 in point_goal: {reason}" in str(error.value)
+    assert f"e.g. agent 0 in point_goal: {reason}" in str(error.value)
 
 
 @pytest.mark.parametrize(
