@@ -19,17 +19,18 @@ class _FirstDivergence:
 
     Attributes:
       steps: Env steps so far.
-      where: (env step, life), or None.
+      where: (env step, life, what was wrong), or None.
     """
 
     def __init__(self) -> None:
         self.steps = 0
-        self.where: tuple[int, int] | None = None
+        self.where: tuple[int, int, str] | None = None
 
     def __call__(self, simulation: Simulation, result: StepResult) -> None:
         self.steps += 1
         if self.where is None and result.diverged.any():
-            self.where = self.steps, int(np.flatnonzero(result.diverged)[0])
+            life = int(np.flatnonzero(result.diverged)[0])
+            self.where = self.steps, life, simulation.divergence
 
 
 def why_lives_failed(experiment: Experiment, seed: int, state: EvolutionState) -> str:
@@ -54,11 +55,8 @@ def why_lives_failed(experiment: Experiment, seed: int, state: EvolutionState) -
     watch = _FirstDivergence()
     lives = loop.run(keys, phi, teaching_in(experiment, seed, state.epoch), watch)
     if watch.where is not None:
-        step, life = watch.where
-        return (
-            f"in life {life} physics diverged at env step {step}, or the observation or the reward "
-            "was not finite"
-        )
+        step, life, reason = watch.where
+        return f"in life {life} {reason} at env step {step}"
     failed = np.flatnonzero(lives.failed)
     if not failed.size:
         return "lived again, the first lives do not fail"

@@ -84,6 +84,7 @@ class AgentShard:
       replay: Their steps.
       round: Rounds done.
       failed: [P] bool, True where physics diverged or a gradient was not finite.
+      failures: Agent -> what was wrong when it first failed in this life and process.
       seconds: Time spent so far (s), by `PARTS`.
 
     Raises:
@@ -109,6 +110,7 @@ class AgentShard:
             self.population, agent.replay_steps, family.observation_size, family.action_size
         )
         self.failed = np.zeros(self.population, bool)
+        self.failures: dict[int, str] = {}
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._settings = settings
         self._agent = agent
@@ -134,6 +136,8 @@ class AgentShard:
         )
         self.learner.initialize_agents(fresh, [keys[agent] for agent in fresh])
         self.failed[fresh] = False
+        for agent in fresh:
+            self.failures.pop(int(agent), None)
 
     def begin_round(self) -> None:
         """Starts new episodes and the round's random streams."""
@@ -200,12 +204,20 @@ class AgentShard:
                 "next_observation": result.observation,
             }
         )
-        self.failed |= result.diverged
+        self._note_failures(result.diverged, self._simulation.divergence)
         for agent, value in zip(ended.ids, ended.returns, strict=True):
             self._returns[agent].append(value)
         self.seconds["acting"] += acted - started
         self.seconds["environment"] += stepped - acted
         self.seconds["replay"] += clock() - stepped
+
+    def _note_failures(self, failed: Array, reason: str) -> None:
+        """Notes which agents, [P] bool, have failed now, and why the first of them did."""
+        self.failed |= failed
+        for agent in np.flatnonzero(failed)[:1]:
+            where = f"agent {self._keys[agent].index} in {self.family.name}"
+            when = f"at env step {self._step} of round {self.round + 1}"
+            self.failures.setdefault(int(agent), f"{where}: {reason} {when}")
 
     def _learn(self, taken: int) -> UpdateResult:
         agent, started = self._agent, time.perf_counter()
@@ -220,7 +232,7 @@ class AgentShard:
         blend, rate = warm_up(self._settings.meta, agent.policy_learning_rate, taken)
         drawn = time.perf_counter()
         result = self.learner.update(chunks, target_noise, blend, rate, ages >= agent.updates_after)
-        self.failed |= ~result.finite
+        self._note_failures(~result.finite, "a gradient or the critics' error was not finite")
         self._policy = self.learner.acting_policy()
         # Without the objective's gradient, which would fill gigabytes in a round of the paper.
         self._updates.append(result._replace(objective_gradient=np.zeros((self.population, 0))))

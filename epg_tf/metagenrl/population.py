@@ -130,6 +130,13 @@ class Population:
             return [work(shards[0])]
         return list(self._pool.map(work, shards))
 
+    def why_agents_failed(self) -> str:
+        """Returns how one of the agents of this rank failed."""
+        found = [
+            shard.failures[agent] for shard in self.shards.values() for agent in shard.failures
+        ]
+        return found[0] if found else "no reason is known: they failed before a resume"
+
     def _load(self, parameters: Array) -> None:
         for shard in self.shards.values():
             shard.learner.objective.load(stacked(parameters, shard.population))

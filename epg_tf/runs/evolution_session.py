@@ -10,6 +10,8 @@ from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.errors import Interrupted, RunFailed, Stopped
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
+from epg_tf.core.memory import refuse_what_cannot_fit
+from epg_tf.epg.memory_needs import memory_needs
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.post_mortem import why_lives_failed
 from epg_tf.epg.shards import Shards
@@ -18,6 +20,7 @@ from epg_tf.runs.evolution_run import identity_of
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.progress import EvolutionProgress, SilentProgress, Write
 from epg_tf.runs.recorder import NullRecorder, Recorder
+from epg_tf.tasks.registry import make_family
 
 
 def evolve_in_folder(
@@ -47,6 +50,7 @@ def evolve_in_folder(
 
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
+      ConfigError: The settings need more memory than there is.
       OSError: A file cannot be written; earlier checkpoints are unchanged.
       RunFailed: In `config.evolution.failed_epochs` epochs in a row all lives failed.
     """
@@ -84,6 +88,9 @@ class EvolutionSession:
 
     Attributes:
       state: The newest state; None before the first one. It stays when other ranks are lost.
+
+    Raises:
+      ConfigError: The settings need more memory than there is.
     """
 
     def __init__(
@@ -96,6 +103,8 @@ class EvolutionSession:
     ):
         self._experiment, self._seed, self._target = experiment, seed, target
         self._workers = workers
+        needs = memory_needs(experiment, make_family(experiment.task).spec, workers.shards.threads)
+        refuse_what_cannot_fit(needs, workers.communicator.local_size)
         self._progress = SilentProgress()
         if write is not None:
             self._progress = EvolutionProgress(experiment, target.path, write)

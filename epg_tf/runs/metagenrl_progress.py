@@ -12,6 +12,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
+from epg_tf.runs.long_waits import metagenrl_waits
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
 from epg_tf.tasks.registry import named_environment
@@ -144,7 +145,7 @@ def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: in
             f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards "
             f"of at most config.shard_agents={experiment.shard_agents} agents"
         )
-    return lines
+    return lines + metagenrl_waits(experiment)
 
 
 def _replay_bytes(experiment: MetaGenRLExperiment) -> float:

@@ -12,8 +12,10 @@ import numpy as np
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed, Stopped
 from epg_tf.core.files import PathLike
+from epg_tf.core.memory import refuse_what_cannot_fit
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.metagenrl.memory_needs import memory_needs
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
 from epg_tf.runs import metagenrl_checkpoints
@@ -21,6 +23,7 @@ from epg_tf.runs.folder import CONFIG, RunTarget
 from epg_tf.runs.metagenrl_progress import MetaGenRLProgress, SilentMetaGenRLProgress
 from epg_tf.runs.metagenrl_run import MetaGenRLRun, NullMetaGenRLRun, identity_of
 from epg_tf.runs.progress import Write
+from epg_tf.tasks.registry import named_environment
 
 
 def meta_learn_in_folder(
@@ -51,6 +54,7 @@ def meta_learn_in_folder(
 
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
+      ConfigError: The settings need more memory than there is.
       OSError: A file cannot be written; earlier checkpoints are unchanged.
       RunFailed: In `config.failed_rounds` rounds in a row all agents had failed.
     """
@@ -71,6 +75,7 @@ class MetaGenRLSession:
       write: Called with lines about progress on rank 0; None is silent.
 
     Raises:
+      ConfigError: The settings need more memory than there is.
       RecordError: The folder cannot be used in this way, or this rank does not see it.
     """
 
@@ -84,8 +89,12 @@ class MetaGenRLSession:
     ):
         self._experiment, self._seed = experiment, seed
         self._path, self._communicator = Path(target.path), communicator
-        # Before the first collective uses TensorFlow.
-        configure_tensorflow(experiment.threads or cpus(communicator.local_size))
+        threads = experiment.threads or cpus(communicator.local_size)
+        specs = {name: named_environment(name).spec for name in experiment.environments}
+        refuse_what_cannot_fit(
+            memory_needs(experiment, specs, threads, communicator.size), communicator.local_size
+        )
+        configure_tensorflow(threads)  # before the first collective uses TensorFlow
         communicator.check_same(
             "what the run does (settings, seed, versions)", identity_of(experiment, seed).digest()
         )
@@ -155,9 +164,9 @@ class MetaGenRLSession:
         if experiment.failed_rounds and self._failed_rounds >= experiment.failed_rounds:
             raise RunFailed(
                 f"all {experiment.agents} agents had failed in {self._failed_rounds} rounds in a "
-                f"row (config.failed_rounds), the last round {result.state.round}: physics "
-                "diverged, or observations, rewards or gradients were not finite; correct the "
-                "environment, or make learning rates smaller"
+                f"row (config.failed_rounds), the last round {result.state.round}, e.g. "
+                f"{self._population.why_agents_failed()}; correct the environment, or make "
+                "learning rates smaller"
             )
 
     def _restore(self) -> ObjectiveState:

@@ -10,6 +10,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import count, duration
 from epg_tf.epg.state import EpochResult, EvolutionState
+from epg_tf.runs.long_waits import evolution_waits
 from epg_tf.runs.pace import Pace, Reminder
 
 Write = Callable[[str], object]
@@ -189,7 +190,7 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
             f"{ranks - shards} of {ranks} ranks have nothing to do: an epoch has only {shards} "
             f"shards of config.compute.shard_lives={shard_lives} lives"
         )
-    return lines
+    return lines + evolution_waits(experiment)
 
 
 def _other_costs(experiment: Experiment) -> str:

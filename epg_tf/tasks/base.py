@@ -146,11 +146,14 @@ class Simulation(abc.ABC):
       family: The family of the tasks.
       population: P.
       family_seconds: Time spent so far in the family's own code rather than in the engine (s).
+      divergence: What was wrong with the first simulation that diverged in the newest step in which
+        one did, e.g. "the reward was not finite".
     """
 
     family: TaskFamily
     population: int
     family_seconds: float
+    divergence: str = ""
 
     @abc.abstractmethod
     def set_tasks(self, tasks: Sequence[Task]) -> None:

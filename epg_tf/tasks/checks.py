@@ -18,6 +18,7 @@ from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
 
 _POPULATION = 2
+_MOST_PHYSICS_STEPS = 100  # in an env step of a check, so that it takes no minutes
 _REMEDY = "correct it, see docs/own_family.md"
 
 
@@ -66,9 +67,13 @@ def make_checked_family(kind: type[BodyFamily], config: TaskConfig) -> BodyFamil
             raise ConfigError(f"config.task.family={kind.name!r} has no {attribute}; {_REMEDY}")
     with _calling(kind, "making it"):
         family = kind(config.frame_skip, config.episode_limit, config.range)
+    physics_steps = family.physics_steps
+    family.physics_steps = min(physics_steps, _MOST_PHYSICS_STEPS)
     simulation = _check_start(family)
     _check_outcomes(family, simulation)
     _check_rows(family, simulation)
+    _check_written_rows(family, simulation)
+    family.physics_steps = physics_steps
     _watch_calls(family)
     return family
 
@@ -155,6 +160,52 @@ def _check_rows(family: BodyFamily, simulation: BodySimulation) -> None:
                     f"depends on the others (by {_distance(value[0], together[row]):.3g}); "
                     "reduce over the axes after the first alone, e.g. .mean(axis=1)"
                 )
+
+
+def _check_written_rows(family: BodyFamily, simulation: BodySimulation) -> None:
+    """Checks that `control` and `settle` write to the rows that they are given, and to each of them
+    what depends on that row alone.
+    """
+    everyone = np.arange(_POPULATION)
+    action = np.random.default_rng(1).uniform(-1.0, 1.0, (_POPULATION, family.action_size))
+    state = simulation.state.rows(everyone)
+    # The step before has settled the positions already; now there is something to write.
+    state.qpos[:] += np.random.default_rng(2).uniform(-0.1, 0.1, state.qpos.shape)
+    for method in ("control", "settle") if family.settles else ("control",):
+        start = _written(family, "", state.rows(everyone), everyone, action)
+        together = _written(family, method, state.rows(everyone), everyone, action)
+        for row in everyone:
+            own = action[row : row + 1]
+            among = _written(family, method, state.rows(everyone), everyone[row : row + 1], own)
+            alone = _written(family, method, state.rows(everyone[row : row + 1]), everyone[:1], own)
+            others = everyone != row
+            for name, values in together.items():
+                if not np.array_equal(among[name][others], start[name][others], equal_nan=True):
+                    raise ConfigError(
+                        f"config.task.family={family.name!r}: {method}() writes {name} of "
+                        "simulations that are not in rows; write to [rows] alone"
+                    )
+                for value in (among[name][row], alone[name][0]):
+                    if not np.allclose(value, values[row], rtol=1e-5, atol=1e-8, equal_nan=True):
+                        raise ConfigError(
+                            f"config.task.family={family.name!r}: what {method}() writes to {name} "
+                            "of a simulation depends on the others (by "
+                            f"{_distance(value, values[row]):.3g}); reduce over the axes after the "
+                            "first alone, e.g. .mean(axis=1)"
+                        )
+
+
+def _written(
+    family: BodyFamily, method: str, state: State, rows: Array, action: Array
+) -> dict[str, Array]:
+    """Returns by name what `method` ("": nothing) may write, after it wrote to a copied state."""
+    controls = np.zeros((len(state.qpos), family.model.nu))
+    with _calling(family, f"{method}() of some simulations"):
+        if method == "control":
+            family.control(state, controls, rows, action)
+        elif method == "settle":
+            family.settle(state, rows)
+    return {"controls": controls, "qpos": state.qpos, "qvel": state.qvel, **state.sensed}
 
 
 def _distance(one: Array, other: Array) -> float:

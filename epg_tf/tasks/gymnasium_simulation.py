@@ -132,6 +132,12 @@ class GymnasiumSimulation(Simulation):
         left = time.perf_counter()
         observation, reward = _as_float32(found).reshape(len(rows), -1), _as_float32(reward)
         diverged = ~(usable & np.isfinite(reward) & np.isfinite(observation).all(axis=1))
+        if diverged.any():
+            row = int(np.flatnonzero(diverged)[0])
+            fine = not self._bad_start[rows[row]] and np.isfinite(observation[row]).all()
+            name = "action" if not usable[row] else "reward" if fine else "observation"
+            name = "observation" if self._bad_start[rows[row]] else name
+            self.divergence = f"the {name} was not finite"
         observation[diverged], reward[diverged] = 0.0, 0.0
         terminated |= diverged
         truncated &= ~terminated

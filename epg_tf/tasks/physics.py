@@ -140,6 +140,9 @@ class BodySimulation(Simulation):
         terminated, success = family.terminated(after), family.succeeded(after)
         diverged = _diverged(failed, after.qvel, (observation, reward, clipped))
         if diverged.any():
+            self.divergence = _reason(
+                int(np.flatnonzero(diverged)[0]), observation, reward, clipped
+            )
             observation[diverged], reward[diverged] = 0.0, 0.0
             terminated, success = terminated | diverged, success & ~diverged
         truncated = (self._age[rows] >= family.episode_limit) & ~terminated
@@ -208,6 +211,14 @@ def _diverged(failed: Array, qvel: Array, outcomes: Sequence[Array]) -> Array:
         return failed
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in outcomes]
     return failed | _too_fast(qvel) | ~np.logical_and.reduce(finite)
+
+
+def _reason(row: int, observation: Array, reward: Array, action: Array) -> str:
+    """Returns what was wrong with a simulation that diverged."""
+    for name, values in (("action", action), ("observation", observation), ("reward", reward)):
+        if not np.isfinite(values[row]).all():
+            return f"the {name} was not finite"
+    return "physics diverged"
 
 
 def _too_fast(qvel: Array) -> Array:

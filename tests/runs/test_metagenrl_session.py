@@ -161,16 +161,24 @@ def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
     assert hidden == {".of_another_program.png.123.tmp"}
 
 
-def test_a_run_whose_agents_all_fail_ends(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        PointGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
-    )
+@pytest.mark.parametrize(
+    ("broken", "factor", "reason"),
+    [
+        ("reward", np.nan, "the reward was not finite at env step 1 of round 1"),
+        ("observe", np.nan, "the observation was not finite at env step 1 of round 1"),
+        ("reward", 1e30, "a gradient or the critics' error was not finite at env step"),
+    ],
+)
+def test_a_run_whose_agents_all_fail_ends_and_says_why(
+    tiny, tmp_path, monkeypatch, broken, factor, reason
+):
+    right = getattr(PointGoal, broken)
+    monkeypatch.setattr(PointGoal, broken, lambda *words: factor * right(*words))
     changed = dataclasses.replace(tiny, failed_rounds=2)
     rounds = meta_learn_in_folder(changed, 0, tmp_path / "run")
-    next(rounds)
-    next(rounds)
-    with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row"):
-        next(rounds)
+    with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row") as error:
+        list(rounds)
+    assert f"e.g. agent 0 in point_goal: {reason}" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from tests.launch import commands
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
 CODE, PENDULUM, RESET_OPTIONS, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 OBSERVE = "    def observe(self, state):"
+CONTROL = "    def control(self, state, controls, rows, action):\n        {}\n\n" + OBSERVE
+SETTLE = "    settles = True\n\n    def settle(self, state, rows):\n        {}\n\n" + OBSERVE
 ENDS = "    def terminated(self, state):\n        return {}\n\n" + OBSERVE
 
 # What is changed in the example of docs/own_family.md -> what the one line must say.
@@ -63,6 +65,31 @@ MISTAKES = {
         OBSERVE,
         f"{OBSERVE}\n        state.qvel[:] = 0.0",
         "observe() of a state that it may only read raised ValueError at random_swimmer.py:",
+    ),
+    "actions that leak": (
+        OBSERVE,
+        CONTROL.format("controls[rows] = action - action.mean()"),
+        "what control() writes to controls of a simulation depends on the others",
+    ),
+    "states that leak into controls": (
+        OBSERVE,
+        CONTROL.format("controls[rows] = action * state.qvel.std(axis=0)[:2]"),
+        "what control() writes to controls of a simulation depends on the others",
+    ),
+    "controls of others": (
+        OBSERVE,
+        CONTROL.format("controls[:] = action"),
+        "control() writes controls of simulations that are not in rows",
+    ),
+    "positions of others": (
+        OBSERVE,
+        SETTLE.format("state.qpos[:, 2] = 0.0"),
+        "settle() writes qpos of simulations that are not in rows",
+    ),
+    "positions that leak": (
+        OBSERVE,
+        SETTLE.format("state.qpos[rows] -= state.qpos.mean(axis=0)"),
+        "what settle() writes to qpos of a simulation depends on the others",
     ),
     "leaving the program": (OBSERVE, f"{OBSERVE}\n        raise SystemExit(0)", "SystemExit"),
 }

@@ -1,0 +1,86 @@
+"""Estimates the memory that an experiment of EPG needs, from its settings alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.memory import MemoryNeed
+from epg_tf.core.shapes import convolution_length
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.temporal_conv import parameter_shapes
+
+_FLOAT = 4  # bytes
+# Copies of weights that live at once, counted in the code: variables, Adam moments for each of the
+# three losses that move them, gradients and changes, and the copy that acts.
+_POLICY_COPIES = 10
+_VALUE_COPIES = 7
+_PHI_COPIES = 3  # the variables, and what they are loaded from
+
+
+def memory_needs(experiment: Experiment, spec: EnvironmentSpec, threads: int) -> list[MemoryNeed]:
+    """Returns what one process keeps in memory at once, without the libraries.
+
+    Args:
+      experiment: Settings.
+      spec: Where the agents live.
+      threads: Shards that run at once.
+    """
+    loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
+    evolution, lives = experiment.evolution, experiment.compute.shard_lives
+    most = max(evolution.lives, evolution.validation_lives if evolution.validation_period else 0)
+    at_work = min(threads, math.ceil(most / lives))
+    agents = _FLOAT * lives * at_work
+    observed, acted = spec.observation_size, spec.action_size
+    step = observed + acted + 3
+    shapes = parameter_shapes(declared_channels(spec, loss), loss)
+    phi = sum(math.prod(shape) for shape in shapes.values())
+    windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
+    shard = f"config.compute.shard_lives={lives}"
+    buffer = f"config.loss.buffer_steps={loss.buffer_steps}"
+    networks = _POLICY_COPIES * _weights((observed, *policy.hidden, acted))
+    networks += _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
+    return [
+        MemoryNeed(
+            # The buffer, the same as a tensor, and normalised.
+            agents * (3 * loss.buffer_steps * step + inner.update_period * observed),
+            "the steps that losses see",
+            f"{buffer}, {shard}",
+        ),
+        MemoryNeed(
+            # The layers' outputs, which the gradient needs, and the gradient of the widest.
+            agents * loss.buffer_steps * (sum(policy.hidden) + max(policy.hidden, default=0)),
+            "the outputs of policies at these steps",
+            f"{buffer}, config.policy.hidden={policy.hidden}, {shard}",
+        ),
+        MemoryNeed(
+            agents * (2 * windows * loss.filters[0] + inner.update_period * loss.head),
+            "the outputs of losses at these steps",
+            f"config.loss.filters={loss.filters}, {buffer}, {shard}",
+        ),
+        MemoryNeed(
+            agents * networks,
+            "the agents' networks",
+            f"config.policy.hidden={policy.hidden}, config.surrogate.value_hidden="
+            f"{experiment.surrogate.value_hidden}, {shard}",
+        ),
+        MemoryNeed(
+            agents * _PHI_COPIES * phi,
+            "the parameters of losses",
+            f"config.loss.filters={loss.filters}, config.loss.context={loss.context}, "
+            f"config.loss.head={loss.head}, {buffer}, {shard}",
+        ),
+        MemoryNeed(
+            agents * (loss.memory_inputs * loss.memory_units) * _POLICY_COPIES,
+            "the agents' memories",
+            f"config.loss.memory_inputs={loss.memory_inputs}, config.loss.memory_units="
+            f"{loss.memory_units}, {shard}",
+        ),
+    ]
+
+
+def _weights(sizes: Sequence[int]) -> int:
+    """Returns the number of weights of a network with these layer sizes."""
+    return sum((before + 1) * after for before, after in zip(sizes[:-1], sizes[1:], strict=True))
