@@ -190,6 +190,11 @@ class CategoricalPolicy(Policy):
         return tf.nn.softmax(policy_output)
 
 
+def policy_class(spec: EnvironmentSpec) -> type[Policy]:
+    """Returns the class of the policies of an environment."""
+    return CategoricalPolicy if spec.discrete_actions else GaussianPolicy
+
+
 def initial_policy(
     generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig
 ) -> list[Array]:

@@ -39,6 +39,7 @@ class Teaching:
         "whole_life", all that ended within it.
       final_noise: Factor of the noise on actions in final episodes; 0: the most likely actions.
       updates: Updates in a life; None: the experiment's number.
+      fresh: Whether agents start from fresh policies even where evolution moved the initial one.
     """
 
     alpha: float
@@ -47,6 +48,12 @@ class Teaching:
     fitness_from: str = "final_episodes"
     final_noise: float = 1.0
     updates: int | None = None
+    fresh: bool = False
+
+
+def final_teaching(experiment: Experiment) -> Teaching:
+    """Returns how agents learn once evolution has ended, with the alpha that it ends with."""
+    return Teaching(experiment.evolution.final_guidance, experiment.inner.learning_rate)
 
 
 class InnerLoop:
@@ -98,7 +105,7 @@ class InnerLoop:
 
         Args:
           keys: P keys.
-          phi: [P, D] float32, the loss of each life.
+          phi: [P, D] float32, what evolution moves, of each life: see `meta_parameters`.
           teaching: How the agents learn.
           watch: Called after every env step, before ended episodes are followed by others.
           simulation: P simulations of the same family in other physics; the loop's own by default.
@@ -115,7 +122,7 @@ class InnerLoop:
         with self._timed(simulation):
             # Initialize the buffer with N zero tuples; initialize the policies randomly.
             self._buffer.clear()
-            self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
+            self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate, teaching.fresh)
             # Sample an MDP (Algorithm 1).
             simulation.set_tasks(sample_tasks(self.family, keys))
             # Sample an initial state.
