@@ -28,7 +28,7 @@ from epg_tf.core.fields import (
 from epg_tf.core.shapes import convolution_length
 
 Physics = Literal["exact", "coarse"]
-Moves = Literal["loss", "initialisation", "both"]
+Moves = Literal["loss", "initialisation", "both"]  # what evolution moves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +119,7 @@ class InnerConfig:
     """One life (Algorithm 2)."""
 
     updates: Annotated[
-        Natural,
-        means("U / M, updates of the policy in a life; 0: its final episodes alone, no learning"),
+        Natural, means("U / M, updates of the policy in a life; 0: its final episodes alone")
     ] = 128
     update_period: Annotated[Count, means("M, env steps between updates")] = 64
     minibatch: Annotated[Count, means("B, env steps")] = 32
@@ -158,11 +157,7 @@ class EvolutionConfig:
     """The outer loop (Algorithm 1)."""
 
     moves: Annotated[
-        Moves,
-        means(
-            "what evolution moves; initialisation: the policy that all lives start from; both: "
-            "phi, then that policy"
-        ),
+        Moves, means("what evolution moves; initialisation: the policy that all lives start from")
     ] = "loss"
     epochs: Annotated[Count, means("E, steps of the outer loop")] = 5000
     lives: Annotated[Count, means("W, lives in an epoch")] = 256
@@ -356,19 +351,17 @@ def _evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
 
 def _moves_conflicts(experiment: Experiment) -> Iterator[str]:
     evolution, updates = experiment.evolution, experiment.inner.updates
-    alone = evolution.moves == "initialisation"
-    if not updates and not alone:
+    if evolution.moves != "initialisation" and not updates:
         yield (
-            f"config.inner.updates=0: agents do not learn, so config.evolution.moves="
-            f"{evolution.moves!r} would move a loss that nothing uses; set it to 'initialisation', "
-            "or set inner.updates"
+            f"config.inner.updates=0 leaves a loss without use, config.evolution.moves="
+            f"{evolution.moves!r} moves one; set it to 'initialisation', or set the updates"
         )
-    if updates and alone and min(evolution.guidance, evolution.final_guidance) < 1.0:
-        yield (
-            f"config.evolution.moves='initialisation' evolves no loss; for {updates} updates by "
-            "the surrogate alone set config.evolution.guidance and final_guidance to 1.0, for no "
-            "learning at all set config.inner.updates=0"
-        )
+    if evolution.moves == "initialisation" and updates:
+        if min(evolution.guidance, evolution.final_guidance) < 1.0:
+            yield (
+                "config.evolution.moves='initialisation' has no loss; set config.evolution.guidance "
+                f"and final_guidance to 1.0, or config.inner.updates={updates} to 0"
+            )
 
 
 def _comparison_conflicts(evolution: EvolutionConfig) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epg_tf.agents.policies import Policy, policy_class
+from epg_tf.agents.policies import fresh_weights, policy_shapes
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import parameter_count, split
@@ -45,7 +45,7 @@ def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
 
 def start_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of the weights of a policy, in the order of the flat vector."""
-    return dict(_policy(experiment).shapes)
+    return policy_shapes(make_family(experiment.task).spec, experiment.policy)
 
 
 def vector_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
@@ -66,7 +66,8 @@ def initial_phi(experiment: Experiment, seed: int) -> Array:
         channels = loss_channels(experiment)
         parts.append(initial_parameters(loss_generator(seed), channels, experiment.loss))
     if moves_start(experiment):
-        weights = _policy(experiment).initial_weights(start_generator(seed))
+        spec = make_family(experiment.task).spec
+        weights = fresh_weights(start_generator(seed), spec, experiment.policy)
         parts += [weight.ravel() for weight in weights]
     return np.concatenate(parts)
 
@@ -111,8 +112,3 @@ def needed(experiment: Experiment) -> str:
         count, hidden = parameter_count(start_shapes(experiment)), experiment.policy.hidden
         parts.append(f"an initial policy of config.policy.hidden={hidden} has {count} parameters")
     return ", and ".join(parts)
-
-
-def _policy(experiment: Experiment) -> Policy:
-    spec = make_family(experiment.task).spec
-    return policy_class(spec)(1, spec, experiment.policy)

@@ -20,7 +20,7 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
-from epg_tf.evaluation import loss_methods, objective_methods
+from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
 from epg_tf.evaluation.results import Results, tabulate
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
@@ -116,6 +116,7 @@ class LossEvaluation:
       request: Which agents are trained.
       methods: Of `loss_methods.METHODS`.
       replaced: Settings that are not those of evolution: name -> (then, now).
+      zero_shot: Fixed policies that are put into the same tasks, see `zero_shot`.
     """
 
     learned: LearnedLoss
@@ -123,6 +124,7 @@ class LossEvaluation:
     request: Request
     methods: tuple[str, ...]
     replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    zero_shot: tuple[LearnedLoss, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises ConfigError where phi does not fit the settings, or cannot teach."""
@@ -147,7 +149,7 @@ class LossEvaluation:
             evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss)
             names = loss_methods.applicable(self.learned.experiment, self.methods)
             chosen = [loss_methods.METHODS[name](evaluated) for name in names]
-            yield from train_all(chosen, self.request)
+            yield from train_all([*chosen, *zero_shot.methods(self.zero_shot)], self.request)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
@@ -162,6 +164,9 @@ class LossEvaluation:
             "policy": dataclasses.asdict(experiment.policy),
             "baseline": dataclasses.asdict(experiment.surrogate),
             "replaced": dict(self.replaced),
+            "zero_shot_facts": {
+                method.name: method.learned.facts for method in zero_shot.methods(self.zero_shot)
+            },
         }
 
 

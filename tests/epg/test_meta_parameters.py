@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.agents.policies import policy_class
+from epg_tf.agents.policies import fresh_weights, policy_class, policy_shapes
 from epg_tf.artifacts.learned_loss import load_loss, save_loss
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import from_mapping
@@ -69,6 +69,16 @@ def test_the_vector_is_phi_then_the_policy(tiny, both, start):
     phi, policy = divided(both, initial_phi(both, 3))
     np.testing.assert_array_equal(phi, initial_phi(tiny, 3))
     np.testing.assert_array_equal(policy, np.concatenate([weight.ravel() for weight in drawn]))
+    choices = dataclasses.replace(spec, discrete_actions=True)
+    for each in (spec, choices):
+        policies = policy_class(each)(1, each, tiny.policy)
+        assert policy_shapes(each, tiny.policy) == dict(policies.shapes)
+        for one, other in zip(
+            policies.initial_weights(start_generator(3)),
+            fresh_weights(start_generator(3), each, tiny.policy),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(one, other)
     named = initial_policy(both, policy)
     assert list(named) == ["hidden_1/kernel", "hidden_1/bias", "output/kernel", "output/bias"] + [
         "log_std/value"
@@ -212,7 +222,7 @@ def test_sizes_are_named(both, start):
     [
         ({"inner": {"updates": 0}}, ("inner.updates=0", "'loss'", "'initialisation'")),
         ({"inner": {"updates": 0}, "evolution": {"moves": "both"}}, ("inner.updates=0", "'both'")),
-        ({"evolution": {"moves": "initialisation"}}, ("128 updates", "guidance", "updates=0")),
+        ({"evolution": {"moves": "initialisation"}}, ("final_guidance", "updates=128 to 0")),
         (
             {
                 "inner": {"updates": 0},
