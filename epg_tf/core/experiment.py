@@ -352,16 +352,13 @@ def _evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
 def _moves_conflicts(experiment: Experiment) -> Iterator[str]:
     evolution, updates = experiment.evolution, experiment.inner.updates
     if evolution.moves != "initialisation" and not updates:
+        yield "config.inner.updates=0 uses no loss; set config.evolution.moves='initialisation'"
+    taught = min(evolution.guidance, evolution.final_guidance) == 1.0
+    if evolution.moves == "initialisation" and updates and not taught:
         yield (
-            f"config.inner.updates=0 leaves a loss without use, config.evolution.moves="
-            f"{evolution.moves!r} moves one; set it to 'initialisation', or set the updates"
+            "config.evolution.moves='initialisation' has no loss; set config.inner.updates="
+            f"{updates} to 0, or config.evolution.guidance and final_guidance to 1.0"
         )
-    if evolution.moves == "initialisation" and updates:
-        if min(evolution.guidance, evolution.final_guidance) < 1.0:
-            yield (
-                "config.evolution.moves='initialisation' has no loss; set config.evolution.guidance "
-                f"and final_guidance to 1.0, or config.inner.updates={updates} to 0"
-            )
 
 
 def _comparison_conflicts(evolution: EvolutionConfig) -> Iterator[str]:

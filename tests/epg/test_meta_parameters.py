@@ -220,9 +220,12 @@ def test_sizes_are_named(both, start):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"inner": {"updates": 0}}, ("inner.updates=0", "'loss'", "'initialisation'")),
-        ({"inner": {"updates": 0}, "evolution": {"moves": "both"}}, ("inner.updates=0", "'both'")),
-        ({"evolution": {"moves": "initialisation"}}, ("final_guidance", "updates=128 to 0")),
+        ({"inner": {"updates": 0}}, ("inner.updates=0", "'initialisation'")),
+        (
+            {"inner": {"updates": 0}, "evolution": {"moves": "both"}},
+            ("inner.updates=0", "'initialisation'"),
+        ),
+        ({"evolution": {"moves": "initialisation"}}, ("final_guidance", "updates=128")),
         (
             {
                 "inner": {"updates": 0},
