@@ -75,7 +75,8 @@ def main(argv: list[str]) -> int:
         "env_steps": request.env_steps,
         "policy": dataclasses.asdict(experiment.policy),
         "zero_shot_facts": {
-            zero_shot.FixedPolicy(policy).name: policy.facts for policy in test.fixed
+            method.name: method.learned.facts
+            for method in zero_shot.methods(test.learned, test.fixed)
         },
     }
     title = f"{request.task.family}: what agents learn from"

@@ -203,7 +203,7 @@ def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
                 f"{' and no '.join(zero_shot.NAMES)}; name folders of fixed policies"
             )
         found += [zero_shot.load_fixed_policy(word)] if policies is None else policies
-    zero_shot.methods(found)
+    zero_shot.methods(learned, found)
     return tuple(found)
 
 

@@ -21,10 +21,9 @@ from epg_tf.core.types import Array
 from epg_tf.epg.conditions import Condition, Kind
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.lives import sample_tasks
-from epg_tf.evaluation import loss_methods
+from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.evaluate import check_phi
 from epg_tf.evaluation.statistics import confidence_interval, worst_for_failed
-from epg_tf.evaluation.zero_shot import FixedPolicy
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
 
@@ -128,8 +127,7 @@ class AdaptationTest:
         with loss_methods.inner_loops(self.learned.experiment) as loops:
             for measure in MEASURES:
                 yield measure.name, self._lives(loops, measure, others, lambda agent: phi)
-        for policy in self.fixed:
-            method = FixedPolicy(policy)
+        for method in zero_shot.methods(self.learned, self.fixed):
             yield method.name, method.train(self.request).final_return
 
     def _lives(

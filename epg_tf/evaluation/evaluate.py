@@ -149,7 +149,10 @@ class LossEvaluation:
             evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss)
             names = loss_methods.applicable(self.learned.experiment, self.methods)
             chosen = [loss_methods.METHODS[name](evaluated) for name in names]
-            yield from train_all([*chosen, *zero_shot.methods(self.zero_shot)], self.request)
+            yield from train_all([*chosen, *self._fixed_policies()], self.request)
+
+    def _fixed_policies(self) -> list[zero_shot.FixedPolicy]:
+        return zero_shot.methods(self.learned, self.zero_shot)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
@@ -165,7 +168,7 @@ class LossEvaluation:
             "baseline": dataclasses.asdict(experiment.surrogate),
             "replaced": dict(self.replaced),
             "zero_shot_facts": {
-                method.name: method.learned.facts for method in zero_shot.methods(self.zero_shot)
+                method.name: method.learned.facts for method in self._fixed_policies()
             },
         }
 

@@ -32,9 +32,11 @@ class FixedPolicy:
 
     Attributes:
       learned: The policy, of a run with `evolution.moves` "initialisation" and no updates.
+      threads: `compute.threads` of the process, which the policy's own settings may not share.
     """
 
     learned: LearnedLoss
+    threads: int
 
     @property
     def name(self) -> str:
@@ -69,6 +71,8 @@ class FixedPolicy:
                 f"actions are not those of {there.name}; evolve one there"
             )
         experiment, phi = self.learned.experiment, self.learned.phi
+        compute = dataclasses.replace(experiment.compute, threads=self.threads)
+        experiment = dataclasses.replace(experiment, compute=compute)
         unlearning = dataclasses.replace(request, env_steps=0)
         with InnerLoops(experiment) as loops:
             found = loops.run(unlearning, lambda agent: phi, final_teaching(experiment))
@@ -106,16 +110,18 @@ def beside(learned: LearnedLoss) -> list[LearnedLoss]:
     return [load_fixed_policy(folder) for folder in folders if holds_loss(folder)]
 
 
-def methods(policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
+def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
     """Returns the methods of fixed policies beside a learned loss.
 
     Args:
+      home: The loss.
       policies: From `load_fixed_policy` or `beside`.
 
     Raises:
       ConfigError: Two of them have the same name, which would be one row.
     """
-    found = [FixedPolicy(policy) for policy in policies]
+    threads = home.experiment.compute.threads
+    found = [FixedPolicy(policy, threads) for policy in policies]
     names = [method.name for method in found]
     if len(set(names)) < len(names):
         raise ConfigError(

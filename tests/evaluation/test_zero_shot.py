@@ -38,7 +38,7 @@ def home(tiny, make_fixed, tmp_path):
     """The folder of a loss that carries both kinds of policies."""
     save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
     for name, hidden in zip(zero_shot.NAMES, ((), (8,)), strict=True):
-        experiment = make_fixed(hidden)
+        experiment = make_fixed(hidden, compute={"threads": 0})  # the process has 2
         save_loss(tmp_path / name, initial_phi(experiment, 1), experiment, {})
     return tmp_path
 
@@ -86,7 +86,7 @@ def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
 def test_two_of_a_kind_are_refused(make_fixed):
     policy = LearnedLoss(initial_phi(make_fixed(), 0), make_fixed(), {})
     with pytest.raises(ConfigError, match="several fixed policies of the kind zero_shot_linear"):
-        zero_shot.methods([policy, policy])
+        zero_shot.methods(policy, [policy, policy])
 
 
 def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
@@ -94,4 +94,4 @@ def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
     elsewhere = dataclasses.replace(tiny.task, family="random_reacher")
     request = dataclasses.replace(loss_request(tiny, 3, 4), task=elsewhere)
     with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
-        zero_shot.FixedPolicy(policy).train(request)
+        zero_shot.FixedPolicy(policy, 2).train(request)
