@@ -116,7 +116,7 @@ class LossEvaluation:
       request: Which agents are trained.
       methods: Of `loss_methods.METHODS`.
       replaced: Settings that are not those of evolution: name -> (then, now).
-      zero_shot: Fixed policies that are put into the same tasks, see `zero_shot`.
+      fixed: Fixed policies that are put into the same tasks, see `zero_shot`.
     """
 
     learned: LearnedLoss
@@ -124,7 +124,7 @@ class LossEvaluation:
     request: Request
     methods: tuple[str, ...]
     replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
-    zero_shot: tuple[LearnedLoss, ...] = ()
+    fixed: tuple[LearnedLoss, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises ConfigError where phi does not fit the settings, or cannot teach."""
@@ -152,7 +152,7 @@ class LossEvaluation:
             yield from train_all([*chosen, *self._fixed_policies()], self.request)
 
     def _fixed_policies(self) -> list[zero_shot.FixedPolicy]:
-        return zero_shot.methods(self.learned, self.zero_shot)
+        return zero_shot.methods(self.learned, self.fixed)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""

@@ -47,7 +47,7 @@ def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
     learned = load_loss(home)
     fixed = tuple(zero_shot.beside(learned))
     request = loss_request(tiny, 3, 4)
-    evaluation = LossEvaluation(learned, LossName("a"), request, ("epg",), zero_shot=fixed)
+    evaluation = LossEvaluation(learned, LossName("a"), request, ("epg",), fixed=fixed)
     results = Results.join(list(evaluation.run()))
     assert list(results.groups()) == ["epg", *zero_shot.NAMES]
     for name, policy in zip(zero_shot.NAMES, fixed, strict=True):
