@@ -17,7 +17,7 @@ setup(
     package_dir={"epg_tf": "epg_tf", "epg_tf.configs": "configs", "epg_tf.launch": "launch"},
     package_data={
         "epg_tf.tasks": ["assets/*.xml"],
-        "epg_tf": ["__init__.pyi", "py.typed", "pretrained/*/*"],
+        "epg_tf": ["__init__.pyi", "py.typed", "pretrained/*/*", "pretrained/*/*/*"],
     },
     entry_points={"console_scripts": ["epg-tf=epg_tf.launch.__main__:main"]},
     install_requires=[

@@ -24,7 +24,7 @@ from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, l
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Physics
-from epg_tf.evaluation import loss_methods
+from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.evaluate import (
     OBJECTIVE_COMPARISONS,
     LossEvaluation,
@@ -85,6 +85,12 @@ _PHYSICS = flags.DEFINE_enum(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace results in --output_dir; foreign files in it stay."
 )
+_ZERO_SHOT = flags.DEFINE_list(
+    "zero_shot",
+    None,
+    "For losses of EPG: folders of fixed policies to put into the same tasks, or own: those in the "
+    "folder of the loss.",
+)
 _SAVE_POLICY = flags.DEFINE_string(
     "save_policy", None, "Folder for the first agent as a TF-Agents policy."
 )
@@ -116,7 +122,7 @@ def main(argv: list[str]) -> int:
     loss = required_loss(_LOSS, "runs/first")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):
-        _refuse(_UPDATES, _SAVE_POLICY, _PHYSICS, kind="an objective of MetaGenRL")
+        _refuse(_UPDATES, _SAVE_POLICY, _PHYSICS, _ZERO_SHOT, kind="an objective of MetaGenRL")
         evaluation = _of_objective(loss, load_objective(loss))
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
@@ -182,7 +188,23 @@ def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
         loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics),
         tuple(m for m in loss_methods.METHODS if m != "ppo" or _COMPARE.value != "none"),
         config_flag.replaced(learned.experiment, experiment),
+        _fixed_policies(learned),
     )
+
+
+def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
+    """Returns the fixed policies that --zero_shot names."""
+    found: list[LearnedLoss] = []
+    for word in _ZERO_SHOT.value or ():
+        policies = zero_shot.beside(learned) if word == "own" else None
+        if policies == []:
+            raise command_line.UsageError(
+                f"--zero_shot=own: the folder of --loss={_LOSS.value} holds no "
+                f"{' and no '.join(zero_shot.NAMES)}; name folders of fixed policies"
+            )
+        found += [zero_shot.load_fixed_policy(word)] if policies is None else policies
+    zero_shot.methods(learned, found)
+    return tuple(found)
 
 
 def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:

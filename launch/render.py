@@ -19,7 +19,7 @@ from absl import flags
 
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.experiment import ComputeConfig, Experiment
 from epg_tf.artifacts.learned_loss import load_loss
@@ -150,7 +150,7 @@ def _life() -> tuple[Experiment, Array, Teaching]:
     return (
         dataclasses.replace(experiment, compute=alone),
         learned.phi,
-        Teaching(0.0, experiment.inner.learning_rate),
+        final_teaching(experiment),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.agents.memory import Memory
-from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, Policy
+from epg_tf.agents.policies import Policy, policy_class
 from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.parallel_layers import initial_mlp
@@ -33,8 +33,7 @@ class Agent(tf.Module):
     def __init__(self, population: int, spec: EnvironmentSpec, experiment: Experiment):
         super().__init__(name="agent")
         loss = experiment.loss
-        policy_kind = CategoricalPolicy if spec.discrete_actions else GaussianPolicy
-        self.policy: Policy = policy_kind(population, spec, experiment.policy)
+        self.policy: Policy = policy_class(spec)(population, spec, experiment.policy)
         self.memory = (
             Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
         )

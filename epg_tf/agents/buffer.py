@@ -91,6 +91,10 @@ class Buffer:
         self.truncated[:, row] = result.truncated
         self.next_observation[:, step] = result.observation
 
+    def cut(self) -> None:
+        """Marks the newest step as cut by a time limit, unless its episode ended for good."""
+        self.truncated[:, -1] = 1.0 - self.terminated[:, -1]
+
     def newest(self) -> Array:
         """Returns a view [P, M, O + A + 1] of the newest observations, actions, rewards."""
         return self.steps[:, -self.update_period :, :-2]

@@ -190,6 +190,31 @@ class CategoricalPolicy(Policy):
         return tf.nn.softmax(policy_output)
 
 
+def policy_class(spec: EnvironmentSpec) -> type[Policy]:
+    """Returns the class of the policies of an environment."""
+    return CategoricalPolicy if spec.discrete_actions else GaussianPolicy
+
+
+def policy_shapes(spec: EnvironmentSpec, config: PolicyConfig) -> dict[str, tuple[int, ...]]:
+    """Returns `Policy.shapes` of an environment's policies; makes no variables."""
+    sizes = (spec.observation_size, *config.hidden, spec.action_size)
+    names = [*(f"hidden_{number}" for number in range(1, len(sizes) - 1)), "output"]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, inputs, units in zip(names, sizes[:-1], sizes[1:], strict=True):
+        shapes |= {f"{name}/kernel": (inputs, units), f"{name}/bias": (units,)}
+    return shapes if spec.discrete_actions else shapes | {"log_std/value": (spec.action_size,)}
+
+
+def fresh_weights(
+    generator: np.random.Generator, spec: EnvironmentSpec, config: PolicyConfig
+) -> list[Array]:
+    """Draws what `Policy.initial_weights` does; makes no variables."""
+    sizes = (spec.observation_size, *config.hidden, spec.action_size)
+    if spec.discrete_actions:
+        return initial_mlp(generator, sizes, config.output_scale)
+    return initial_policy(generator, sizes, config)
+
+
 def initial_policy(
     generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig
 ) -> list[Array]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.baselines.method import LABELS
+from epg_tf.baselines.method import LABELS, learned_name
 from epg_tf.core import files
 from epg_tf.core.formatting import count, duration
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
@@ -34,9 +34,11 @@ def shipped_card(
     Raises:
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
-    about, lives, described = test["about"], test["epg"]["lives"], describe(loss)
+    about, described = test["about"], describe(loss)
     family, steps = described["family"], about["updates"] * loss.experiment.inner.update_period
-    rows = "\n".join(_result_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
+    results = {key: row for key, row in test.items() if key in LABELS}
+    lives = results[learned_name(loss.experiment)]["lives"]
+    rows = "\n".join(_result_row(LABELS[key], row) for key, row in results.items())
     return f"""# {name}
 
 {_opening(described)}
@@ -66,9 +68,18 @@ def _opening(described: Mapping[str, Any]) -> str:
         if "reward" in described["inputs"]
         else "and never sees a reward"
     )
+    start, family = described["initial_policy"], described["family"]
+    if start is None:
+        what = f"A loss of {described['parameters']:,} parameters that trains fresh agents"
+        return f"{what} in {family} {seen}."
+    if not described["channels"]:
+        return (
+            f"A policy of {start['parameters']:,} parameters, from which agents in {family} start."
+        )
+    parameters = described["parameters"] - start["parameters"]
     return (
-        f"A loss of {described['parameters']:,} parameters that trains fresh agents in "
-        f"{described['family']} {seen}."
+        f"A loss of {parameters:,} parameters that trains agents in {family} {seen}, and a policy "
+        f"of {start['parameters']:,} from which they start."
     )
 
 

@@ -12,6 +12,8 @@ from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.exported_loss import input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.parameters import parameter_count
+from epg_tf.epg.meta_parameters import moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
 
 FORMAT_VERSION = 1
@@ -45,6 +47,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
             "meaning": _MEANINGS[name].format(end),
         }
         for name, spec in input_specs(channels_of(known), loss).items()
+        if known["channels"]
     }
     return {
         "format_version": FORMAT_VERSION,
@@ -60,6 +63,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         "normalisation": _normalisation(known),
         "memory": _memory(loss) if loss.memory_units else None,
         "agent": _agent(experiment),
+        "initial_policy": _initial_policy(experiment),
         "parameters": learned.phi.size,
         "phi_sha256": loss_files.checksum(learned.phi),
         "facts": learned.facts,
@@ -100,6 +104,19 @@ def _agent(experiment: Experiment) -> dict[str, Any]:
         "updates": inner.updates,
         "rule": "after every M env steps: one gradient step on each of M / minibatch "
         "minibatches, which together hold each of the newest M steps once",
+    }
+
+
+def _initial_policy(experiment: Experiment) -> dict[str, Any] | None:
+    """Returns the shapes of an evolved initial policy, or None where agents start afresh."""
+    if not moves_start(experiment):
+        return None
+    shapes = start_shapes(experiment)
+    return {
+        "shapes": {name: list(shape) for name, shape in shapes.items()},
+        "parameters": parameter_count(shapes),
+        "rule": "every agent starts from these weights, the last of `parameters`; the function "
+        "initial_policy returns them by name",
     }
 
 

@@ -15,6 +15,7 @@ from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
 from epg_tf.artifacts.learned_loss import SHIPPED, LearnedLoss, interface, save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
+from epg_tf.epg.meta_parameters import divided, initial_policy, moves_loss
 from epg_tf.losses.channels import MINIBATCH
 
 MARKERS = ("loss.json", CARD_FILE)  # of an export; a run's losses have no card
@@ -43,10 +44,16 @@ def export_loss(
       The largest difference between the loss and what was read, see `largest_difference`.
 
     Raises:
-      RecordError: That is above 1e-6, the buffer is too long, the folder cannot be used or holds
-        something else, or files cannot be read or written; nothing was replaced.
+      RecordError: There is no loss, the difference is above 1e-6, the buffer is too long, the
+        folder cannot be used or holds something else, or files cannot be read or written; nothing
+        was replaced.
     """
     differences, loss = [], learned.experiment.loss
+    if not moves_loss(learned.experiment):
+        raise RecordError(
+            f"{learned.name}: it is an initial policy without a loss, so there is none to export; "
+            "train an agent from it and save its policy"
+        )
     if loss.buffer_steps > _BUFFER_LIMIT:
         raise RecordError(
             f"config.loss.buffer_steps={loss.buffer_steps} of the loss is above {_BUFFER_LIMIT}, "
@@ -121,10 +128,12 @@ def _relative(found: tf.Tensor, expected: tf.Tensor) -> float:
 
 def _module(learned: LearnedLoss) -> ExportedLoss:
     experiment = learned.experiment
+    phi, start = divided(experiment, learned.phi)
     return ExportedLoss(
-        learned.phi,
+        phi,
         channels_of(interface(experiment)),
         experiment.loss,
         experiment.inner.update_period,
         json.dumps(files.plain(describe(learned))),
+        initial_policy(experiment, start) if start.size else None,
     )

@@ -47,6 +47,8 @@ class ExportedLoss(tf.Module):
       config: Sizes, slopes, pooling, reduction.
       update_period: M.
       description: What `describe` returns, JSON.
+      initial_policy: Name -> weights of the policy that agents start from; empty where evolution
+        did not move it.
 
     Attributes:
       loss: Function of a dict of `input_specs` -> {"loss": [P], "per_step": [P, B]};
@@ -54,6 +56,7 @@ class ExportedLoss(tf.Module):
       gradients: Function of the same -> gradients of each agent's loss with respect to the policy
         and constant channels, by input name.
       describe: Function of nothing -> {"json": the description}.
+      initial_policy: Function of nothing -> name -> weights; exported where there are some.
       params: Name -> variable [1, ...], the weights.
     """
 
@@ -64,6 +67,7 @@ class ExportedLoss(tf.Module):
         config: LossConfig,
         update_period: int,
         description: str,
+        initial_policy: Mapping[str, Array] | None = None,
     ):
         super().__init__(name="learned_loss")
         self._network = network = TemporalConv(tuple(channels), config, update_period)
@@ -73,17 +77,20 @@ class ExportedLoss(tf.Module):
             name: tf.Variable(values, trainable=False, name=name)
             for name, values in split(phi[None], network.shapes).items()
         }
+        self.start = {
+            name: tf.Variable(values, trainable=False, name=name)
+            for name, values in (initial_policy or {}).items()
+        }
         specs = [input_specs(channels, config)]
         self.loss = tf.function(self._loss, input_signature=specs)
         self.gradients = tf.function(self._gradients, input_signature=specs)
         self.describe = tf.function(self._describe, input_signature=[])
+        self.initial_policy = tf.function(self._initial_policy, input_signature=[])
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Returns the named functions of the SavedModel."""
-        return {
-            name: getattr(self, name).get_concrete_function()
-            for name in ("loss", "gradients", "describe")
-        }
+        names = ["loss", "gradients", "describe"] + ["initial_policy"] * bool(self.start)
+        return {name: getattr(self, name).get_concrete_function() for name in names}
 
     def _loss(self, inputs: Inputs) -> dict[str, tf.Tensor]:
         per_step = self._network.losses(self.params, inputs)
@@ -95,6 +102,9 @@ class ExportedLoss(tf.Module):
             tape.watch(moved)
             total = tf.reduce_sum(self._loss({**inputs, **moved})["loss"])
         return tape.gradient(total, moved, unconnected_gradients="zero")
+
+    def _initial_policy(self) -> dict[str, tf.Tensor]:
+        return {name: tf.identity(weight) for name, weight in self.start.items()}
 
     def _describe(self) -> dict[str, tf.Tensor]:
         return {"json": tf.constant(self._description)}

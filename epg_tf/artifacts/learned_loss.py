@@ -16,12 +16,17 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.old_settings import renamed, renamed_channels
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
-from epg_tf.epg.meta_parameters import loss_shapes
+from epg_tf.epg.meta_parameters import moves_loss, vector_shapes
 from epg_tf.losses.channels import declared_channels
 from epg_tf.tasks.registry import is_family, make_family
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
 
+_KINDS = {
+    "loss": "temporal_conv_loss",
+    "initialisation": "initial_policy",
+    "both": "temporal_conv_loss_and_initial_policy",
+}  # by what evolution moves
 _PACKAGES = ("tensorflow", "tensorflow-probability", "tf-agents", "mujoco", "gymnasium", "numpy")
 
 
@@ -30,7 +35,8 @@ class LearnedLoss:
     """A loss and the experiment it was evolved in.
 
     Attributes:
-      phi: [D] float32.
+      phi: [D] float32, all that evolution moved: the loss, an initial policy, or both, see
+        `epg.meta_parameters`.
       experiment: Its settings.
       facts: Where it came from: seed, epoch, env steps, validation return, versions.
       folder: Where it was read from; None if it was not.
@@ -77,15 +83,17 @@ def save_loss(
 def interface(experiment: Experiment) -> dict[str, Any]:
     """Returns what an experiment implies for its loss, for JSON: family, sizes, inputs, shapes."""
     family = make_family(experiment.task)
-    channels = declared_channels(family.spec, experiment.loss)
+    channels = declared_channels(family.spec, experiment.loss) if moves_loss(experiment) else ()
     return {
-        "kind": "temporal_conv_loss",
+        "kind": _KINDS[experiment.evolution.moves],
         "family": family.name,
         "observation_size": family.observation_size,
         "action_size": family.action_size,
         "discrete_actions": family.discrete_actions,
         "channels": [dataclasses.asdict(channel) for channel in channels],
-        "parameter_shapes": {name: list(shape) for name, shape in loss_shapes(experiment).items()},
+        "parameter_shapes": {
+            name: list(shape) for name, shape in vector_shapes(experiment).items()
+        },
     }
 
 
@@ -168,7 +176,7 @@ def load_loss(folder: PathLike) -> LearnedLoss:
                 raise ConfigError(
                     f"it states {name}={_short(stated)}, its config means {_short(implied)}"
                 )
-        needed = parameter_count(loss_shapes(experiment))
+        needed = parameter_count(vector_shapes(experiment))
     except (ConfigError, AttributeError) as error:
         raise RecordError(
             f"{folder}: loss.json does not describe a usable loss ({error}); restore it from the "

@@ -7,11 +7,15 @@ from typing import Protocol
 
 import numpy as np
 
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.types import Array, LifeKey
 
 LABELS = {
     "epg": "evolved loss (EPG)",
+    "epg_i": "evolved loss and start (EPG+I)",
+    "ppo_i": "PPO from an evolved start (PPO+I)",
+    "zero_shot_linear": "fixed linear policy",
+    "zero_shot_policy": "fixed network policy",
     "objective": "learned objective",
     "untrained_objective": "untrained objective",
     "off_policy_reinforce": "off-policy REINFORCE",
@@ -23,6 +27,20 @@ LABELS = {
     "random_loss": "unevolved loss",
 }
 """Names of methods in pictures and tables, by their keys in files."""
+
+
+_LEARNED = {"loss": "epg", "both": "epg_i", "initialisation": "ppo_i"}  # by what evolution moved
+
+
+def learned_name(experiment: Experiment) -> str:
+    """Returns the key of the method that uses what evolution moved in an experiment of EPG.
+
+    Agents start from the initial policy where it was moved, too; where nothing else was, they learn
+    by PPO, or not at all.
+    """
+    if experiment.inner.updates:
+        return _LEARNED[experiment.evolution.moves]
+    return "zero_shot_policy" if experiment.policy.hidden else "zero_shot_linear"
 
 
 @dataclasses.dataclass(frozen=True)

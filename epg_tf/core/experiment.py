@@ -28,6 +28,7 @@ from epg_tf.core.fields import (
 from epg_tf.core.shapes import convolution_length
 
 Physics = Literal["exact", "coarse"]
+Moves = Literal["loss", "initialisation", "both"]  # what evolution moves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +118,9 @@ class LossConfig:
 class InnerConfig:
     """One life (Algorithm 2)."""
 
-    updates: Annotated[Count, means("U / M, updates of the policy in a life")] = 128
+    updates: Annotated[
+        Natural, means("U / M, updates of the policy in a life; 0: its final episodes alone")
+    ] = 128
     update_period: Annotated[Count, means("M, env steps between updates")] = 64
     minibatch: Annotated[Count, means("B, env steps")] = 32
     learning_rate: Annotated[NonNegative, means("delta_in, of Adam with beta 0.9 and 0.999")] = 1e-3
@@ -153,6 +156,9 @@ class SurrogateConfig:
 class EvolutionConfig:
     """The outer loop (Algorithm 1)."""
 
+    moves: Annotated[
+        Moves, means("what evolution moves; initialisation: the policy that all lives start from")
+    ] = "loss"
     epochs: Annotated[Count, means("E, steps of the outer loop")] = 5000
     lives: Annotated[Count, means("W, lives in an epoch")] = 256
     noise_vectors: Annotated[AtLeastTwo, means("V, perturbations of phi in an epoch")] = 64
@@ -282,6 +288,7 @@ def _check_together(experiment: Experiment) -> None:
         _inner_conflicts(experiment),
         _loss_conflicts(experiment.loss),
         _evolution_conflicts(experiment.evolution),
+        _moves_conflicts(experiment),
         _comparison_conflicts(experiment.evolution),
         _lifetime_conflicts(experiment),
     ):
@@ -346,6 +353,18 @@ def _evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
         yield (
             f"config.evolution.diagnosis_period={evolution.diagnosis_period} compares the two "
             "lives of pairs; set config.evolution.antithetic=True, or the period to 0"
+        )
+
+
+def _moves_conflicts(experiment: Experiment) -> Iterator[str]:
+    evolution, updates = experiment.evolution, experiment.inner.updates
+    if evolution.moves != "initialisation" and not updates:
+        yield "config.inner.updates=0 uses no loss; set config.evolution.moves='initialisation'"
+    taught = min(evolution.guidance, evolution.final_guidance) == 1.0
+    if evolution.moves == "initialisation" and updates and not taught:
+        yield (
+            "config.evolution.moves='initialisation' has no loss; set config.inner.updates="
+            f"{updates} to 0, or config.evolution.guidance and final_guidance to 1.0"
         )
 
 

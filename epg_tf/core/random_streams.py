@@ -39,7 +39,7 @@ PURPOSES = (
     "target_noise",
     "objective",
 )
-_LIFE, _NOISE, _LOSS, _LIFETIME = 0, 1, 2, 3
+_LIFE, _NOISE, _LOSS, _LIFETIME, _START = 0, 1, 2, 3, 4
 
 
 def _generator(seed: int, *path: int) -> np.random.Generator:
@@ -61,6 +61,11 @@ def noise_vector(seed: int, epoch: int, vector: int, size: int) -> Array:
 def lifetime_generator(seed: int, epoch: int) -> np.random.Generator:
     """Returns the stream that decides how long the lives of `epoch` are."""
     return _generator(seed, _LIFETIME, epoch)
+
+
+def start_generator(seed: int) -> np.random.Generator:
+    """Returns the stream that draws the policy from which an evolved initialisation starts."""
+    return _generator(seed, _START)
 
 
 def loss_generator(seed: int) -> np.random.Generator:

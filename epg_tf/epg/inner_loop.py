@@ -16,6 +16,7 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
+from epg_tf.epg.conditions import Condition
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
 from epg_tf.tasks.base import Simulation, TaskFamily
@@ -39,6 +40,8 @@ class Teaching:
         "whole_life", all that ended within it.
       final_noise: Factor of the noise on actions in final episodes; 0: the most likely actions.
       updates: Updates in a life; None: the experiment's number.
+      fresh: Whether agents start from fresh policies even where evolution moved the initial one.
+      condition: How lives differ from ordinary ones; None: they do not.
     """
 
     alpha: float
@@ -47,6 +50,13 @@ class Teaching:
     fitness_from: str = "final_episodes"
     final_noise: float = 1.0
     updates: int | None = None
+    fresh: bool = False
+    condition: Condition | None = None
+
+
+def final_teaching(experiment: Experiment) -> Teaching:
+    """Returns how agents learn once evolution has ended, with the alpha that it ends with."""
+    return Teaching(experiment.evolution.final_guidance, experiment.inner.learning_rate)
 
 
 class InnerLoop:
@@ -85,6 +95,7 @@ class InnerLoop:
             family.spec,
         )
         self._lives: Lives | None = None
+        self._pupils: Learner | None = None
 
     def run(
         self,
@@ -98,7 +109,7 @@ class InnerLoop:
 
         Args:
           keys: P keys.
-          phi: [P, D] float32, the loss of each life.
+          phi: [P, D] float32, what evolution moves, of each life: see `meta_parameters`.
           teaching: How the agents learn.
           watch: Called after every env step, before ended episodes are followed by others.
           simulation: P simulations of the same family in other physics; the loop's own by default.
@@ -109,30 +120,56 @@ class InnerLoop:
         Raises:
           Interrupted: `stop` was set.
         """
-        inner = self.experiment.inner
+        inner, condition = self.experiment.inner, teaching.condition
         updates = inner.updates if teaching.updates is None else teaching.updates
         simulation = self._simulation if simulation is None else simulation
+        others = condition.of_others(keys) if condition is not None else keys
+        yoked = condition is not None and condition.kind == "yoked"
+        living = others if yoked else keys
         with self._timed(simulation):
             # Initialize the buffer with N zero tuples; initialize the policies randomly.
             self._buffer.clear()
-            self.learner.begin(keys, phi, teaching.alpha, teaching.learning_rate)
+            self._begin(self.learner, living, phi, teaching)
             # Sample an MDP (Algorithm 1).
-            simulation.set_tasks(sample_tasks(self.family, keys))
+            simulation.set_tasks(sample_tasks(self.family, living))
             # Sample an initial state.
-            episodes = Episodes(simulation, life_streams(keys, "reset"), watch=watch)
-            lives = Lives(keys, episodes, self.learner, self._buffer, self.seconds)
+            episodes = Episodes(simulation, life_streams(living, "reset"), watch=watch)
+            lives = Lives(living, episodes, self.learner, self._buffer, self.seconds)
             self._lives = lives
-            for _ in range(updates):  # steps t = 1, ..., U, M at a time
+            if yoked:
+                lives.teach_too(self._begin(self._other_learner(), keys, phi, teaching))
+            for update in range(updates):  # steps t = 1, ..., U, M at a time
                 self._check_stop()
+                if condition is not None and condition.switches_before(update):
+                    lives.switch_tasks(sample_tasks(self.family, others))
                 # Sample actions, take them, add tuples to the buffer; reset where needed.
                 lives.take_steps(inner.update_period)
                 # Where t mod M = 0: losses of minibatches, update of policy and memory (Eq. 6).
                 lives.update_agents(teaching.epochs)
+            if condition is not None and condition.kind == "transfer":
+                simulation.set_tasks(sample_tasks(self.family, others))
+            if yoked:
+                simulation.set_tasks(sample_tasks(self.family, keys))
+                lives.hand_over(keys)
             # Sample several trajectories with the trained policies (Algorithm 1).
             if teaching.fitness_from == "final_episodes":
                 lives.play_final_episodes(teaching.final_noise, self._check_stop)
             newest = inner.final_episodes if teaching.fitness_from == "last_episodes" else 0
             return lives.results(newest)
+
+    @staticmethod
+    def _begin(
+        learner: Learner, keys: Sequence[LifeKey], phi: Array, teaching: Teaching
+    ) -> Learner:
+        """Starts P new lives in a learner, and returns it."""
+        learner.begin(keys, phi, teaching.alpha, teaching.learning_rate, teaching.fresh)
+        return learner
+
+    def _other_learner(self) -> Learner:
+        """Returns what owns agents that learn from other agents' lives."""
+        if self._pupils is None:
+            self._pupils = Learner(self.population, self.family.spec, self.experiment, False)
+        return self._pupils
 
     @property
     def observation_scaling(self) -> tuple[Array, Array]:

@@ -17,8 +17,10 @@ from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.gradients import finite_square_rows
+from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.epg.agent_optimizer import AgentOptimizer
+from epg_tf.epg.meta_parameters import moves_loss, moves_start
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
 from epg_tf.losses.surrogates import SURROGATES
@@ -80,20 +82,32 @@ class Learner:
         self._weights: list[Array] = []
 
     def begin(
-        self, keys: Sequence[LifeKey], phi: Array, alpha: float, learning_rate: float
+        self,
+        keys: Sequence[LifeKey],
+        phi: Array,
+        alpha: float,
+        learning_rate: float,
+        fresh: bool = False,
     ) -> None:
-        """Starts P new lives: fresh agents, Adam moments at zero.
+        """Starts P new lives: fresh agents, or such as start from the vectors' initial policies;
+        Adam moments at zero.
 
         Args:
           keys: P keys.
-          phi: [P, D] float32, the loss of each life; unused where alpha is 1.
+          phi: [P, D] float32, what evolution moves, see `meta_parameters`: the loss of each life
+            (unused where alpha is 1), its initial policy, or both.
           alpha: Weight of the surrogate, in [0, 1].
           learning_rate: Of Adam, >= 0; 0 keeps the agents as they start.
+          fresh: Whether policies are fresh ones even if the vectors hold initial policies.
         """
         self.agent.initialize_agents(keys)
         self._kind = {0.0: "learned", 1.0: "surrogate"}.get(alpha, "guided")
-        if alpha < 1.0:
-            self.loss.load(phi)
+        size = parameter_count(self.loss.shapes) if moves_loss(self.experiment) else 0
+        loss = phi[:, :size] if moves_start(self.experiment) else phi
+        if alpha < 1.0 and moves_loss(self.experiment):
+            self.loss.load(loss)
+        if moves_start(self.experiment) and not fresh:
+            self.agent.policy.load(phi[:, size:])
         self._guided.alpha.assign(alpha)
         self._learning_rate.assign(learning_rate)
         self._losses[self._kind][1].reset()

@@ -69,6 +69,7 @@ class Lives:
         self._episode_returns: list[Array] = []
         self._kls: list[Array] = []
         self._final: PlayedEpisodes | None = None
+        self._pupils: Learner | None = None
 
     def _read_scaling(self) -> None:
         size = self._family.observation_size
@@ -127,14 +128,44 @@ class Lives:
         started = time.perf_counter()
         self._moments = normalizer.merge(self._moments, self._buffer.newest())
         self._read_scaling()
-        finite, kl = self._learner.update(
-            self._buffer, self._shift, self._scale, self._minibatches(epochs)
-        )
+        inputs = self._buffer, self._shift, self._scale, self._minibatches(epochs)
+        finite, kl = self._learner.update(*inputs)
         self._failed |= ~finite
+        if self._pupils is not None:
+            self._failed |= ~self._pupils.update(*inputs)[0]
         self._policy = self._learner.acting_policy()
         self._episode_returns.append(self._newest_return.copy())
         self._kls.append(kl)
         self._seconds["updating"] += time.perf_counter() - started
+
+    def switch_tasks(self, tasks: Sequence[Task]) -> None:
+        """Goes on in other tasks, from the start of an episode; agents and buffer stay.
+
+        Args:
+          tasks: P tasks.
+        """
+        self._episodes.simulation.set_tasks(tasks)
+        self._episodes.begin_anew()
+        self._buffer.cut()
+
+    def teach_too(self, pupils: Learner) -> None:
+        """Lets P other agents learn from all that these lives experience.
+
+        Args:
+          pupils: Has begun with them.
+        """
+        self._pupils = pupils
+
+    def hand_over(self, keys: Sequence[LifeKey]) -> None:
+        """Goes on with the pupils: the final episodes and the hashes are theirs.
+
+        Args:
+          keys: P keys of the pupils.
+        """
+        if self._pupils is None:
+            raise ValueError("hand_over needs pupils; call teach_too() first")
+        self._learner, self._pupils, self._keys = self._pupils, None, keys
+        self._policy = self._learner.acting_policy()
 
     def _minibatches(self, epochs: int) -> Array:
         """Shuffles the newest M steps, each used once per epoch: [S, P, B] int32."""

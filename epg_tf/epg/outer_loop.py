@@ -21,7 +21,7 @@ from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import diagnostics, epoch_metrics, evolution_strategies
 from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_updates, pairs
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
 
@@ -36,7 +36,7 @@ def evolve(
     done: Callable[[int], None] | None = None,
     communicator: Communicator | None = None,
 ) -> Iterator[EpochResult]:
-    """Evolves a loss (Algorithm 1: for epoch e = 1, ..., E).
+    """Evolves a loss, an initial policy or both (Algorithm 1: for epoch e = 1, ..., E).
 
     Every rank computes all noise again and takes the same step; ranks send each other only the
     outcomes of lives.
@@ -212,7 +212,7 @@ def validate(
             state = dataclasses.replace(state, best_phi=state.phi)
         return state, float("nan")
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
-    teaching = Teaching(0.0, experiment.inner.learning_rate)
+    teaching = final_teaching(experiment)
     lives = runner.run(keys, lambda life: state.phi, teaching, report=False, exact=True)
     mean = evolution_strategies.mean_return(lives.final_return)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))

@@ -19,7 +19,7 @@ class EvolutionState:
 
     Attributes:
       epoch: Epochs done.
-      phi: [D] float32, loss parameters.
+      phi: [D] float32, what evolution moves: see `meta_parameters`.
       second_moment: [D] float32, of Adam.
       env_steps: Env steps spent so far, validation included.
       best_phi: [D] float32, the phi that did best in validation so far.

@@ -19,8 +19,8 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
-from epg_tf.epg.meta_parameters import loss_shapes
-from epg_tf.evaluation import loss_methods, objective_methods
+from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
+from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
 from epg_tf.evaluation.results import Results, tabulate
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
@@ -80,12 +80,9 @@ def evaluate(
 
 
 def check_phi(experiment: Experiment, phi: Array) -> None:
-    """Raises ConfigError if phi is not that of a loss of these settings."""
-    needed = parameter_count(loss_shapes(experiment))
-    if np.shape(phi) != (needed,):
-        raise ConfigError(
-            f"phi has shape {np.shape(phi)}; a loss of these settings has {needed} parameters"
-        )
+    """Raises ConfigError if phi is not what these settings move: a loss, a policy or both."""
+    if np.shape(phi) != (parameter_count(vector_shapes(experiment)),):
+        raise ConfigError(f"phi has shape {np.shape(phi)}; {needed(experiment)}")
 
 
 def loss_request(
@@ -119,6 +116,7 @@ class LossEvaluation:
       request: Which agents are trained.
       methods: Of `loss_methods.METHODS`.
       replaced: Settings that are not those of evolution: name -> (then, now).
+      fixed: Fixed policies that are put into the same tasks, see `zero_shot`.
     """
 
     learned: LearnedLoss
@@ -126,15 +124,35 @@ class LossEvaluation:
     request: Request
     methods: tuple[str, ...]
     replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    fixed: tuple[LearnedLoss, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError where phi does not fit the settings, or cannot teach."""
+        experiment = self.learned.experiment
+        check_phi(experiment, self.learned.phi)
+        learns = self.request.env_steps and experiment.evolution.final_guidance < 1.0
+        if learns and not moves_loss(experiment):
+            raise ConfigError(
+                "config.evolution.moves='initialisation': there is a policy and no loss, so lives "
+                f"of updates={self.request.env_steps // experiment.inner.update_period} have "
+                "nothing to learn from; test it with as many as in evolution, 0"
+            )
 
     def run(self) -> Iterator[Results]:
-        """Yields the results of each method as they are found."""
+        """Yields the results of each method as they are found.
+
+        An initial policy without a loss has no unevolved loss beside it.
+        """
         phi = self.learned.phi.copy()
         phi.flags.writeable = False
         with loss_methods.inner_loops(self.learned.experiment) as loops:
             evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss)
-            chosen = [loss_methods.METHODS[name](evaluated) for name in self.methods]
-            yield from train_all(chosen, self.request)
+            names = loss_methods.applicable(self.learned.experiment, self.methods)
+            chosen = [loss_methods.METHODS[name](evaluated) for name in names]
+            yield from train_all([*chosen, *self._fixed_policies()], self.request)
+
+    def _fixed_policies(self) -> list[zero_shot.FixedPolicy]:
+        return zero_shot.methods(self.learned, self.fixed)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
@@ -149,6 +167,9 @@ class LossEvaluation:
             "policy": dataclasses.asdict(experiment.policy),
             "baseline": dataclasses.asdict(experiment.surrogate),
             "replaced": dict(self.replaced),
+            "zero_shot_facts": {
+                method.name: method.learned.facts for method in self._fixed_policies()
+            },
         }
 
 

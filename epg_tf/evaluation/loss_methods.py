@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
-from epg_tf.baselines.method import LossName, Method
+from epg_tf.baselines.method import LossName, Method, learned_name
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.inner_loop import Teaching, final_teaching
+from epg_tf.epg.meta_parameters import initial_phi, moves_loss
 
 _UNEVOLVED = 2**31  # seeds of unevolved losses start here, far from the seeds people choose
 
@@ -42,23 +42,30 @@ def inner_loops(experiment: Experiment) -> InnerLoops:
 
 
 def learned_loss(evaluated: EvaluatedLoss) -> Method:
-    """Returns the method whose agents minimise the learned loss, frozen."""
-    teaching = Teaching(0.0, evaluated.loops.experiment.inner.learning_rate)
+    """Returns the method that uses what evolution moved, frozen: see `learned_name`."""
+    experiment = evaluated.loops.experiment
     return InnerLoopMethod(
-        "epg", evaluated.loops, evaluated.of_agent, teaching, loss=evaluated.loss
+        learned_name(experiment),
+        evaluated.loops,
+        evaluated.of_agent,
+        final_teaching(experiment),
+        loss=evaluated.loss,
     )
 
 
 def ppo(evaluated: EvaluatedLoss) -> Method:
     """Returns PPO, with a learning rate and a number of epochs of its own."""
     surrogate = evaluated.loops.experiment.surrogate
-    teaching = Teaching(1.0, surrogate.baseline_learning_rate, surrogate.baseline_epochs)
+    teaching = Teaching(
+        1.0, surrogate.baseline_learning_rate, surrogate.baseline_epochs, fresh=True
+    )
     return InnerLoopMethod("ppo", evaluated.loops, evaluated.of_agent, teaching)
 
 
 def untrained(evaluated: EvaluatedLoss) -> Method:
     """Returns the method whose agents never learn."""
-    return InnerLoopMethod("untrained", evaluated.loops, evaluated.of_agent, Teaching(0.0, 0.0))
+    teaching = Teaching(0.0, 0.0, fresh=True)
+    return InnerLoopMethod("untrained", evaluated.loops, evaluated.of_agent, teaching)
 
 
 def random_loss(evaluated: EvaluatedLoss) -> Method:
@@ -68,7 +75,7 @@ def random_loss(evaluated: EvaluatedLoss) -> Method:
     def unevolved(agent: int) -> Array:
         return initial_phi(experiment, _UNEVOLVED + agent)
 
-    teaching = Teaching(0.0, experiment.inner.learning_rate)
+    teaching = Teaching(0.0, experiment.inner.learning_rate, fresh=True)
     return InnerLoopMethod("random_loss", evaluated.loops, unevolved, teaching)
 
 
@@ -78,3 +85,8 @@ METHODS: dict[str, Callable[[EvaluatedLoss], Method]] = {
     "untrained": untrained,
     "random_loss": random_loss,
 }
+
+
+def applicable(experiment: Experiment, names: Sequence[str]) -> tuple[str, ...]:
+    """Returns those of some `METHODS` that a test can have: no unevolved loss beside no loss."""
+    return tuple(name for name in names if name != "random_loss" or moves_loss(experiment))

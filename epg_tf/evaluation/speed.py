@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
@@ -106,7 +107,12 @@ def measure_lives(
       seed: Of all randomness.
       lives: Number of lives.
       updates: Updates per life; None: the experiment's number.
+
+    Raises:
+      ConfigError: There are no updates to measure.
     """
+    if not (updates or experiment.inner.updates):
+        raise ConfigError("config.inner.updates=0: lives have no updates to measure; set some")
     keys = [LifeKey(seed, "benchmark", 0, index) for index in range(lives)]
     phi = initial_phi(experiment, seed)
     teaching = Teaching(0.0, experiment.inner.learning_rate, updates=updates)

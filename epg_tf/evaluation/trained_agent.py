@@ -18,7 +18,7 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation import objective_methods
 from epg_tf.evaluation.evaluate import check_phi, loss_request, objective_request
@@ -99,9 +99,8 @@ def train_agent(
     results = loop.run(
         keys,
         np.repeat(learned.phi[None], size, axis=0),
-        Teaching(
-            0.0,
-            experiment.inner.learning_rate,
+        dataclasses.replace(
+            final_teaching(experiment),
             updates=request.env_steps // experiment.inner.update_period,
         ),
     )

@@ -15,6 +15,12 @@ from epg_tf.runs.pace import Pace, Reminder
 
 Write = Callable[[str], object]
 
+_MOVED = {
+    "loss": "a loss",
+    "initialisation": "an initial policy",
+    "both": "a loss and an initial policy",
+}
+
 
 class SilentProgress:
     """Shows nothing."""
@@ -176,7 +182,7 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
     steps = evolution.lives * experiment.life_steps
     shorter = "at most " if evolution.shortest_life else ""
     lines = [
-        f"evolving a loss for {experiment.task.family} in {path}"
+        f"evolving {_MOVED[evolution.moves]} for {experiment.task.family} in {path}"
         + (f", on {ranks} ranks" if ranks > 1 else "")
         + (f", continued after epoch {epoch}" if epoch else ""),
         f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}"

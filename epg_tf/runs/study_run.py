@@ -12,7 +12,7 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
@@ -193,7 +193,7 @@ class StudyRun:
             return
         plan, experiment = self._plan, self._experiment
         keys = [LifeKey(plan.test_seed, "test", 0, index) for index in range(plan.lives)]
-        teaching = Teaching(0.0, experiment.inner.learning_rate)
+        teaching = final_teaching(experiment)
         lives = shards.run(keys, lambda life: state.phi, teaching, exact=True)
         result = summarize_lives(lives, experiment.life_steps)
         row = {

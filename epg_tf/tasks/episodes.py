@@ -94,6 +94,11 @@ class Episodes:
             self._continue_after(ended.ids)
         return result, ended
 
+    def begin_anew(self) -> None:
+        """Gives up the episodes at hand and starts others, e.g. after tasks were set."""
+        self._running_return[:] = 0.0
+        self.observation = self.simulation.reset(self.playing, self._resets)
+
     def _step(self, action: Array, ids: Array) -> StepResult:
         simulation = self.simulation
         family_seconds = simulation.family_seconds

@@ -17,6 +17,7 @@ from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.core.errors import RecordError
 from epg_tf.core.parameters import parameter_count
+from epg_tf.epg.meta_parameters import divided, initial_phi, initial_policy
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
@@ -259,3 +260,32 @@ def test_what_the_termination_channel_marks_is_described(make_learned, marks):
     described = describe(make_learned(loss={"truncation_as_end": marks}))
     assert described["termination_marks_time_limits"] is marks
     assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks
+
+
+def test_a_loss_with_an_initial_policy_brings_it_along(make_learned, make_tiny, tmp_path):
+    """The loss is that of phi alone; the policy's weights have names."""
+    alone = make_learned()
+    experiment = make_tiny(evolution={"moves": "both"})
+    start = divided(experiment, initial_phi(experiment, 4))[1]
+    learned = LearnedLoss(np.concatenate([alone.phi, start]), experiment, {})
+    export.export_loss(learned, tmp_path / "exported")
+    loaded = epg_tf.open_saved_model(tmp_path / "exported")
+    found = loaded.signatures["initial_policy"]()
+    for name, weight in initial_policy(experiment, start).items():
+        np.testing.assert_array_equal(found[name], weight)
+    described = json.loads(loaded.describe()["json"].numpy())
+    assert described["initial_policy"]["parameters"] == start.size
+    assert described["parameters"] == learned.phi.size
+    export.export_loss(alone, tmp_path / "alone")
+    assert "initial_policy" not in epg_tf.open_saved_model(tmp_path / "alone").signatures
+    again = epg_tf.load_loss(tmp_path / "exported")
+    np.testing.assert_array_equal(again.phi, learned.phi)
+    assert "and a policy of" in (tmp_path / "exported" / "card.md").read_text()
+
+
+def test_an_initial_policy_alone_is_no_loss_to_export(make_tiny, tmp_path):
+    experiment = make_tiny(evolution={"moves": "initialisation"}, inner={"updates": 0})
+    learned = LearnedLoss(initial_phi(experiment, 0), experiment, {})
+    with pytest.raises(RecordError, match="it is an initial policy without a loss"):
+        export.export_loss(learned, tmp_path / "exported")
+    assert describe(learned)["inputs"] == {} and not (tmp_path / "exported").exists()

@@ -1,0 +1,131 @@
+"""Fixed policies as rivals of a learned loss: evolved on the training tasks by the same estimator,
+and put into unseen ones without any learning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
+from epg_tf.artifacts.loss_files import holds_loss
+from epg_tf.baselines.inner_loop_method import InnerLoops
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request, learned_name
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.files import PathLike
+from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.tasks.registry import make_family
+
+NAMES = ("zero_shot_linear", "zero_shot_policy")
+"""Keys of the methods, and the folders that hold such policies beside a loss."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedPolicy:
+    """Puts one policy into every task; it has no updates, and sees observations as they are.
+
+    It acts with its noise, as learning agents do, so its episodes are listed with theirs; its curve
+    is flat.
+
+    Attributes:
+      learned: The policy, of a run with `evolution.moves` "initialisation" and no updates.
+      threads: `compute.threads` of the process, which the policy's own settings may not share.
+    """
+
+    learned: LearnedLoss
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """Key of the method in files: with or without hidden layers."""
+        return learned_name(self.learned.experiment)
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: its episodes have its noise."""
+        return True
+
+    @property
+    def loss(self) -> LossName | None:
+        """None: it has no loss."""
+        return None
+
+    def train(self, request: Request) -> LearningCurves:
+        """Plays the final episodes of the L agents, in the same tasks and from the same starts.
+
+        Raises:
+          ConfigError: Observations or actions of the request's task have other sizes.
+        """
+        home, there = self.learned.experiment.task, make_family(request.task)
+        if make_family(home).spec != there.spec:
+            raise ConfigError(
+                f"{self.learned.name}: the policy is for {home.family}, whose observations or "
+                f"actions are not those of {there.name}; evolve one there"
+            )
+        experiment, phi = self.learned.experiment, self.learned.phi
+        compute = dataclasses.replace(experiment.compute, threads=self.threads)
+        experiment = dataclasses.replace(experiment, compute=compute)
+        unlearning = dataclasses.replace(request, env_steps=0)
+        with InnerLoops(experiment) as loops:
+            found = loops.run(unlearning, lambda agent: phi, final_teaching(experiment))
+        ends = np.unique([0, request.env_steps])
+        flat = np.repeat(found.final_return[:, None], len(ends), axis=1)
+        return dataclasses.replace(
+            found, env_steps=ends, returns=flat, kl=np.full(flat.shape, np.nan)
+        )
+
+
+def load_fixed_policy(folder: PathLike) -> LearnedLoss:
+    """Reads a fixed policy from its folder or that of its run.
+
+    Raises:
+      RecordError: There is none; one line that begins with the folder.
+    """
+    learned = load_loss(folder)
+    if learned.experiment.inner.updates or learned.experiment.evolution.moves != "initialisation":
+        raise RecordError(
+            f"{folder}: it is no fixed policy; name the folder of a run with config.evolution."
+            "moves='initialisation' and config.inner.updates=0"
+        )
+    return learned
+
+
+def beside(learned: LearnedLoss) -> list[LearnedLoss]:
+    """Returns the fixed policies in the folder of a loss, in the order of `NAMES`.
+
+    Raises:
+      RecordError: One of them is damaged.
+    """
+    if learned.folder is None:
+        return []
+    folders = [Path(learned.folder) / name for name in NAMES]
+    return [load_fixed_policy(folder) for folder in folders if holds_loss(folder)]
+
+
+def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
+    """Returns the methods of fixed policies beside a learned loss.
+
+    Args:
+      home: The loss.
+      policies: From `load_fixed_policy` or `beside`.
+
+    Raises:
+      ConfigError: Two of them have the same name, which would be one row.
+    """
+    threads = home.experiment.compute.threads
+    found = [FixedPolicy(policy, threads) for policy in policies]
+    names = [method.name for method in found]
+    if len(set(names)) < len(names):
+        raise ConfigError(
+            f"{', '.join(policy.name for policy in policies)}: several fixed policies of the kind "
+            f"{max(names, key=names.count)}; name one of each"
+        )
+    return found

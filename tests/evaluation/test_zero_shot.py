@@ -1,0 +1,97 @@
+"""Tests epg_tf.evaluation.zero_shot: fixed policies as rivals of a loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, save_loss
+from epg_tf.baselines.method import LossName
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation.evaluate import LossEvaluation, evaluate, loss_request
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.summary import summarize
+from epg_tf.reports.agent_plots import learning_curves
+
+
+@pytest.fixture
+def make_fixed(make_tiny):
+    """A function: the settings of a fixed policy with these hidden layers."""
+
+    def make(hidden=(), **changes):
+        return make_tiny(
+            evolution={"moves": "initialisation"},
+            inner={"updates": 0},
+            policy={"hidden": hidden},
+            **changes,
+        )
+
+    return make
+
+
+@pytest.fixture
+def home(tiny, make_fixed, tmp_path):
+    """The folder of a loss that carries both kinds of policies."""
+    save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
+    for name, hidden in zip(zero_shot.NAMES, ((), (8,)), strict=True):
+        experiment = make_fixed(hidden, compute={"threads": 0})  # the process has 2
+        save_loss(tmp_path / name, initial_phi(experiment, 1), experiment, {})
+    return tmp_path
+
+
+def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
+    learned = load_loss(home)
+    fixed = tuple(zero_shot.beside(learned))
+    request = loss_request(tiny, 3, 4)
+    evaluation = LossEvaluation(learned, LossName("a"), request, ("epg",), fixed=fixed)
+    results = Results.join(list(evaluation.run()))
+    assert list(results.groups()) == ["epg", *zero_shot.NAMES]
+    for name, policy in zip(zero_shot.NAMES, fixed, strict=True):
+        alone = evaluate(policy.experiment, policy.phi, seed=3, lives=4, methods=["epg"])
+        np.testing.assert_array_equal(results.select(name).final(), alone.final())
+        steps, curve = results.select(name).pivot()
+        assert steps.tolist() == [0, request.env_steps]
+        np.testing.assert_array_equal(curve, np.stack([results.select(name).final()] * 2, axis=1))
+    summaries = summarize(results)
+    row = summaries["zero_shot_linear"]
+    assert row.final_return_mean == pytest.approx(row.auc_mean)
+    assert row.ahead_mean is not None and np.isfinite(summaries["epg"].auc_mean)
+    learning_curves(results, tmp_path / "curves.png", "title")
+
+
+def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
+    """Curves of lives without updates have no points."""
+    experiment = make_fixed()
+    results = evaluate(experiment, initial_phi(experiment, 0), 3, 3)
+    learning_curves(results, tmp_path / "curves.png", "title")
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def test_a_loss_that_carries_none_has_none(tiny, tmp_path):
+    save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
+    assert zero_shot.beside(load_loss(tmp_path)) == []
+    assert zero_shot.beside(LearnedLoss(initial_phi(tiny, 0), tiny, {})) == []
+
+
+def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
+    save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
+    with pytest.raises(RecordError, match="it is no fixed policy; name the folder of a run with"):
+        zero_shot.load_fixed_policy(tmp_path)
+
+
+def test_two_of_a_kind_are_refused(make_fixed):
+    policy = LearnedLoss(initial_phi(make_fixed(), 0), make_fixed(), {})
+    with pytest.raises(ConfigError, match="several fixed policies of the kind zero_shot_linear"):
+        zero_shot.methods(policy, [policy, policy])
+
+
+def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
+    policy = LearnedLoss(initial_phi(make_fixed(), 0), make_fixed(), {})
+    elsewhere = dataclasses.replace(tiny.task, family="random_reacher")
+    request = dataclasses.replace(loss_request(tiny, 3, 4), task=elsewhere)
+    with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
+        zero_shot.FixedPolicy(policy, 2).train(request)

@@ -1,0 +1,82 @@
+"""Runs launch.adaptation, and the evolution of fixed policies, as users do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from epg_tf.artifacts.learned_loss import load_loss
+from tests.launch import commands
+
+FIXED = {
+    "evolution__moves": "initialisation",
+    "evolution__fitness_from": "final_episodes",
+    "inner__updates": 0,
+    "policy__hidden": "()",
+}
+
+
+@pytest.fixture(scope="module")
+def loss(tmp_path_factory):
+    """The folder of a loss that carries a fixed linear policy."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, changes in (("a", {"evolution__fitness_from": "final_episodes"}), ("fixed", FIXED)):
+        process = commands.run(
+            "meta_train",
+            "--config=point_goal",
+            *commands.settings(**changes),
+            f"--run_dir={folder / name}",
+        )
+        assert process.returncode == 0, process.stderr
+    assert "evolving an initial policy for point_goal" in process.stdout
+    (folder / "fixed" / "best").rename(folder / "a" / "best" / "zero_shot_linear")
+    return folder / "a" / "best"
+
+
+@pytest.mark.slow
+def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
+    policy = load_loss(loss / "zero_shot_linear")
+    assert policy.experiment.policy.hidden == () and policy.phi.size == 6 * 2 + 2 + 2
+    flags = [f"--loss={loss}", f"--output_dir={tmp_path / 'out'}"]
+    process = commands.run("adaptation", *flags, "--lives=4")
+    assert process.returncode == 0, process.stderr
+    assert "4 of 4 pairs have different tasks" in process.stdout
+    assert (tmp_path / "out" / "adaptation.png").is_file()
+    found = json.loads((tmp_path / "out" / "adaptation.json").read_text())
+    for name in ("own", "transfer", "yoked", "switch"):
+        low, high = found[name]["ci95"]
+        assert low <= found[name]["mean"] <= high and found[name]["lives"] == 4
+    words = ["--lives=4", "--zero_shot=own", f"--output_dir={tmp_path / 'test'}"]
+    process = commands.run("meta_test", flags[0], *words)
+    assert process.returncode == 0, process.stderr
+    tested = json.loads((tmp_path / "test" / "summary.json").read_text())
+    assert tested["epg"]["final_return_mean"] == found["own"]["mean"]
+    fixed = found["zero_shot"]["zero_shot_linear"]
+    assert tested["zero_shot_linear"]["final_return_mean"] == fixed["mean"]
+    again = commands.run("adaptation", *flags, "--lives=4")
+    assert again.returncode == 2 and "--overwrite" in again.stderr
+    replaced = commands.run("adaptation", *flags, "--lives=4", "--overwrite")
+    assert replaced.returncode == 0, replaced.stderr
+    assert json.loads((tmp_path / "out" / "adaptation.json").read_text()) == found
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--output_dir=OUT"], ("--loss is missing",)),
+        (["--loss=point_goal"], ("--output_dir is missing",)),
+        (["--loss=nothing", "--output_dir=OUT"], ("no shipped loss of that name",)),
+        (["--loss=point_goal", "--output_dir=OUT", "--lives=1"], ("lives", "2")),
+        (
+            ["--loss=point_goal", "--output_dir=OUT", "--config=point_goal"]
+            + ["--config.inner.updates=3"],
+            ("--config.inner.updates has no effect here",),
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(flags, words, tmp_path):
+    named = [flag.replace("OUT", str(tmp_path / "out")) for flag in flags]
+    process = commands.run("adaptation", *named)
+    assert process.returncode != 0
+    assert all(word in process.stderr for word in words)
