@@ -150,7 +150,7 @@ def _life() -> tuple[Experiment, Array, Teaching]:
     return (
         dataclasses.replace(experiment, compute=alone),
         learned.phi,
-        Teaching(0.0, experiment.inner.learning_rate),
+        Teaching(experiment.evolution.final_guidance, experiment.inner.learning_rate),
     )
 
 

@@ -19,6 +19,7 @@ from absl import flags
 
 from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, rungs, winner
 from epg_tf.reports.tables import label
 
@@ -47,6 +48,10 @@ def main(argv: list[str]) -> int:
     unused = (f"loss.{field.name}" for field in dataclasses.fields(LossConfig))
     learned = (name for name in unused if name != "loss.buffer_steps")  # it must hold M steps
     config_flag.refuse(*learned, reason="no learned loss takes part; leave it out")
+    others = {*RIVALS} - {group}
+    if group != "surrogate":
+        others |= {f"surrogate.{name}" for name in SPACES["ppo_as_epg"][1]}
+    config_flag.refuse(*others, reason=f"it is not of --rival={rival}; leave it out")
     config_flag.refuse("task.physics", reason="rivals are tuned in exact physics; leave it out")
     search = Search(
         rival, config_flag.experiment(physics="exact"), _SEED.value, _BUDGET.value, _LIVES.value

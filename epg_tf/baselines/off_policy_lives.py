@@ -67,7 +67,7 @@ class OffPolicyRival:
           ConfigError: Actions have no bounds, or are choices.
         """
         family = make_family(request.task)
-        if family.discrete_actions or not np.isfinite(family.action_bounds).all():
+        if not has_bounds(family):
             raise ConfigError(
                 f"config.{self.name} needs actions with bounds, which {family.name} does not have; "
                 "compare with other methods"
@@ -112,6 +112,11 @@ class OffPolicyRival:
         return curves, final, success
 
 
+def has_bounds(family: TaskFamily) -> bool:
+    """Returns whether actions are numbers within bounds, as SAC and TD3 need."""
+    return not family.discrete_actions and bool(np.isfinite(family.action_bounds).all())
+
+
 class Shard:
     """P agents and what they have lived through so far.
 
@@ -119,13 +124,17 @@ class Shard:
       keys: P keys, which name the random streams.
       settings: Of SAC or TD3.
       request: Task, env steps and final episodes.
+
+    Attributes:
+      tasks: [P], what they live in.
     """
 
     def __init__(self, keys: Sequence[LifeKey], settings: Settings, request: Request) -> None:
         self._keys, self._settings, self._request = keys, settings, request
         family = make_family(request.task)
         self._simulation = simulate(family, len(keys))
-        self._simulation.set_tasks(sample_tasks(family, keys))
+        self.tasks = sample_tasks(family, keys)
+        self._simulation.set_tasks(self.tasks)
         self._episodes = Episodes(self._simulation, life_streams(keys, "reset"))
         self._agents = ParallelAgents(
             settings, family.spec, (life_streams(keys, "policy"), life_streams(keys, "critic"))

@@ -5,6 +5,7 @@ learning rate, deviation and discount (Algorithm 2 with another loss).
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
@@ -63,7 +64,7 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
     """
     rival = experiment.ppo if name == "ppo" else experiment.reinforce
     period = largest_divisor(env_steps, rival.update_period)
-    own = {"discount": rival.discount}
+    own: dict[str, Any] = {"discount": rival.discount}
     if isinstance(rival, PPOConfig):
         own["gae_lambda"] = rival.gae_lambda
     return dataclasses.replace(

@@ -226,6 +226,11 @@ class ParallelAgents:
         action, _ = self._actor(observation[None])
         return tf.clip_by_value(action[0] + self._settings.exploration * noise, -1.0, 1.0)
 
+    @property
+    def log_temperature(self) -> Array:
+        """Logarithms of SAC's temperatures, [P]."""
+        return np.asarray(self._agent._log_alpha)
+
     def train(self, batch: tuple[Array, ...], noise: Array) -> None:
         """Updates every agent once.
 
@@ -252,9 +257,7 @@ class ParallelAgents:
         now = ts.TimeStep(kinds, tf.zeros_like(reward), tf.ones_like(reward), observation)
         then = ts.TimeStep(kinds, reward, 1.0 - terminated, following)
         self._noise.left[:] = tf.unstack(noise)
-        # TD3 takes the mean over all axes, SAC of TF-Agents adds over all but the first.
-        weights = None if isinstance(self._settings, SACConfig) else float(self._population)
-        self._agent.train(Transition(now, PolicyStep(action), then), weights)
+        self._agent.train(Transition(now, PolicyStep(action), then))
         assert not self._noise.left  # else TF-Agents drew its own
 
 
@@ -318,6 +321,14 @@ def _td3(
     noise: Noise,
 ) -> TFAgent:
     """Returns TD3; its target policy takes the noise, so TF-Agents adds none."""
+    population = specs[1].shape[0]
+
+    def added(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+        """Returns errors [B, P] whose mean is the sum over P of the agents' means: this one of the
+        losses TF-Agents averages over all axes.
+        """
+        return population * _squared(target, value)
+
     smoothing = settings.target_policy_noise, settings.target_policy_noise_clip
     weights = [variable.numpy() for variable in actor.weights_]
     target = SmoothedActor(specs[0].observation, weights, "target_actor", smoothing, noise)
@@ -332,7 +343,7 @@ def _td3(
         target_update_tau=settings.tau,
         target_update_period=_POLICY_DELAY,
         actor_update_period=_POLICY_DELAY,
-        td_errors_loss_fn=_squared,
+        td_errors_loss_fn=added,
         gamma=settings.discount,
         target_policy_noise=0.0,
         train_step_counter=_step_counter(),

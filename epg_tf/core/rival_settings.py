@@ -19,6 +19,9 @@ from epg_tf.core.fields import (
     means,
 )
 
+RIVALS = ("ppo", "reinforce", "sac", "td3")
+"""The groups."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PPOConfig:

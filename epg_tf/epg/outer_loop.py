@@ -212,7 +212,7 @@ def validate(
             state = dataclasses.replace(state, best_phi=state.phi)
         return state, float("nan")
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
-    teaching = Teaching(0.0, experiment.inner.learning_rate)
+    teaching = Teaching(evolution.final_guidance, experiment.inner.learning_rate)
     lives = runner.run(keys, lambda life: state.phi, teaching, report=False, exact=True)
     mean = evolution_strategies.mean_return(lives.final_return)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))

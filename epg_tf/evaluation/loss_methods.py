@@ -40,10 +40,15 @@ class EvaluatedLoss:
         return self.phi
 
 
-def inner_loops(experiment: Experiment) -> InnerLoops:
-    """Returns what runs the lives of a test: the surrogate is PPO, and KL is measured."""
+def with_ppo(experiment: Experiment) -> Experiment:
+    """Returns the settings of a test: the surrogate is PPO."""
     surrogate = dataclasses.replace(experiment.surrogate, kind="ppo")
-    return InnerLoops(dataclasses.replace(experiment, surrogate=surrogate), measure_kl=True)
+    return dataclasses.replace(experiment, surrogate=surrogate)
+
+
+def inner_loops(experiment: Experiment) -> InnerLoops:
+    """Returns what runs the lives of a test; KL is measured."""
+    return InnerLoops(with_ppo(experiment), measure_kl=True)
 
 
 def learned_loss(evaluated: EvaluatedLoss) -> Method:
