@@ -36,7 +36,7 @@ def small(step: Command) -> list[str]:
         "meta_train": [*commands.settings(), *EVOLUTION] if configured else [],
         "meta_train_metagenrl": OBJECTIVE if configured else [],
         "meta_test": FRESH_AGENTS[objective],
-        "tune_baseline": [*LIVES, "--lives=2", "--budget=2", "--json="],
+        "tune_baseline": [*LIVES, "--lives=2", "--budget=2"],
         "objective_progress": ("--agents=1", "--env_steps=20", "--episodes=1"),
         "render": ("--episodes=2", "--frames=2"),
     }
