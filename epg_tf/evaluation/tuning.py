@@ -28,8 +28,8 @@ _KEPT = 3  # one of so many settings is kept, and meets as many times the tasks
 
 _PERIODS: Mapping[str, Sequence[float]] = {
     "update_period": (32, 64, 128, 256, 512),
-    "minibatch": (16, 32, 64, 128),
-    "log_std": (-2.0, -1.5, -1.0, -0.5, 0.0),
+    "minibatch": (8, 16, 32, 64, 128),
+    "log_std": (-2.5, -2.0, -1.5, -1.0, -0.5, 0.0),
     "discount": (0.9, 0.95, 0.99, 0.995),
 }
 _REPLAYED: Mapping[str, Sequence[float]] = {
@@ -132,15 +132,13 @@ def drawn(space: Space, seed: int, number: int) -> dict[str, float]:
 
 
 def at_edge(space: Space, settings: Mapping[str, float]) -> dict[str, str]:
-    """Returns "lowest" or "highest" for the settings that lie at an end of what was tried, where
-    more than two values were tried.
-    """
+    """Returns "lowest" or "highest" for the settings that lie at an end of what was tried."""
     ends = {"lowest": 0, "highest": -1}
     return {
         name: end
         for name, values in space.items()
         for end, place in ends.items()
-        if len(values) > 2 and settings[name] == values[place]
+        if settings[name] == values[place]
     }
 
 

@@ -83,7 +83,7 @@ def test_a_setting_whose_agents_all_fail_loses(tiny):
 def test_winners_at_an_end_of_what_was_tried_are_named():
     space = {"a": (1, 2, 3), "b": (1, 2, 3), "c": (1, 2, 3), "d": (1, 2)}
     settings = {"a": 1, "b": 2, "c": 3, "d": 2}
-    assert at_edge(space, settings) == {"a": "lowest", "c": "highest"}
+    assert at_edge(space, settings) == {"a": "lowest", "c": "highest", "d": "highest"}
 
 
 def test_trials_of_a_rung_are_not_compared_with_others():
