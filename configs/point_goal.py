@@ -3,7 +3,8 @@
 A life is 1024 env steps, 40 episodes. The fitness is the mean return of all of them: they need no
 more env steps, and have less variance than three episodes with the final policy
 (docs/evolution.md). The network has 1089 parameters; the paper's layer sizes would have 7877. A
-small one needs fewer lives, because evolution strategies try random directions of phi.
+small one needs fewer lives, because evolution strategies try random directions of phi. `ppo` and
+`sac` are of epg-tf tune-baseline (results/tuning).
 """
 
 from ml_collections import ConfigDict
@@ -17,6 +18,7 @@ from epg_tf.core.experiment import (
     SurrogateConfig,
     TaskConfig,
 )
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, TD3Config
 
 
 def get_config() -> ConfigDict:
@@ -33,6 +35,17 @@ def get_config() -> ConfigDict:
         ),
         inner=InnerConfig(updates=32, update_period=32, minibatch=32, learning_rate=1e-2),
         surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=16),
+        ppo=PPOConfig(
+            update_period=64,
+            minibatch=64,
+            epochs=16,
+            learning_rate=3e-4,
+            log_std=0.0,
+            discount=0.95,
+            gae_lambda=0.8,
+        ),
+        reinforce=ReinforceConfig(discount=0.9),
+        td3=TD3Config(learning_rate=3e-3, discount=0.9),
         evolution=EvolutionConfig(
             epochs=100,
             lives=32,

@@ -17,6 +17,7 @@ from epg_tf.core import communication, config_files
 from epg_tf.core.config_files import read_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, Physics, from_mapping
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
@@ -35,7 +36,8 @@ _PRINT = flags.DEFINE_bool(
     "print_config", False, "Print the settings that this command would use, and end."
 )
 
-TESTED = ("task", "policy", "surrogate")  # groups that a test takes from --config
+# Groups that a test takes from --config.
+TESTED = ("task", "policy", "surrogate", *RIVALS)
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -111,7 +113,7 @@ def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamil
 
 
 def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
-    """Returns the experiment a loss was made in, with task, policy and baseline of --config if that
+    """Returns the experiment a loss was made in, with task, policy and rivals of --config if that
     is given; for --print_config prints it and ends.
 
     Args:
@@ -133,9 +135,7 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
                 f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
                 f"{getattr(here, name)}; use it in a family that has the same"
             )
-    moved = dataclasses.replace(
-        home, task=other.task, policy=other.policy, surrogate=other.surrogate
-    )
+    moved = dataclasses.replace(home, **{group: getattr(other, group) for group in TESTED})
     return print_and_end(moved.in_physics(physics))
 
 

@@ -1,7 +1,12 @@
-"""Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside PPO on the same
+"""Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside rivals on the same
 tasks.
 
     epg-tf meta-test --loss=runs/first/best --output_dir=runs/first-test
+
+How many rewarded env steps is the loss worth? All rivals, with four times the env steps:
+
+    epg-tf meta-test --loss=runs/first/best --compare=all --compare_updates=4 \\
+        --output_dir=runs/first-against-all
 
 Objectives of MetaGenRL can be tested in any environment with continuous actions:
 
@@ -12,6 +17,7 @@ Objectives of MetaGenRL can be tested in any environment with continuous actions
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import command_line, config_flag  # first: it silences the frameworks
@@ -24,9 +30,8 @@ from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, l
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Physics
-from epg_tf.evaluation import loss_methods, zero_shot
+from epg_tf.evaluation import comparisons, zero_shot
 from epg_tf.evaluation.evaluate import (
-    OBJECTIVE_COMPARISONS,
     LossEvaluation,
     ObjectiveEvaluation,
     loss_name,
@@ -68,12 +73,28 @@ _UPDATES = flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=10**7,
 )
-_COMPARE = flags.DEFINE_enum(
+_COMPARE = flags.DEFINE_list(
     "compare",
-    "ppo",
-    ["ppo", "none", "all"],
-    "Which baselines learn on the same tasks; all: for objectives of MetaGenRL, also on-policy "
-    "REINFORCE, TD3 and DDPG.",
+    ["ppo"],
+    "Which rivals learn on the same tasks: none, ppo, all, or names separated by commas. For "
+    f"losses of EPG ppo means {' and '.join(comparisons.LOSSES.groups['ppo'])}; names are "
+    f"{', '.join(comparisons.LOSSES.groups['all'])}, and of MetaGenRL "
+    f"{', '.join(comparisons.OBJECTIVES.groups['all'])}.",
+)
+_COMPARE_UPDATES = flags.DEFINE_integer(
+    "compare_updates",
+    1,
+    "Rivals learn for so many times the env steps of the others.",
+    lower_bound=1,
+    upper_bound=10**4,
+)
+_ALPHA = flags.DEFINE_float(
+    "alpha",
+    None,
+    "For losses of EPG: share of PPO in what their agents minimise; by default the share with "
+    "which evolution ends (config.evolution.final_guidance).",
+    lower_bound=0.0,
+    upper_bound=1.0,
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
 _PHYSICS = flags.DEFINE_enum(
@@ -122,15 +143,12 @@ def main(argv: list[str]) -> int:
     loss = required_loss(_LOSS, "runs/first")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):
-        _refuse(_UPDATES, _SAVE_POLICY, _PHYSICS, _ZERO_SHOT, kind="an objective of MetaGenRL")
+        _refuse(
+            _UPDATES, _SAVE_POLICY, _PHYSICS, _ALPHA, _ZERO_SHOT, kind="an objective of MetaGenRL"
+        )
         evaluation = _of_objective(loss, load_objective(loss))
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
-        if _COMPARE.value == "all":
-            raise command_line.UsageError(
-                f"--compare=all: --loss={_LOSS.value} is a loss of EPG, which is compared with ppo "
-                "or none; choose one of them"
-            )
         evaluation = _of_loss(loss, load_loss(loss))
     output = required(_OUTPUT_DIR, "runs/first-test")
     _prepare_folders(output)
@@ -138,7 +156,7 @@ def main(argv: list[str]) -> int:
     print(
         f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "
         f"{request.task.physics} physics, {formatting.count(request.env_steps)} env steps of "
-        "learning each",
+        f"learning each{_long_lives()}",
         flush=True,
     )
     tables = []
@@ -153,6 +171,12 @@ def main(argv: list[str]) -> int:
     if isinstance(evaluation, LossEvaluation) and _SAVE_POLICY.value is not None:
         _save_policy(evaluation, _SAVE_POLICY.value)
     return 0
+
+
+def _long_lives() -> str:
+    """Returns how much longer rivals learn; empty where they do not."""
+    times = _COMPARE_UPDATES.value
+    return "" if times == 1 else f", {times} times as many by rivals"
 
 
 def _reward_line(evaluation: LossEvaluation | ObjectiveEvaluation) -> str:
@@ -173,6 +197,14 @@ def _refuse(*given: flags.FlagHolder, kind: str) -> None:
             )
 
 
+def _methods(chosen: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, ...]:
+    """Returns the methods that --compare asks for."""
+    try:
+        return chosen(_COMPARE.value)
+    except ConfigError as error:
+        raise command_line.UsageError(f"--{error}") from error
+
+
 def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
     """Returns the test of a loss of EPG that the flags describe."""
     physics: Physics = "coarse" if _PHYSICS.value == "coarse" else "exact"
@@ -186,9 +218,11 @@ def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
         loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics),
-        tuple(m for m in loss_methods.METHODS if m != "ppo" or _COMPARE.value != "none"),
+        _methods(lambda words: comparisons.of_loss(experiment, words)),
         config_flag.replaced(learned.experiment, experiment),
         _fixed_policies(learned),
+        _ALPHA.value,
+        _COMPARE_UPDATES.value,
     )
 
 
@@ -222,8 +256,9 @@ def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
         request,
-        OBJECTIVE_COMPARISONS[_COMPARE.value],
+        _methods(comparisons.OBJECTIVES.chosen),
         config_flag.replaced(learned.experiment, experiment),
+        _COMPARE_UPDATES.value,
     )
 
 
@@ -253,6 +288,7 @@ def _save_policy(evaluation: LossEvaluation, folder: str) -> None:
         evaluation.request.seed,
         updates=_UPDATES.value,
         physics=evaluation.request.task.physics,
+        alpha=evaluation.alpha,
     )
     saved_policy.save_policy(agent.policy, folder, agent.facts)
     print(f"the policy of the first agent (return {agent.final_return:.2f}) is in {folder}")

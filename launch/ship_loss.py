@@ -8,7 +8,6 @@ For example:
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from epg_tf.artifacts import learned_loss
 from epg_tf.artifacts.cards import CARD_FILE, shipped_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import from_mapping
 from .evaluation_flags import required
 
 flags.adopt_module_key_flags(config_flag)
@@ -52,6 +52,7 @@ def main(argv: list[str]) -> int:
     tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
+        rivals = tested["about"].get("rivals", {})
         exact = tested["about"]["task"].get("physics", "exact") == "exact"
         text = shipped_card(name, loss, evolved, tested)
     except (KeyError, TypeError, AttributeError) as error:
@@ -77,9 +78,9 @@ def main(argv: list[str]) -> int:
     except RecordError as error:
         message = command_line.with_flags(f"{error}")
         raise command_line.UsageError(f"--name={name}: {message}") from error
-    # The loss has no use for the surrogate; it is kept as it was tested.
-    surrogate = dataclasses.replace(loss.experiment.surrogate, **baseline)
-    experiment = dataclasses.replace(loss.experiment, surrogate=surrogate)
+    # The loss has no use for surrogate and rivals; they are kept as they were tested.
+    settings = {**loss.experiment.to_mapping(), "surrogate": baseline, **rivals}
+    experiment = from_mapping(settings)
     learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
     files.write_atomically(folder / CARD_FILE, lambda stream: stream.write(text.encode()))
     print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.load_loss({name!r})")

@@ -1,85 +1,117 @@
-"""Tunes the policy-gradient baseline of a family, on tasks that neither evolution nor testing
-meets.
+"""Tunes what a loss of EPG is compared with, on tasks that neither evolution nor testing meets.
 
-    epg-tf tune-baseline --config=point_goal
+    epg-tf tune-baseline --config=point_goal --rival=sac --budget=12 --json=sac.json
 
-Prints the settings to write into the config: `baseline_learning_rate` and `baseline_epochs`.
+Random search with successive halving: --budget settings (the config's own first) with --lives
+agents each, then the better third with three times as many agents, and so on. Prints the settings
+to write into the config, and which of them lie at an end of what was tried.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import shlex
+import sys
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-import numpy as np
-
-from epg_tf.baselines.policy_gradient import no_loss
-from epg_tf.core import formatting
-from epg_tf.core.experiment import LossConfig
-from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
-from epg_tf.epg.shards import Shards
-from epg_tf.evaluation.summary import summarize_lives
+from epg_tf.core import files, formatting
+from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.rival_settings import RIVALS
+from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, rungs, winner
+from epg_tf.reports.tables import label
 
 flags.adopt_module_key_flags(config_flag)
-_RATES = flags.DEFINE_list(
-    "learning_rates", ["1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2"], "Rates to try."
+_RIVAL = flags.DEFINE_enum("rival", "ppo", list(SPACES), "What to tune.")
+_BUDGET = flags.DEFINE_integer(
+    "budget",
+    12,
+    "Settings to try; the first is the config's own.",
+    lower_bound=2,
+    upper_bound=10**4,
 )
-_EPOCHS = flags.DEFINE_list(
-    "epochs", ["1", "4"], "Numbers of epochs over each update's steps to try."
+_LIVES = flags.DEFINE_integer(
+    "lives", 8, "Agents per setting at first.", lower_bound=2, upper_bound=10**6
 )
-_LIVES = flags.DEFINE_integer("lives", 64, "Lives per setting.", lower_bound=2, upper_bound=10**6)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
+_JSON = flags.DEFINE_string("json", None, "File for all trials and the winner.")
 
 
 def main(argv: list[str]) -> int:
-    """Tries every setting on the same tasks and names the best; returns the exit code."""
+    """Searches, and names the best settings; returns the exit code."""
     del argv
+    rival = _RIVAL.value
+    group, space = SPACES[rival]
     config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
     unused = (f"loss.{field.name}" for field in dataclasses.fields(LossConfig))
     learned = (name for name in unused if name != "loss.buffer_steps")  # it must hold M steps
     config_flag.refuse(*learned, reason="no learned loss takes part; leave it out")
-    tuned = ("surrogate.baseline_learning_rate", "surrogate.baseline_epochs")
-    config_flag.refuse(*tuned, reason="it is what --learning_rates and --epochs try")
-    config_flag.refuse("task.physics", reason="baselines are tuned in exact physics; leave it out")
-    experiment = config_flag.experiment(physics="exact")
-    rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
-    epochs = command_line.positive_numbers("epochs", _EPOCHS.value, int)
-    keys = [LifeKey(_SEED.value, "tuning", 0, index) for index in range(_LIVES.value)]
-    print(
-        f"{experiment.surrogate.kind} on {_LIVES.value} {experiment.task.family} tasks, "
-        f"{formatting.count(experiment.life_steps)} env steps each; mean final return and 95 % "
-        "interval"
+    others = {*RIVALS} - {group}
+    if group != "surrogate":
+        others |= {f"surrogate.{name}" for name in SPACES["ppo_as_epg"][1]}
+    config_flag.refuse(*others, reason=f"it is not of --rival={rival}; leave it out")
+    config_flag.refuse("task.physics", reason="rivals are tuned in exact physics; leave it out")
+    search = Search(
+        rival, config_flag.experiment(physics="exact"), _SEED.value, _BUDGET.value, _LIVES.value
     )
-    results = []
-    with Shards(experiment) as shards:
-        for times in epochs:
-            for rate in rates:
-                lives = shards.run(keys, no_loss, Teaching(1.0, rate, times))
-                results.append((summarize_lives(lives, experiment.life_steps), rate, times))
-                row = results[-1][0]
-                print(
-                    f"  learning rate {rate:<8g} epochs {times}  {row.final_return_mean:9.2f}  "
-                    f"[{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]  failed {row.failed_lives}",
-                    flush=True,
-                )
-    if all(row.failed_lives == row.lives for row, _, _ in results):
+    if _JSON.value is not None:
+        command_line.check_json(_JSON)
+    plan = rungs(search.budget, search.agents)
+    print(
+        f"{label(rival)} on {search.experiment.task.family}, "
+        f"{formatting.count(search.experiment.life_steps)} env steps of learning each: "
+        + ", then ".join(f"{count} settings x {agents} agents" for count, agents in plan)
+        + "; mean final return and 95 % interval",
+        flush=True,
+    )
+    trials = []
+    for trial in search.run():
+        trials.append(trial)
+        print(f"  {_line(trial)}", flush=True)
+    best = winner(trials)
+    if best.failed == best.agents:
         raise command_line.UsageError(
-            f"--learning_rates={','.join(_RATES.value)}: every life failed; try smaller"
+            f"--rival={rival}: every agent of the best settings failed; raise --budget"
         )
-    best, rate, times = max(
-        results, key=lambda item: np.nan_to_num(item[0].final_return_mean, nan=-np.inf)
-    )
-    print(
-        f"best: SurrogateConfig(baseline_learning_rate={rate:g}, baseline_epochs={times}), mean "
-        f"{best.final_return_mean:.2f}; write it into your config, or pass "
-        f"--config.surrogate.baseline_learning_rate={rate:g} "
-        f"--config.surrogate.baseline_epochs={times}"
-    )
+    edges = at_edge(space, best.settings)
+    if _JSON.value is not None:
+        files.write_json(_JSON.value, _record(search, trials, best))
+        print(f"all trials are in {_JSON.value}")
+    print(f"best: setting {best.number}, mean {best.mean:.2f}; write into your config:")
+    for name, value in best.settings.items():
+        edge = f"   ({edges[name]} of those tried)" if name in edges else ""
+        print(f"  {group}.{name} = {value:g}{edge}")
     return 0
+
+
+def _line(trial: Trial) -> str:
+    settings = " ".join(f"{name}={value:g}" for name, value in trial.settings.items())
+    return (
+        f"{trial.number:3d}  {trial.mean:9.2f}  [{trial.ci95[0]:.2f}, {trial.ci95[1]:.2f}]  "
+        f"agents {trial.agents}  failed {trial.failed}  {settings}"
+    )
+
+
+def _record(search: Search, trials: list[Trial], best: Trial) -> dict[str, object]:
+    """Returns what the JSON file holds."""
+    group, space = SPACES[search.rival]
+    experiment: Experiment = search.experiment
+    return {
+        "command": shlex.join(["python", "-m", "launch.tune_baseline", *sys.argv[1:]]),
+        "rival": search.rival,
+        "group": group,
+        "task": dataclasses.asdict(experiment.task),
+        "env_steps": experiment.life_steps,
+        "seed": search.seed,
+        "budget": search.budget,
+        "rungs": rungs(search.budget, search.agents),
+        "space": space,
+        "trials": [dataclasses.asdict(trial) for trial in trials],
+        "winner": dataclasses.asdict(best),
+        "at_edge": at_edge(space, best.settings),
+    }
 
 
 if __name__ == "__main__":

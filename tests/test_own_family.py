@@ -162,7 +162,7 @@ def test_every_command_takes_the_file(name, tmp_path):
     assert "all 2 epochs" in call("meta_train", config, *resumed, *epochs)
     output = call("meta_test", run, config, f"--output_dir={tmp_path}/test", "--lives=2")
     assert "its best/ is taken" in output
-    tuned = ("--learning_rates=1e-3", "--epochs=1", "--lives=2")
+    tuned = ("--rival=ppo_as_epg", "--budget=2", "--lives=2")
     tiny = commands.life_settings()
     assert "best: " in call("tune_baseline", config, *tuned, *tiny)
     assert name in call("benchmark", config, *tiny, "--lives=4", "--updates=2")

@@ -39,6 +39,8 @@ def shipped_card(
     results = {key: row for key, row in test.items() if key in LABELS}
     lives = results[learned_name(loss.experiment)]["lives"]
     rows = "\n".join(_result_row(LABELS[key], row) for key, row in results.items())
+    times = about.get("compare_updates", 1)
+    longer = "" if times == 1 else f" Rivals learned for {times} times as many env steps."
     return f"""# {name}
 
 {_opening(described)}
@@ -48,11 +50,12 @@ def shipped_card(
 Fresh agents on {lives} tasks that evolution never met, {steps} env steps each; mean and 95 % \
 interval over lives.
 Area under the learning curve (auc): return of the newest episode, averaged over a life.
+Match: env steps after which a method first reaches the evolved loss's final mean return.{longer}
 
     epg-tf meta-test --loss={name} --lives={lives} --seed={about["seed"]} --output_dir=OUT
 
-| | final return | interval | auc | interval | failed lives |
-|---|---|---|---|---|---|
+| | final return | interval | auc | interval | match | failed lives |
+|---|---|---|---|---|---|---|
 {rows}
 
 Not tested: bodies other than {family}'s; other frame skips, episode limits, policy networks \
@@ -121,10 +124,11 @@ def _facts_table(facts: Mapping[str, str]) -> str:
 
 
 def _result_row(label: str, row: Mapping[str, Any]) -> str:
+    match = row.get("steps_to_match")
     final, auc = ("{:.2f} to {:.2f}".format(*row[name]) for name in ("ci95", "auc_ci95"))
     return (
         f"| {label} | {row['final_return_mean']:.2f} | {final} | {row['auc_mean']:.2f} | {auc} | "
-        f"{row['failed_lives']} |"
+        f"{'never' if match is None else match} | {row['failed_lives']} |"
     )
 
 

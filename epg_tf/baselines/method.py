@@ -19,12 +19,15 @@ LABELS = {
     "objective": "learned objective",
     "untrained_objective": "untrained objective",
     "off_policy_reinforce": "off-policy REINFORCE",
-    "ppo": "PPO",
-    "reinforce": "on-policy REINFORCE",
+    "ppo": "PPO (tuned)",
+    "ppo_as_epg": "PPO (M as EPG)",
+    "sac": "SAC (TF-Agents)",
     "td3": "TD3 (TF-Agents)",
+    "reinforce": "on-policy REINFORCE",
     "ddpg": "DDPG (TF-Agents)",
     "untrained": "untrained agent",
-    "random_loss": "unevolved loss",
+    "random_loss": "unevolved, random",
+    "centred_loss": "unevolved, centred",
 }
 """Names of methods in pictures and tables, by their keys in files."""
 

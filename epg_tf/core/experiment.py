@@ -25,6 +25,7 @@ from epg_tf.core.fields import (
     Threads,
     means,
 )
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.core.shapes import convolution_length
 
 Physics = Literal["exact", "coarse"]
@@ -145,10 +146,13 @@ class SurrogateConfig:
         tuple[Count, ...], means("units of each hidden layer of the value network")
     ] = (64, 64)
     baseline_learning_rate: Annotated[
-        Positive, means("of PPO as a baseline; epg-tf tune-baseline finds it")
+        Positive, means("of PPO with EPG's M as a baseline; epg-tf tune-baseline finds it")
     ] = 1e-3
     baseline_epochs: Annotated[
-        Count, means("of PPO as a baseline, over each M steps; epg-tf tune-baseline finds it")
+        Count,
+        means(
+            "of PPO with EPG's M as a baseline, over each M steps; epg-tf tune-baseline finds it"
+        ),
     ] = 1
 
 
@@ -251,6 +255,10 @@ class Experiment:
     surrogate: SurrogateConfig = SurrogateConfig()
     evolution: EvolutionConfig = EvolutionConfig()
     compute: ComputeConfig = ComputeConfig()
+    ppo: PPOConfig = PPOConfig()
+    reinforce: ReinforceConfig = ReinforceConfig()
+    sac: SACConfig = SACConfig()
+    td3: TD3Config = TD3Config()
 
     @property
     def life_steps(self) -> int:

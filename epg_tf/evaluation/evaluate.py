@@ -17,21 +17,16 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, Physics, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.parameters import parameter_count
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
 from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
+from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
 from epg_tf.evaluation.results import Results, tabulate
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.tasks.registry import named_environment
-
-OBJECTIVE_COMPARISONS = {
-    "none": ("objective", "untrained_objective"),
-    "ppo": ("objective", "untrained_objective", "off_policy_reinforce", "ppo"),
-    "all": tuple(objective_methods.METHODS),
-}
-"""Methods of the test of an objective, by how much it is compared with."""
 
 
 def train_all(methods: Iterable[Method], request: Request) -> Iterator[Results]:
@@ -46,7 +41,7 @@ def evaluate(
     seed: int,
     lives: int = 64,
     updates: int | None = None,
-    methods: Sequence[str] = tuple(loss_methods.METHODS),
+    methods: Sequence[str] = LOSSES.chosen(["ppo"]),
 ) -> Results:
     """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks, in
     exact physics.
@@ -57,9 +52,9 @@ def evaluate(
       seed: Names the tasks; evolution, validation and tuning met none of them, for any seed.
       lives: Number of agents per method.
       updates: Updates per life, or None for the experiment's number.
-      methods: Of `loss_methods.METHODS`: "epg"; "ppo" with its own tuned learning rate and epochs;
-        "untrained", an agent that never learns; "random_loss", a new loss for each agent that was
-        never evolved.
+      methods: Of `loss_methods.METHODS`: "epg"; "ppo", "reinforce", "sac" and "td3", each with
+        settings of its own; "ppo_as_epg", PPO with EPG's M; "untrained", an agent that never
+        learns; "random_loss" and "centred_loss", a new loss for each agent that was never evolved.
 
     Returns:
       One table; agents with the same number met the same task, start and action noise.
@@ -117,6 +112,9 @@ class LossEvaluation:
       methods: Of `loss_methods.METHODS`.
       replaced: Settings that are not those of evolution: name -> (then, now).
       fixed: Fixed policies that are put into the same tasks, see `zero_shot`.
+      alpha: Share of PPO in what the loss's agents minimise; None: the one that evolution ends
+        with.
+      compare_updates: How many times as long as the others rivals live, >= 1.
     """
 
     learned: LearnedLoss
@@ -125,12 +123,14 @@ class LossEvaluation:
     methods: tuple[str, ...]
     replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
     fixed: tuple[LearnedLoss, ...] = ()
+    alpha: float | None = None
+    compare_updates: int = 1
 
     def __post_init__(self) -> None:
         """Raises ConfigError where phi does not fit the settings, or cannot teach."""
         experiment = self.learned.experiment
         check_phi(experiment, self.learned.phi)
-        learns = self.request.env_steps and experiment.evolution.final_guidance < 1.0
+        learns = self.request.env_steps and self._alpha < 1.0
         if learns and not moves_loss(experiment):
             raise ConfigError(
                 "config.evolution.moves='initialisation': there is a policy and no loss, so lives "
@@ -146,13 +146,20 @@ class LossEvaluation:
         phi = self.learned.phi.copy()
         phi.flags.writeable = False
         with loss_methods.inner_loops(self.learned.experiment) as loops:
-            evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss)
-            names = loss_methods.applicable(self.learned.experiment, self.methods)
-            chosen = [loss_methods.METHODS[name](evaluated) for name in names]
-            yield from train_all([*chosen, *self._fixed_policies()], self.request)
+            evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss, self._alpha)
+            for name in loss_methods.applicable(self.learned.experiment, self.methods):
+                request = _long(self.request, name in LOSSES.rivals, self.compare_updates)
+                yield from train_all([loss_methods.METHODS[name](evaluated)], request)
+            yield from train_all(self._fixed_policies(), self.request)
 
     def _fixed_policies(self) -> list[zero_shot.FixedPolicy]:
         return zero_shot.methods(self.learned, self.fixed)
+
+    @property
+    def _alpha(self) -> float:
+        if self.alpha is None:
+            return self.learned.experiment.evolution.final_guidance
+        return self.alpha
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
@@ -165,12 +172,20 @@ class LossEvaluation:
             "reward_declared": experiment.loss.reward,
             "loss_facts": self.learned.facts,
             "policy": dataclasses.asdict(experiment.policy),
+            "alpha": self._alpha,
+            "compare_updates": self.compare_updates,
             "baseline": dataclasses.asdict(experiment.surrogate),
+            "rivals": {name: dataclasses.asdict(getattr(experiment, name)) for name in RIVALS},
             "replaced": dict(self.replaced),
             "zero_shot_facts": {
                 method.name: method.learned.facts for method in self._fixed_policies()
             },
         }
+
+
+def _long(request: Request, rival: bool, times: int) -> Request:
+    """Returns the request of a method; rivals live so many times as long."""
+    return dataclasses.replace(request, env_steps=request.env_steps * (times if rival else 1))
 
 
 def objective_request(
@@ -217,7 +232,7 @@ def evaluate_objective(
     agents: int = 16,
     environment: str | None = None,
     env_steps: int | None = None,
-    methods: Sequence[str] = OBJECTIVE_COMPARISONS["none"],
+    methods: Sequence[str] = OBJECTIVES.always,
 ) -> Results:
     """Trains fresh agents with a frozen objective, and by the other methods for as many env steps.
 
@@ -250,6 +265,7 @@ class ObjectiveEvaluation:
       request: Which agents are trained.
       methods: Of `objective_methods.METHODS`.
       replaced: Settings that are not those of meta-training: name -> (then, now).
+      compare_updates: How many times as long as the others rivals live, >= 1.
     """
 
     learned: LearnedObjective
@@ -257,6 +273,7 @@ class ObjectiveEvaluation:
     request: Request
     methods: tuple[str, ...]
     replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    compare_updates: int = 1
 
     def run(self) -> Iterator[Results]:
         """Yields the results of each method as they are found."""
@@ -265,8 +282,9 @@ class ObjectiveEvaluation:
         evaluated = objective_methods.EvaluatedObjective(
             experiment, self.learned.parameters, self.loss
         )
-        chosen = [objective_methods.METHODS[name](evaluated) for name in self.methods]
-        yield from train_all(chosen, self.request)
+        for name in self.methods:
+            request = _long(self.request, name in OBJECTIVES.rivals, self.compare_updates)
+            yield from train_all([objective_methods.METHODS[name](evaluated)], request)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
@@ -278,6 +296,7 @@ class ObjectiveEvaluation:
             "seed": request.seed,
             "env_steps": request.env_steps,
             "episodes": request.episodes,
+            "compare_updates": self.compare_updates,
             "loss_facts": self.learned.facts,
             "trained_in": experiment.environments,
             "config": experiment.to_mapping(),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
 from epg_tf.baselines.method import LossName, Method, learned_name
+from epg_tf.baselines.off_policy_lives import OffPolicyRival
+from epg_tf.baselines.own_period import OwnPeriodMethod
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching, final_teaching
@@ -23,11 +26,13 @@ class EvaluatedLoss:
       loops: What runs their lives; its experiment holds their settings.
       phi: [D] float32, the learned loss; read-only, so no method can change it.
       loss: Its name.
+      alpha: Share of PPO in what the learned loss's agents minimise (EPG + PPO; v1, Figure 7).
     """
 
     loops: InnerLoops
     phi: Array
     loss: LossName
+    alpha: float = 0.0
 
     def of_agent(self, agent: int) -> Array:
         """Returns the parameters of the loss of an agent: the same for all."""
@@ -35,31 +40,64 @@ class EvaluatedLoss:
         return self.phi
 
 
-def inner_loops(experiment: Experiment) -> InnerLoops:
-    """Returns what runs the lives of a test: the surrogate is PPO, and KL is measured."""
+def with_ppo(experiment: Experiment) -> Experiment:
+    """Returns the settings of a test: the surrogate is PPO."""
     surrogate = dataclasses.replace(experiment.surrogate, kind="ppo")
-    return InnerLoops(dataclasses.replace(experiment, surrogate=surrogate), measure_kl=True)
+    return dataclasses.replace(experiment, surrogate=surrogate)
+
+
+def inner_loops(experiment: Experiment) -> InnerLoops:
+    """Returns what runs the lives of a test; KL is measured."""
+    return InnerLoops(with_ppo(experiment), measure_kl=True)
 
 
 def learned_loss(evaluated: EvaluatedLoss) -> Method:
-    """Returns the method that uses what evolution moved, frozen: see `learned_name`."""
+    """Returns the method that uses what evolution moved, frozen (see `learned_name`): where that is
+    a loss, agents minimise (1 - alpha) of it + alpha PPO.
+    """
     experiment = evaluated.loops.experiment
     return InnerLoopMethod(
         learned_name(experiment),
         evaluated.loops,
         evaluated.of_agent,
-        final_teaching(experiment),
+        dataclasses.replace(final_teaching(experiment), alpha=evaluated.alpha),
         loss=evaluated.loss,
     )
 
 
 def ppo(evaluated: EvaluatedLoss) -> Method:
-    """Returns PPO, with a learning rate and a number of epochs of its own."""
+    """Returns PPO with settings of its own, M included."""
+    return OwnPeriodMethod("ppo", evaluated.loops.experiment)
+
+
+def ppo_as_epg(evaluated: EvaluatedLoss) -> Method:
+    """Returns PPO with EPG's M, and a learning rate and a number of epochs of its own (the papers'
+    protocol).
+    """
     surrogate = evaluated.loops.experiment.surrogate
     teaching = Teaching(
         1.0, surrogate.baseline_learning_rate, surrogate.baseline_epochs, fresh=True
     )
-    return InnerLoopMethod("ppo", evaluated.loops, evaluated.of_agent, teaching)
+    return InnerLoopMethod("ppo_as_epg", evaluated.loops, evaluated.of_agent, teaching)
+
+
+def sac(evaluated: EvaluatedLoss) -> Method:
+    """Returns SAC of TF-Agents."""
+    experiment = evaluated.loops.experiment
+    period = experiment.inner.update_period
+    return OffPolicyRival("sac", experiment.sac, experiment.compute, period)
+
+
+def td3(evaluated: EvaluatedLoss) -> Method:
+    """Returns TD3 of TF-Agents."""
+    experiment = evaluated.loops.experiment
+    period = experiment.inner.update_period
+    return OffPolicyRival("td3", experiment.td3, experiment.compute, period)
+
+
+def reinforce(evaluated: EvaluatedLoss) -> Method:
+    """Returns on-policy REINFORCE with settings of its own, M included."""
+    return OwnPeriodMethod("reinforce", evaluated.loops.experiment)
 
 
 def untrained(evaluated: EvaluatedLoss) -> Method:
@@ -69,24 +107,40 @@ def untrained(evaluated: EvaluatedLoss) -> Method:
 
 
 def random_loss(evaluated: EvaluatedLoss) -> Method:
-    """Returns the method that gives each agent another loss, which was never evolved."""
+    """Returns the method that gives each agent another loss with a random start, never evolved."""
+    return _unevolved("random_loss", evaluated, "random")
+
+
+def centred_loss(evaluated: EvaluatedLoss) -> Method:
+    """Returns the method that gives each agent another loss with a centred start, never evolved."""
+    return _unevolved("centred_loss", evaluated, "centred")
+
+
+def _unevolved(name: str, evaluated: EvaluatedLoss, start: Literal["random", "centred"]) -> Method:
     experiment = evaluated.loops.experiment
-
-    def unevolved(agent: int) -> Array:
-        return initial_phi(experiment, _UNEVOLVED + agent)
-
+    started = dataclasses.replace(
+        experiment, loss=dataclasses.replace(experiment.loss, start=start)
+    )
     teaching = Teaching(0.0, experiment.inner.learning_rate, fresh=True)
-    return InnerLoopMethod("random_loss", evaluated.loops, unevolved, teaching)
+    return InnerLoopMethod(
+        name, evaluated.loops, lambda agent: initial_phi(started, _UNEVOLVED + agent), teaching
+    )
 
 
 METHODS: dict[str, Callable[[EvaluatedLoss], Method]] = {
     "epg": learned_loss,
     "ppo": ppo,
+    "ppo_as_epg": ppo_as_epg,
+    "sac": sac,
+    "td3": td3,
+    "reinforce": reinforce,
     "untrained": untrained,
     "random_loss": random_loss,
+    "centred_loss": centred_loss,
 }
 
 
 def applicable(experiment: Experiment, names: Sequence[str]) -> tuple[str, ...]:
     """Returns those of some `METHODS` that a test can have: no unevolved loss beside no loss."""
-    return tuple(name for name in names if name != "random_loss" or moves_loss(experiment))
+    unevolved = ("random_loss", "centred_loss")
+    return tuple(name for name in names if name not in unevolved or moves_loss(experiment))

@@ -34,6 +34,9 @@ class Summary:
       lives: Number of agents.
       failed_lives: How many of them failed.
       env_steps: Env steps of learning of each agent.
+      steps_to_match: Env steps after which the method first reaches the final mean return of the
+        learned loss: the mean of its curve over agents does, once every agent has a point, or its
+        final mean return. None: never, or there is no learned loss.
       ahead_mean: How far the learned loss ends above this method, agent by agent; None for itself,
         and where agents differ.
       ahead_ci95: 95 % confidence interval of that.
@@ -48,6 +51,7 @@ class Summary:
     lives: int
     failed_lives: int
     env_steps: int
+    steps_to_match: int | None = None
     ahead_mean: float | None = None
     ahead_ci95: tuple[float, float] | None = None
 
@@ -70,10 +74,38 @@ def summarize(results: Results) -> dict[str, Summary]:
     reference = learned_group(results)
     if reference is None:
         return summaries
-    return {
-        name: summary if name == reference else _compared(summary, groups[reference], groups[name])
+    target = summaries[reference].final_return_mean
+    matched = {
+        name: dataclasses.replace(summary, steps_to_match=steps_to_match(groups[name], target))
         for name, summary in summaries.items()
     }
+    return {
+        name: summary if name == reference else _compared(summary, groups[reference], groups[name])
+        for name, summary in matched.items()
+    }
+
+
+def steps_to_match(rows: Results, target: float) -> int | None:
+    """Returns the env steps of learning after which agents first reach a mean return.
+
+    Args:
+      rows: Of one method. Its curve is of evaluations where there are any, else of the newest
+        episodes of learning; agents that failed count as the worst of the others.
+      target: Mean return to reach.
+
+    Returns:
+      None where neither the curve nor the final policies reach it.
+    """
+    finals = rows.final()
+    failed = ~np.isfinite(finals)
+    if failed.all():
+        return None
+    steps, curves = rows.pivot()
+    for at, returns in zip(steps, curves.T, strict=True):
+        known = np.where(failed, np.nan, returns)
+        if np.isfinite(known[~failed]).all() and worst_for_failed(known).mean() >= target:
+            return int(at)
+    return int(rows.env_steps.max()) if worst_for_failed(finals).mean() >= target else None
 
 
 def learned_group(results: Results) -> str | None:
@@ -143,8 +175,14 @@ def _compared(summary: Summary, learned: Results, other: Results) -> Summary:
 
 
 def as_json(summaries: Mapping[str, Summary]) -> dict[str, dict[str, Any]]:
-    """Returns summaries as `summary.json` holds them: fields that are None are left out."""
+    """Returns summaries as `summary.json` holds them: fields that are None are left out, but for
+    `steps_to_match`.
+    """
     return {
-        name: {key: value for key, value in vars(summary).items() if value is not None}
+        name: {
+            key: value
+            for key, value in vars(summary).items()
+            if value is not None or key == "steps_to_match"
+        }
         for name, summary in summaries.items()
     }

@@ -20,7 +20,7 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.epg.shards import thread_count
-from epg_tf.evaluation import objective_methods
+from epg_tf.evaluation import loss_methods, objective_methods
 from epg_tf.evaluation.evaluate import check_phi, loss_request, objective_request
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
@@ -68,6 +68,7 @@ def train_agent(
     life: int = 0,
     updates: int | None = None,
     physics: Physics = "exact",
+    alpha: float | None = None,
 ) -> TrainedAgent:
     """Trains an agent of the test of a loss, to the same bits as `evaluate` does.
 
@@ -79,6 +80,7 @@ def train_agent(
       life: Number of the agent in the test, from 0.
       updates: Updates in its life; None for the experiment's number.
       physics: Of the test, whatever those of evolution.
+      alpha: As of the test (`LossEvaluation`).
 
     Returns:
       The agent.
@@ -86,7 +88,7 @@ def train_agent(
     Raises:
       ConfigError: phi is not that of such a loss, or `life` is below 0.
     """
-    experiment = learned.experiment
+    experiment = loss_methods.with_ppo(learned.experiment)
     check_phi(experiment, learned.phi)
     _check_number("life", life)
     configure_tensorflow(thread_count(experiment))
@@ -101,6 +103,7 @@ def train_agent(
         np.repeat(learned.phi[None], size, axis=0),
         dataclasses.replace(
             final_teaching(experiment),
+            alpha=experiment.evolution.final_guidance if alpha is None else alpha,
             updates=request.env_steps // experiment.inner.update_period,
         ),
     )

@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from epg_tf.core import files
 from epg_tf.evaluation.results import LEARNING, Results
+from epg_tf.evaluation.summary import learned_group, summarize
 from epg_tf.reports.plots import (
     COLOURS,
     FAINT,
@@ -26,6 +27,7 @@ from epg_tf.reports.plots import (
 from epg_tf.reports.tables import label
 
 _SINGLE_LIVES = 5
+_METHODS_WITH_SINGLE_LIVES = 5  # with more of them nobody could tell the lines apart
 _GRID_COLUMNS = 4
 
 
@@ -61,7 +63,8 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
 
     Where KL was measured, in the layout of EPG's Figure 5: single agents dotted, and below them
     the KL of every update. Where some curves are of episodes with exploration and others are not,
-    the former are dashed, and a diamond shows their final policies.
+    the former are dashed, and a diamond shows their final policies. A thin line is the final mean
+    return of the learned loss, and a star where a rival first reaches it.
 
     Args:
       results: The table; methods are drawn in its order.
@@ -84,7 +87,7 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
     for number, (name, rows) in enumerate(groups.items()):
         colour = COLOURS[number % len(COLOURS)]
         style: Style = "--" if name in mixed else "-"
-        if measured:
+        if measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES:
             _draw_single_lives(top, rows, colour)
         draw_statistics(top, *rows.pivot(), colour, style)
         if name in mixed and np.isfinite(rows.final()).any():
@@ -93,24 +96,56 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
         handles.append(
             Line2D([], [], color=colour, linestyle=style, linewidth=2.6, label=label(name))
         )
+    matched = _mark_matches(top, results)
     dress(top, "environment steps", "return")
     top.xaxis.set_major_formatter(EngFormatter(sep=""))
     if measured:
         _draw_kl(figure, top, groups)
     head(figure, title, handles, layout.title, layout.columns)
-    note = _note(measured, bool(mixed))
+    single = measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES
+    note = _note(single, bool(mixed), matched)
     place = layout.note - layout.row * rows_of_legend
     figure.text(0.097, place, note, fontsize=9, color=FAINT, va="center")
     write_png(figure, path)
 
 
-def _note(single_lives: bool, dashed: bool) -> str:
+def _mark_matches(axes: Axes, results: Results) -> bool:
+    """Marks where rivals reach the learned loss's final return; returns whether one does."""
+    reference = learned_group(results)
+    if reference is None:
+        return False
+    summaries = summarize(results)
+    target = summaries[reference].final_return_mean
+    reached = [
+        (number, row.steps_to_match)
+        for number, (name, row) in enumerate(summaries.items())
+        if name != reference and row.steps_to_match is not None
+    ]
+    if np.isfinite(target):
+        axes.axhline(target, color=FAINT, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
+    for number, steps in reached:
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(
+            steps,
+            target,
+            marker="*",
+            markersize=13,
+            color=colour,
+            markeredgecolor="white",
+            zorder=5,
+        )
+    return bool(reached)
+
+
+def _note(single_lives: bool, dashed: bool, matched: bool) -> str:
     """Returns what explains the lines."""
     parts = ["line: mean", "band: middle half of agents"]
     if single_lives:
         parts.append(f"dotted: first {_SINGLE_LIVES} agents")
     if dashed:
         parts += ["dashed: with exploration", "diamond: final policy"]
+    if matched:
+        parts.append("star: matches the learned loss")
     return "     ".join(parts)
 
 

@@ -23,9 +23,21 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from epg_tf.core import files
 from epg_tf.core.types import Array
 
-# Okabe and Ito's palette, which colour-blind eyes can distinguish; strongest contrast on white
-# first.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's palette, which colour-blind eyes can distinguish, strongest contrast on white
+# first; then others of Tol's.
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#882255",
+    "#999933",
+    "#332288",
+    "#661100",
+)
 INK = "#333333"
 FAINT = "#8A8A8A"
 Style = Literal["-", "--"]

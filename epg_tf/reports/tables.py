@@ -10,7 +10,8 @@ from epg_tf.evaluation.summary import Summary
 
 _EXPLANATION = """\
 return of the final policy (sum of rewards in an episode); auc: return, averaged over learning;
-ahead: how far the learned loss ends above a method, agent by agent"""
+ahead: how far the learned loss ends above a method, agent by agent; match: env steps after which a
+method first reaches the learned loss's final mean return"""
 
 
 def label(name: str) -> str:
@@ -29,9 +30,12 @@ def summary_table(summaries: Mapping[str, Summary]) -> str:
     lines = [
         _EXPLANATION,
         f"{'':{width}}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'auc':>9}  {'agents':>6}  "
-        f"{'failed':>6}  {'success':>7}  {'ahead':>8}  {'95 % interval':>18}",
+        f"{'failed':>6}  {'success':>7}  {'match':>8}  {'ahead':>8}  {'95 % interval':>18}",
     ]
-    lines += [_line(label(name), width, row) for name, row in _best_first(summaries).items()]
+    compared = any(row.steps_to_match is not None for row in summaries.values())
+    lines += [
+        _line(label(name), width, row, compared) for name, row in _best_first(summaries).items()
+    ]
     return "\n".join([*lines, "", *_comparison(summaries)])
 
 
@@ -43,8 +47,11 @@ def _best_first(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
     return dict(sorted(summaries.items(), key=worth, reverse=True))
 
 
-def _line(name: str, width: int, row: Summary) -> str:
+def _line(name: str, width: int, row: Summary, compared: bool) -> str:
+    """Returns the line of a method; `compared`: whether there is a learned loss to match."""
     ahead = ""
+    never = "never" if compared else "-"
+    match = never if row.steps_to_match is None else str(row.steps_to_match)
     if row.ahead_mean is not None and row.ahead_ci95 is not None:
         ahead = f"{row.ahead_mean:8.2f}  {_interval(row.ahead_ci95):>18}"
     success = "-" if math.isnan(row.success_rate) else f"{row.success_rate:.0%}"
@@ -52,7 +59,7 @@ def _line(name: str, width: int, row: Summary) -> str:
     return (
         f"{name:{width}}{row.final_return_mean:9.2f}  {_interval(row.ci95):>20}  "
         f"{row.final_return_iqm:9.2f}  {auc:>9}  {row.lives:6d}  {row.failed_lives:6d}  "
-        f"{success:>7}  {ahead}"
+        f"{success:>7}  {match:>8}  {ahead}"
     ).rstrip()
 
 

@@ -15,6 +15,7 @@ from epg_tf.artifacts.learned_loss import (
     shipped_losses,
 )
 from epg_tf.core.errors import RecordError
+from epg_tf.core.rival_settings import RIVALS, PPOConfig, SACConfig
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
@@ -66,6 +67,15 @@ def test_a_loss_saved_before_actions_had_kinds_still_loads(save, tmp_path):
     del description["discrete_actions"]
     (tmp_path / "loss.json").write_text(json.dumps(description))
     np.testing.assert_array_equal(load_loss(tmp_path).phi, phi)
+
+
+def test_a_loss_saved_before_rivals_had_settings_still_loads(save, tmp_path):
+    _, phi, description = save("point_goal")
+    for group in RIVALS:
+        del description["config"][group]
+    (tmp_path / "loss.json").write_text(json.dumps(description))
+    experiment = load_loss(tmp_path).experiment
+    assert experiment.sac == SACConfig() and experiment.ppo == PPOConfig()
 
 
 def test_a_run_is_read_by_its_best_loss_else_by_its_last(make_tiny, tmp_path):

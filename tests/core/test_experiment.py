@@ -12,6 +12,7 @@ import pytest
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, TaskConfig, from_mapping, validate
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.tasks.registry import FAMILIES, make_family
 
 
@@ -251,12 +252,12 @@ def test_what_cannot_work_is_refused_in_one_line(mapping, parts):
 
 
 def test_every_number_has_a_lower_bound():
-    """A new field of numbers is checked without anyone thinking of it; only the log deviation may
-    be negative.
+    """A new field of numbers is checked without anyone thinking of it; only the log deviation and
+    the target entropy may be negative.
     """
     for group, fields in Experiment().to_mapping().items():
         for name, value in fields.items():
-            if isinstance(value, (bool, str)) or name == "log_std":
+            if isinstance(value, (bool, str)) or name in ("log_std", "target_entropy"):
                 continue
             bad = (-1,) * len(value) if isinstance(value, tuple) else -1
             with pytest.raises(ConfigError, match=rf"^config\.{group}\.{name}(\[0\])?="):
@@ -302,3 +303,13 @@ def test_the_registry_passes_the_settings_on(name):
     family = make_family(TaskConfig(family=name, frame_skip=3, episode_limit=17, range="nominal"))
     assert isinstance(family, FAMILIES[name])
     assert (family.frame_skip, family.episode_limit, family.task_range) == (3, 17, "nominal")
+
+
+def test_settings_from_before_the_rivals_had_groups_are_read():
+    """Loss files and runs of earlier versions lack them; they get defaults."""
+    experiment = from_mapping({"sac": {"batch": 7}, "ppo": {"update_period": 9}})
+    old = {name: v for name, v in experiment.to_mapping().items() if name not in RIVALS}
+    assert len(old) == 7 and from_mapping(old) == Experiment()
+    assert experiment.sac.batch == 7 and from_mapping(experiment.to_mapping()) == experiment
+    with pytest.raises(ConfigError, match="^config.reinforce.gae_lambda is not a setting"):
+        from_mapping({"reinforce": {"gae_lambda": 0.9}})

@@ -507,3 +507,14 @@ def test_success_rates_are_means_over_lives(tiny):
 def test_mean_return_counts_failed_lives_as_the_worst():
     assert mean_return(np.array([4.0, NAN, 1.0])) == 2.0
     assert np.isnan(mean_return(np.array([NAN, NAN])))
+
+
+def test_validation_and_so_the_best_use_the_alpha_that_evolution_ends_with(make_tiny):
+    """With PPO alone in the end, validation returns do not depend on phi."""
+    returns = []
+    for final in (1.0, 0.0):
+        changes = {"final_guidance": final, "validation_period": 1, "epochs": 2, "sigma": 1.0}
+        experiment = make_tiny(evolution={**changes, "learning_rate": 1.0})
+        epochs = list(evolve(experiment, 0, initial_state(experiment, 0)))
+        returns.append([epoch.metrics["validation_return_mean"] for epoch in epochs])
+    assert returns[0][0] == returns[0][1] and returns[1][0] != returns[1][1]

@@ -16,8 +16,15 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
-from epg_tf.evaluation.evaluate import evaluate, loss_name, loss_request, objective_request
+from epg_tf.evaluation.evaluate import (
+    LossEvaluation,
+    evaluate,
+    loss_name,
+    loss_request,
+    objective_request,
+)
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
+from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
 
 
@@ -27,9 +34,11 @@ def found(tiny):
 
 
 def test_every_method_trains_the_same_agents(found):
-    assert list(found.groups()) == list(METHODS) == ["epg", "ppo", "untrained", "random_loss"]
-    for rows in found.groups().values():
-        assert rows.pivot()[0].tolist() == [8, 16, 24] and rows.final().shape == (5,)
+    rows = ["epg", "ppo", "ppo_as_epg", "untrained", "random_loss", "centred_loss"]
+    assert list(found.groups()) == rows
+    for name, rows in found.groups().items():
+        assert rows.pivot()[0].tolist() == [24] if name == "ppo" else [8, 16, 24]
+        assert rows.final().shape == (5,)
     assert found.select("epg").loss[0] == "phi" and set(found.select("ppo").loss) == {""}
     assert (found.select("untrained").pivot("kl")[1] == 0.0).all()
     assert (found.select("epg").pivot("kl")[1] > 0.0).all()
@@ -129,3 +138,68 @@ def test_a_foreign_phi_and_too_few_lives_are_refused(tiny):
         evaluate(tiny, phi[:5], seed=0)
     with pytest.raises(ConfigError, match="lives=1"):
         evaluate(tiny, phi, seed=0, lives=1)
+
+
+def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
+    """Returns the results of a test of the loss that evolution starts from."""
+    learned = LearnedLoss(initial_phi(experiment, 0), experiment, {})
+    request = loss_request(experiment, 3, lives)
+    evaluation = LossEvaluation(
+        learned, LossName("a"), request, methods, {}, alpha, compare_updates
+    )
+    return Results.join(list(evaluation.run())), evaluation.about()
+
+
+@pytest.mark.slow
+def test_every_rival_has_a_row_and_its_settings_are_stated(make_tiny):
+    tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)})
+    results, about = outcome(tiny, tuple(METHODS))
+    names = "epg ppo ppo_as_epg sac td3 reinforce untrained random_loss centred_loss"
+    assert list(results.groups()) == names.split()
+    assert about["rivals"]["sac"]["batch"] == 4 and about["rivals"]["td3"]["hidden"] == (3,)
+    assert (about["alpha"], about["compare_updates"]) == (0.0, 1)
+
+
+def test_alpha_1_is_ppo_to_the_bit(make_tiny):
+    """With the same rate, and one epoch, in all that is measured."""
+    tiny = make_tiny(
+        inner={"learning_rate": 1e-2},
+        surrogate={"baseline_learning_rate": 1e-2, "baseline_epochs": 1},
+    )
+    results, _ = outcome(tiny, ("epg", "ppo_as_epg"), alpha=1.0)
+    loss, ppo = results.select("epg"), results.select("ppo_as_epg")
+    for column in ("returns", "kl", "success", "env_steps", "policy_sha256"):
+        np.testing.assert_array_equal(getattr(loss, column), getattr(ppo, column))
+    half = outcome(tiny, ("epg",), alpha=0.5)[0]
+    assert (half.final("policy_sha256") != loss.final("policy_sha256")).all()
+
+
+def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
+    guided = make_tiny(evolution={"final_guidance": 0.25})
+    usual, about = outcome(guided, ("epg",))
+    assert about["alpha"] == 0.25
+    given = outcome(make_tiny(), ("epg",), alpha=0.25)[0]
+    np.testing.assert_array_equal(usual.final("policy_sha256"), given.final("policy_sha256"))
+    assert (outcome(guided, ("epg",), alpha=0.0)[0].final() != usual.final()).any()
+    agent = train_agent(LearnedLoss(initial_phi(guided, 0), guided, {}), 3, 1)
+    assert agent.policy_sha256 == usual.final("policy_sha256")[1]
+
+
+@pytest.mark.slow
+def test_rivals_may_live_longer_than_the_others(tiny):
+    results, _ = outcome(tiny, ("epg", "ppo_as_epg", "sac", "untrained"), compare_updates=3)
+    steps = {name: int(rows.env_steps.max()) for name, rows in results.groups().items()}
+    assert steps == {"epg": 24, "ppo_as_epg": 72, "sac": 72, "untrained": 24}
+    short = outcome(tiny, ("ppo_as_epg",))[0].pivot()[1]
+    np.testing.assert_array_equal(results.select("ppo_as_epg").pivot()[1][:, :3], short)
+
+
+def test_unevolved_losses_differ_from_agent_to_agent_and_in_their_start(make_tiny):
+    """Whatever the start of evolution."""
+    found = []
+    for start in ("random", "centred"):
+        tiny = make_tiny(loss={"start": start})
+        results, _ = outcome(tiny, ("random_loss", "centred_loss"))
+        found.append([results.select(name).final() for name in results.groups()])
+    np.testing.assert_array_equal(*found)
+    assert (found[0][0] != found[0][1]).any()

@@ -8,7 +8,7 @@ import pytest
 from epg_tf.baselines.method import LossName
 from epg_tf.core.types import LifeResults
 from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.summary import as_json, summarize, summarize_lives
+from epg_tf.evaluation.summary import as_json, steps_to_match, summarize, summarize_lives
 from tests.evaluation.tables import NAN, table
 
 LOSS = LossName("best", 0)
@@ -76,3 +76,34 @@ def test_lives_are_summarized_like_the_table_that_is_made_of_them():
         np.array(["", "", ""]),
     )
     assert str(summarize_lives(lives, 20)) == str(summary(final, curve))
+
+
+@pytest.mark.parametrize(
+    ("target", "steps"),
+    [(2.0, 20), (2.5, 20), (3.0, 30), (3.5, 40), (4.0, 40), (4.1, None)],
+)
+def test_steps_to_match_are_those_of_the_first_mean_that_reaches_the_target(target, steps):
+    """Curve 10: one agent unknown; 20: 2.5; 30: 3; 40: 1; final policies: 4."""
+    rows = table("ppo", [3.0, 5.0], [[NAN, 1.0, 2.0, 0.0], [9.0, 4.0, 4.0, 2.0]])
+    assert steps_to_match(rows, target) == steps
+
+
+def test_agents_that_failed_count_as_the_worst_where_steps_are_matched():
+    rows = table("ppo", [0.0, 0.0, NAN], [[1.0, 2.0], [3.0, 4.0], [NAN, NAN]])
+    # Means with the worst for the third: 10: 5/3; 20: 8/3.
+    assert (steps_to_match(rows, 1.7), steps_to_match(rows, 2.7)) == (20, None)
+    assert steps_to_match(table("ppo", [NAN, NAN], [[9.0], [9.0]]), 0.0) is None
+
+
+def test_summaries_say_after_how_many_env_steps_rivals_match_the_learned_loss():
+    learned = table("epg", [4.0, 6.0], [[1.0, 2.0]] * 2, loss=LOSS)
+    rival = table("ppo", [9.0, 9.0], [[1.0, 4.0, 5.0]] * 2)
+    worse = table("sac", [4.9, 4.9], [[4.9] * 4] * 2)
+    found = summarize(Results.join([learned, rival, worse]))
+    assert {name: row.steps_to_match for name, row in found.items()} == {
+        "epg": 20,
+        "ppo": 30,
+        "sac": None,
+    }
+    assert as_json(found)["sac"]["steps_to_match"] is None
+    assert summarize(rival)["ppo"].steps_to_match is None

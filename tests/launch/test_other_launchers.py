@@ -38,12 +38,15 @@ def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
     assert process.stdout.splitlines()[-1] == str(tmp_path / "out" / "curves.png")
     assert (loss / "loss.npz").read_bytes() == before
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    for method in ("epg", "ppo", "untrained", "random_loss"):
+    methods = ("epg", "ppo", "ppo_as_epg", "untrained", "random_loss", "centred_loss")
+    assert [*summary] == ["format_version", *methods, "about"]
+    for method in methods:
         result = summary[method]
         assert result["lives"] == 5 and result["env_steps"] == 4 * 8
         assert result["ci95"][0] < result["final_return_mean"] < result["ci95"][1]
     results = read_results(tmp_path / "out" / "curves.csv")
-    assert len(results) == 4 * 5 * (4 + 1)  # methods, lives, updates and the final policy
+    # Methods, lives, updates and the final policy; PPO has one update, its own M being longer.
+    assert len(results) == 5 * 5 * (4 + 1) + 5 * (1 + 1)
     assert (results.select("untrained").pivot("kl")[1] == 0.0).all()
     assert set(results.select("epg").loss) == {str(loss)} and set(results.loss_seed) == {0, -1}
     found = summarize(results)
@@ -216,7 +219,8 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
     assert about["task"]["range"] == "mass=3:4" and about["updates"] == 3
     assert about["policy"]["hidden"] == [5]
     assert about["replaced"]["config.policy.hidden"] == [[64, 64], [5]]
-    assert {name.split(".")[1] for name in about["replaced"]} <= {"task", "policy", "surrogate"}
+    tested = {"task", "policy", "surrogate", "ppo", "reinforce", "sac", "td3"}
+    assert {name.split(".")[1] for name in about["replaced"]} <= tested
 
 
 @pytest.mark.parametrize("path", ["missing/b.json", "keep.txt", "."])
@@ -230,19 +234,65 @@ def test_benchmark_refuses_before_measuring_what_it_cannot_write(tmp_path, path)
 
 
 @pytest.mark.slow
+def test_all_rivals_learn_longer_and_say_when_they_match(loss, tmp_path):
+    process = commands.run(
+        "meta_test",
+        f"--loss={loss}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--lives=2",
+        "--compare=sac,reinforce,ppo_as_epg",
+        "--compare_updates=2",
+        "--alpha=0.5",
+        CONFIG,
+        "--config.sac.random_steps=40",
+        "--config.task.episode_limit=6",
+    )
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    assert "2 times as many by rivals" in process.stdout and "match" in process.stdout
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    names = ["epg", "ppo_as_epg", "sac", "reinforce", "untrained", "random_loss", "centred_loss"]
+    assert [name for name in summary if name in names] == names
+    for name in names:
+        assert "steps_to_match" in summary[name]
+        rival = name in ("ppo_as_epg", "sac", "reinforce")
+        assert summary[name]["env_steps"] == (48 if rival else 24)
+    about = summary["about"]
+    assert (about["alpha"], about["compare_updates"]) == (0.5, 2)
+    assert about["rivals"]["sac"]["random_steps"] == 40
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--compare=sacc", "--compare='sacc' is no method"),
+        ("--compare=sac:runs/a", "sac was not trained before"),
+        ("--alpha=1.5", "alpha"),
+        ("--compare_updates=0", "compare_updates"),
+    ],
+)
+def test_rivals_that_nobody_knows_are_refused(flag, message, tmp_path):
+    process = commands.run("meta_test", "--loss=point_goal", f"--output_dir={tmp_path}/out", flag)
+    assert process.returncode == 2 and message in process.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_tune_baseline_names_the_best(tmp_path):
     process = commands.run(
         "tune_baseline",
         CONFIG,
         *commands.life_settings(),
-        "--lives=4",
-        "--learning_rates=1e-3,1e-2",
-        "--epochs=1,2",
+        "--rival=reinforce",
+        "--lives=2",
+        "--budget=4",
+        f"--json={tmp_path / 'trials.json'}",
     )
-    assert process.returncode == 0, process.stderr
-    assert (
-        process.stdout.count("learning rate") == 4 and "baseline_learning_rate=" in process.stdout
-    )
-    for rates in ("fast", "nan", "-1"):
-        process = commands.run("tune_baseline", CONFIG, f"--learning_rates={rates}")
-        assert process.returncode == 2 and f"--learning_rates={rates}" in process.stderr
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    assert "4 settings x 2 agents, then 2 settings x 6 agents" in process.stdout
+    found = json.loads((tmp_path / "trials.json").read_text())
+    assert [trial["agents"] for trial in found["trials"]] == [2] * 4 + [6] * 2
+    best = found["winner"]["settings"]
+    assert f"reinforce.epochs = {best['epochs']}" in process.stdout
+    assert best in [trial["settings"] for trial in found["trials"][4:]]
+    assert set(best) == set(found["space"]) and "--rival=reinforce" in found["command"]
+    assert found["at_edge"].keys() <= set(best) and found["env_steps"] == 24

@@ -69,7 +69,7 @@ def test_kl_gives_a_second_panel_and_five_dotted_lives(tmp_path, drawn):
     assert [line.get_xdata()[0] for line in bottom.lines] == [1, 1] and len(bottom.collections) == 2
     assert (top.get_xlabel(), bottom.get_xlabel()) == ("environment steps", "number of updates")
     shown = [text.get_text() for text in figure.legends[0].texts]
-    assert shown == ["evolved loss (EPG)", "PPO"]
+    assert shown == ["evolved loss (EPG)", "PPO (tuned)"]
     assert len({line.get_color() for line in solid}) == 2
 
 
@@ -117,6 +117,18 @@ def test_exploring_curves_among_others_are_dashed_and_end_in_a_diamond(tmp_path,
     agent_plots.learning_curves(ppo, tmp_path / "b.png", "T")
     assert [line.get_linestyle() for line in drawn[1].axes[0].lines] == ["-", "None"]
     assert "dashed" not in drawn[1].texts[-1].get_text()
+
+
+def test_a_star_is_where_a_rival_matches_the_learned_loss(tmp_path, drawn):
+    learned = table("epg", [2.0, 4.0], [[1.0, 2.0]] * 2, loss=LossName("a"))
+    rivals = [table("ppo", [9.0] * 2, [[1.0, 5.0]] * 2), table("sac", [0.0] * 2, [[1.0, 2.0]] * 2)]
+    agent_plots.learning_curves(Results.join([learned, *rivals]), tmp_path / "a.png", "T")
+    lines = drawn[0].axes[0].lines
+    stars = [line for line in lines if line.get_marker() == "*"]
+    assert [line.get_xydata().tolist() for line in stars] == [[[20.0, 3.0]]]
+    assert stars[0].get_color() == agent_plots.COLOURS[1]
+    level = [line for line in lines if set(line.get_ydata()) == {3.0} and line not in stars]
+    assert len(level) == 1 and "star: matches" in drawn[0].texts[-1].get_text()
 
 
 def test_a_single_evaluation_is_a_dot(tmp_path, drawn):

@@ -31,13 +31,14 @@ def results() -> Results:
 def test_the_best_method_comes_first_and_the_last_lines_compare(results):
     text = summary_table(summarize(results))
     lines = text.splitlines()
-    rows = [line for line in lines[3:] if line]
+    rows = [line for line in lines[4:] if line]
     assert [line.split()[0] for line in rows[:3]] == ["evolved", "PPO", "untrained"]
-    assert rows[0].split()[3] == "6.00" and rows[0].split()[-2:] == ["1", "-"]  # failed, success
-    assert rows[1].split()[-3] == "5.00"  # ahead
-    assert "evolved loss (EPG) ends 5.00 above the best of the others, PPO" in text
-    assert "do not overlap" in text and text.endswith("it ends above: PPO")
-    assert all(len(line) < 140 for line in lines)
+    # Failed, success, match.
+    assert rows[0].split()[3] == "6.00" and rows[0].split()[-3:] == ["1", "-", "10"]
+    assert rows[1].split()[-4:-2] == ["never", "5.00"]  # match, ahead
+    assert "evolved loss (EPG) ends 5.00 above the best of the others, PPO (tuned)" in text
+    assert "do not overlap" in text and text.endswith("it ends above: PPO (tuned)")
+    assert all(len(line) < 145 for line in lines)
 
 
 def test_without_a_learned_loss_nothing_is_compared(results):

@@ -1,0 +1,274 @@
+"""SAC and TD3 of TF-Agents on the terms of the test of a loss of EPG (Algorithm 2's lives).
+
+An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
+number, for as many env steps. Actions are scaled to the family's bounds. Its curve is of the newest
+episode, with exploration, at the same env steps as that of EPG; its final episodes are played with
+the most likely actions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import ComputeConfig
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg.lives import life_streams, sample_tasks
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.episodes import Episodes, play_episodes
+from epg_tf.tasks.registry import make_family, simulate
+
+_ALIKE = 32  # env steps whose random numbers are drawn together; part of the numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicyRival:
+    """Trains agents by SAC or TD3.
+
+    Attributes:
+      name: "sac" or "td3".
+      settings: Of that method.
+      compute: How agents are distributed over the machine.
+      period: Env steps between points of the curve.
+    """
+
+    name: str
+    settings: Settings
+    compute: ComputeConfig
+    period: int
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of the newest episode of learning."""
+        return True
+
+    @property
+    def loss(self) -> LossName | None:
+        """None: it has no learned loss."""
+        return None
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents, `shard_lives` together; NaN where one failed.
+
+        Raises:
+          ConfigError: Actions have no bounds, or are choices.
+        """
+        family = make_family(request.task)
+        if not has_bounds(family):
+            raise ConfigError(
+                f"config.{self.name} needs actions with bounds, which {family.name} does not have; "
+                "compare with other methods"
+            )
+        threads = self.compute.threads or cpus(1)
+        configure_tensorflow(threads)
+        size, keys = min(self.compute.shard_lives, request.agents), request.keys()
+        filled = keys + keys[-1:] * (-len(keys) % size)  # a shard's size is part of the numbers
+        shards = [filled[start : start + size] for start in range(0, len(filled), size)]
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(lambda shard: self._train_shard(shard, request), shards))
+        returns, final, success = (np.concatenate(p)[: len(keys)] for p in zip(*found, strict=True))
+        return LearningCurves(
+            (np.arange(returns.shape[1]) + 1) * self.period,
+            returns,
+            np.full(returns.shape, np.nan),
+            final,
+            success,
+            np.full(len(keys), "", object),
+        )
+
+    def _train_shard(self, keys: Sequence[LifeKey], request: Request) -> tuple[Array, Array, Array]:
+        """Returns curves [P, T], final returns [P] and successes [P] of P agents.
+
+        TF-Agents stops all of them when the loss of one is not finite; then they run again in
+        halves, down to the one that failed.
+        """
+        try:
+            return Shard(keys, self.settings, request).live(self.period)
+        except tf.errors.InvalidArgumentError:
+            if len(keys) == 1:
+                points = request.env_steps // self.period
+                goal = make_family(request.task).goal_reaching
+                return (
+                    np.full((1, points), np.nan),
+                    np.full(1, np.nan),
+                    np.array([0.0 if goal else np.nan]),
+                )
+        half = len(keys) // 2
+        parts = [self._train_shard(some, request) for some in (keys[:half], keys[half:])]
+        curves, final, success = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return curves, final, success
+
+
+def has_bounds(family: TaskFamily) -> bool:
+    """Returns whether actions are numbers within bounds, as SAC and TD3 need."""
+    return not family.discrete_actions and bool(np.isfinite(family.action_bounds).all())
+
+
+class Shard:
+    """P agents and what they have lived through so far.
+
+    Args:
+      keys: P keys, which name the random streams.
+      settings: Of SAC or TD3.
+      request: Task, env steps and final episodes.
+
+    Attributes:
+      tasks: [P], what they live in.
+    """
+
+    def __init__(self, keys: Sequence[LifeKey], settings: Settings, request: Request) -> None:
+        self._keys, self._settings, self._request = keys, settings, request
+        family = make_family(request.task)
+        self._simulation = simulate(family, len(keys))
+        self.tasks = sample_tasks(family, keys)
+        self._simulation.set_tasks(self.tasks)
+        self._episodes = Episodes(self._simulation, life_streams(keys, "reset"))
+        self._agents = ParallelAgents(
+            settings, family.spec, (life_streams(keys, "policy"), life_streams(keys, "critic"))
+        )
+        self._family: TaskFamily = family
+        self._steps = _Steps(len(keys), request.env_steps, family)
+        self._actions, self._draws, self._noises = (
+            life_streams(keys, purpose) for purpose in ("action", "minibatch", "target_noise")
+        )
+
+    def live(self, period: int) -> tuple[Array, Array, Array]:
+        """Lives to the end; returns curves [P, T], final returns [P] and successes [P].
+
+        Args:
+          period: Env steps between points of the curves.
+
+        Raises:
+          tf.errors.InvalidArgumentError: The loss of an agent is not finite.
+        """
+        population, env_steps = len(self._keys), self._request.env_steps
+        newest, curve = np.full(population, np.nan), []
+        failed = np.zeros(population, bool)
+        for start in range(0, env_steps, _ALIKE):
+            drawn = self._drawn(min(_ALIKE, env_steps - start))
+            for step, numbers in enumerate(drawn, start + 1):
+                ids, returns, diverged = self._take_step(step, numbers)
+                newest[ids] = returns
+                failed |= diverged
+                if step % period == 0:
+                    curve.append(newest.copy())
+        still = np.zeros((population, self._family.action_size), np.float32)
+        played = play_episodes(
+            self._simulation,
+            lambda observation: self._scaled(self._agents.act(observation, still)),
+            life_streams(self._keys, "final_reset"),
+            self._request.episodes,
+        )
+        failed |= played.diverged | ~np.isfinite(played.mean_return)
+        success = np.where(failed, 0.0, played.success_rate)
+        if not self._family.goal_reaching:
+            success = np.full(population, np.nan)
+        returns = np.where(failed[:, None], np.nan, np.stack(curve, axis=1))
+        return returns, np.where(failed, np.nan, played.mean_return), success
+
+    def _drawn(self, steps: int) -> list[_Numbers]:
+        """Returns the random numbers of the next env steps."""
+        settings, size = self._settings, self._family.action_size
+        updates, batch = settings.updates_per_step, settings.batch
+        shape = (steps, updates, self._agents.noises, batch, size)
+        random = _each(self._actions, lambda s: s.uniform(-1.0, 1.0, (steps, size)))
+        noise = _each(self._actions, lambda s: s.standard_normal((steps, size)))
+        # float64: rounded to float32 the largest would be 1.
+        places = np.stack([stream.random((steps, updates, batch)) for stream in self._draws])
+        update = _each(self._noises, lambda s: s.standard_normal(shape, np.float32))
+        return [
+            _Numbers(
+                random[:, step], noise[:, step], places[:, step], np.moveaxis(update[:, step], 0, 3)
+            )
+            for step in range(steps)
+        ]
+
+    def _take_step(self, step: int, numbers: _Numbers) -> tuple[Array, Array, Array]:
+        """Takes env step number `step`, from 1, and the updates after it.
+
+        Returns:
+          Ids and returns of the episodes that ended with it, and [P] whether physics diverged.
+        """
+        settings, observation = self._settings, self._episodes.observation
+        if step <= settings.random_steps:
+            action = numbers.random
+        else:
+            action = self._agents.act(observation, numbers.noise)
+        result, ended = self._episodes.step(self._scaled(action))
+        self._steps.write(
+            (observation, action, result.reward, result.terminated, result.observation)
+        )
+        if step > settings.random_steps:
+            for update in range(settings.updates_per_step):
+                rows = (numbers.places[:, update] * step).astype(np.int64)
+                self._agents.train(self._steps.drawn(rows), numbers.update[update])
+        return ended.ids, ended.returns, result.diverged
+
+    def _scaled(self, action: Array) -> Array:
+        return self._family.within_bounds(action).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Numbers:
+    """Random numbers of one env step of P agents.
+
+    Attributes:
+      random: [P, A] uniform within [-1, 1].
+      noise: [P, A] standard normal.
+      places: [P, updates, B] uniform within [0, 1): which of the steps so far.
+      update: [updates, K, B, P, A] standard normal.
+    """
+
+    random: Array
+    noise: Array
+    places: Array
+    update: Array
+
+
+def _each(
+    streams: Sequence[np.random.Generator], draw: Callable[[np.random.Generator], Array]
+) -> Array:
+    """Returns what each of P streams draws, stacked, float32."""
+    return np.stack([draw(stream) for stream in streams]).astype(np.float32)
+
+
+class _Steps:
+    """All env steps of P lives, each drawn as often as any other.
+
+    Args:
+      population: P.
+      env_steps: Of a life.
+      family: Where the agents live.
+    """
+
+    def __init__(self, population: int, env_steps: int, family: TaskFamily) -> None:
+        observed, acted = family.observation_size, family.action_size
+        shapes = ((observed,), (acted,), (), (), (observed,))
+        self._columns = [np.zeros((population, env_steps, *shape), np.float32) for shape in shapes]
+        self._members = np.arange(population)
+        self._written = 0
+
+    def write(self, step: tuple[Array, ...]) -> None:
+        """Adds observation [P, O], action [P, A], reward [P], terminated [P] and the observation
+        that followed, [P, O].
+        """
+        for column, values in zip(self._columns, step, strict=True):
+            column[:, self._written] = values
+        self._written += 1
+
+    def drawn(self, rows: Array) -> tuple[Array, ...]:
+        """Returns the steps of numbers `rows`, [P, B]: fields as written, each [B, P, ...]."""
+        return tuple(column[self._members, rows.T] for column in self._columns)

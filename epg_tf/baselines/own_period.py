@@ -1,0 +1,90 @@
+"""PPO and REINFORCE by EPG's inner loop, each with settings of its own: period, minibatch, epochs,
+learning rate, deviation and discount (Algorithm 2 with another loss).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from epg_tf.baselines.inner_loop_method import InnerLoops
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.policy_gradient import no_loss
+from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.epg.inner_loop import Teaching
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnPeriodMethod:
+    """Trains the agents of a loss of EPG by PPO or REINFORCE.
+
+    Attributes:
+      name: "ppo" or "reinforce", which is also the group of its settings.
+      experiment: Settings.
+    """
+
+    name: str
+    experiment: Experiment
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of the newest episode of learning."""
+        return True
+
+    @property
+    def loss(self) -> LossName | None:
+        """None: it has no learned loss."""
+        return None
+
+    def train(self, request: Request) -> LearningCurves:
+        """Trains L agents."""
+        settings = own_settings(self.experiment, self.name, request.env_steps)
+        rival = settings.ppo if self.name == "ppo" else settings.reinforce
+        with InnerLoops(settings, measure_kl=True) as loops:
+            return loops.run(request, no_loss, Teaching(1.0, rival.learning_rate, rival.epochs))
+
+
+def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experiment:
+    """Returns the settings of the inner loop for a rival.
+
+    A life must be a whole number of updates, and an update of minibatches. So the period becomes
+    the largest divisor of the life that is no longer than the configured one, and the minibatch
+    the largest such divisor of the period.
+
+    Args:
+      experiment: Settings of the test.
+      name: "ppo" or "reinforce".
+      env_steps: Of a life.
+    """
+    rival = experiment.ppo if name == "ppo" else experiment.reinforce
+    period = largest_divisor(env_steps, rival.update_period)
+    own: dict[str, Any] = {"discount": rival.discount}
+    if isinstance(rival, PPOConfig):
+        own["gae_lambda"] = rival.gae_lambda
+    return dataclasses.replace(
+        experiment,
+        policy=dataclasses.replace(experiment.policy, log_std=rival.log_std),
+        # Takes no part; no longer than needed, since the buffer is normalised at every update.
+        loss=LossConfig(
+            buffer_steps=period, widths=(1, 1), strides=(1, 1), pooling="mean", memory_units=0
+        ),
+        inner=dataclasses.replace(
+            experiment.inner,
+            update_period=period,
+            minibatch=largest_divisor(period, rival.minibatch),
+        ),
+        surrogate=dataclasses.replace(
+            experiment.surrogate, kind="ppo" if name == "ppo" else "reinforce", **own
+        ),
+    )
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """Returns the largest divisor of `number` that is at most `limit`, both >= 1."""
+    return next(each for each in range(min(number, limit), 0, -1) if number % each == 0)

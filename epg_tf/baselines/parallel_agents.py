@@ -1,0 +1,350 @@
+"""SAC and TD3 of TF-Agents for P agents at once (Haarnoja et al. 2018; Fujimoto et al. 2018).
+
+Losses, optimisation and targets are TF-Agents' own. P agents are one agent of TF-Agents whose
+observations are [P, O], actions [P, A] and rewards [P], and whose networks keep the P apart:
+TF-Agents adds its losses over the axis P, so each agent gets the gradient that it would get alone.
+Noise comes from the caller, since TF-Agents would draw it from generators that agents share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.agents.sac import sac_agent
+from tf_agents.agents.td3 import td3_agent
+from tf_agents.agents.tf_agent import TFAgent
+from tf_agents.networks.network import Network
+from tf_agents.specs import BoundedTensorSpec, TensorSpec
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories.policy_step import PolicyStep
+from tf_agents.trajectories.trajectory import Transition
+
+from epg_tf.core.parallel_layers import parallel_mlp
+from epg_tf.core.rival_settings import SACConfig, TD3Config
+from epg_tf.core.types import Array, EnvironmentSpec
+
+Settings = SACConfig | TD3Config
+
+_LOG_STD_BOUNDS = (-20.0, 2.0)  # of TF-Agents' SAC and of its authors
+_POLICY_DELAY = 2  # d of TD3
+
+
+@dataclasses.dataclass
+class Noise:
+    """Standard normal numbers of one update.
+
+    Attributes:
+      left: [K, B, P, A], those that are still to be used, first of K first.
+    """
+
+    left: list[tf.Tensor] = dataclasses.field(default_factory=list)
+
+
+class ParallelNetwork(Network):
+    """P multilayer perceptrons with ReLU units and variables of their own.
+
+    Args:
+      input_tensor_spec: Of one input or of several, each [P, sizes].
+      weights: Initial ones, (kernel [P, in, out], bias [P, out]) of each layer, side by side.
+      name: Of the network.
+    """
+
+    def __init__(self, input_tensor_spec: Any, weights: Sequence[Array], name: str) -> None:
+        super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
+        self.weights_ = [tf.Variable(value, name=f"{name}/{i}") for i, value in enumerate(weights)]
+
+    def outputs(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Returns [B, P, out] at inputs [B, P, in]."""
+        pairs = list(zip(self.weights_[::2], self.weights_[1::2], strict=True))
+        return tf.transpose(
+            parallel_mlp(tf.transpose(inputs, [1, 0, 2]), pairs, tf.nn.relu), [1, 0, 2]
+        )
+
+
+class Critic(ParallelNetwork):
+    """Maps (observations, actions) to values [B, P]."""
+
+    def call(
+        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
+    ) -> tuple[tf.Tensor, Any]:
+        """Returns the values, and the state that it was given."""
+        del step_type, training
+        return self.outputs(tf.concat(inputs, axis=-1))[..., 0], network_state
+
+
+class Actor(ParallelNetwork):
+    """Maps observations to actions within [-1, 1], [B, P, A]."""
+
+    def call(
+        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
+    ) -> tuple[tf.Tensor, Any]:
+        """Returns the most likely actions, and the state that it was given."""
+        del step_type, training
+        return tf.tanh(self.outputs(inputs)), network_state
+
+
+class GaussianActor(ParallelNetwork):
+    """Maps observations to normal distributions, whose samples a tanh puts into [-1, 1]."""
+
+    def moments(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns mean and log of the standard deviation, both [B, P, A], before the tanh."""
+        mean, log_std = tf.split(self.outputs(observation), 2, axis=-1)
+        return mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS)
+
+    def call(
+        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
+    ) -> tuple[tf.Tensor, Any]:
+        """Returns the most likely actions, and the state that it was given."""
+        del step_type, training
+        return tf.tanh(self.moments(inputs)[0]), network_state
+
+
+class SmoothedActor(Actor):
+    """Adds clipped noise to the actions (TD3's target policy).
+
+    Args:
+      input_tensor_spec: As for `ParallelNetwork`.
+      weights: As for `ParallelNetwork`.
+      name: Of the network.
+      smoothing: Deviation of the noise, and where it is clipped.
+      noise: Where to take it from.
+    """
+
+    def __init__(
+        self,
+        input_tensor_spec: Any,
+        weights: Sequence[Array],
+        name: str,
+        smoothing: tuple[float, float],
+        noise: Noise,
+    ) -> None:
+        super().__init__(input_tensor_spec, weights, name)
+        self._smoothing, self._noise = smoothing, noise
+
+    def call(
+        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
+    ) -> tuple[tf.Tensor, Any]:
+        """Returns the actions, and the state that it was given."""
+        action, state = super().call(inputs, step_type, network_state, training)
+        if not self._noise.left:  # TF-Agents calls it once to build it
+            return action, state
+        scale, clip = self._smoothing
+        noise = scale * self._noise.left.pop(0)
+        return action + tf.clip_by_value(noise, -clip, clip), state
+
+
+class KeyedSac(sac_agent.SacAgent):
+    """SAC of TF-Agents whose actions come from given noise.
+
+    Attributes:
+      noise: Where it takes the noise from: first for the target, then for policy and temperature.
+    """
+
+    noise: Noise
+
+    def _actions_and_log_probs(
+        self, time_steps: ts.TimeStep, training: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns sampled actions [B, P, A], and their log probabilities [B, P]."""
+        del training
+        mean, log_std = self._actor_network.moments(time_steps.observation)
+        noise = self.noise.left.pop(0)
+        raw = mean + tf.exp(log_std) * noise
+        # log(1 - tanh(u)^2), written so that it has no logarithm of 0.
+        slope = 2.0 * (np.log(2.0) - raw - tf.nn.softplus(-2.0 * raw))
+        normal = -0.5 * tf.square(noise) - log_std - 0.5 * np.log(2.0 * np.pi)
+        return tf.tanh(raw), tf.reduce_sum(normal - slope, axis=-1)
+
+
+class ParallelAgents:
+    """P agents by SAC or TD3, of the kind of their settings.
+
+    Args:
+      settings: Of the agents.
+      spec: Of what they live in; actions are components in [-1, 1].
+      generators: (of policies, of critics), P streams each, for initial weights.
+
+    Attributes:
+      noises: K, standard normal numbers for an action component that an update takes.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        spec: EnvironmentSpec,
+        generators: tuple[Sequence[np.random.Generator], Sequence[np.random.Generator]],
+    ) -> None:
+        self._settings = settings
+        self._population = len(generators[0])
+        self._noise = Noise()
+        sac = isinstance(settings, SACConfig)
+        self.noises = 3 if sac else 1
+        observed, acted, hidden = spec.observation_size, spec.action_size, settings.hidden
+        actor = _initial(generators[0], (observed, *hidden, acted * (2 if sac else 1)))
+        critics = [_initial(generators[1], (observed + acted, *hidden, 1)) for _ in range(2)]
+        self._agent = self._made(spec, actor, critics)
+        self._agent.initialize()
+        self._act = tf.function(self._acted, autograph=False)
+        self._train = tf.function(self._trained, autograph=False)
+
+    def _made(
+        self, spec: EnvironmentSpec, actor: Sequence[Array], critics: Sequence[Sequence[Array]]
+    ) -> TFAgent:
+        """Returns the agent of TF-Agents."""
+        settings, population = self._settings, self._population
+        observation = TensorSpec([population, spec.observation_size], tf.float32)
+        action = BoundedTensorSpec([population, spec.action_size], tf.float32, -1.0, 1.0)
+        each = TensorSpec([population], tf.float32)
+        steps = ts.TimeStep(TensorSpec([], tf.int32, "step_type"), each, each, observation)
+        first, second = (
+            Critic((observation, action), weights, f"critic_{number}")
+            for number, weights in enumerate(critics)
+        )
+        if isinstance(settings, SACConfig):
+            self._actor = GaussianActor(observation, actor, "actor")
+            return _sac(settings, (steps, action), self._actor, (first, second), self._noise)
+        self._actor = Actor(observation, actor, "actor")
+        return _td3(settings, (steps, action), self._actor, (first, second), self._noise)
+
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns actions within [-1, 1], [P, A].
+
+        Args:
+          observation: [P, O].
+          noise: [P, A] standard normal; zeros for the most likely actions.
+        """
+        return self._act(tf.constant(observation), tf.constant(noise)).numpy()
+
+    def _acted(self, observation: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+        if isinstance(self._settings, SACConfig):
+            mean, log_std = self._actor.moments(observation[None])
+            return tf.tanh(mean[0] + tf.exp(log_std[0]) * noise)
+        action, _ = self._actor(observation[None])
+        return tf.clip_by_value(action[0] + self._settings.exploration * noise, -1.0, 1.0)
+
+    @property
+    def log_temperature(self) -> Array:
+        """Logarithms of SAC's temperatures, [P]."""
+        return np.asarray(self._agent._log_alpha)
+
+    def train(self, batch: tuple[Array, ...], noise: Array) -> None:
+        """Updates every agent once.
+
+        Args:
+          batch: Observation [B, P, O], action [B, P, A], reward [B, P], terminated [B, P] as 0.0 or
+            1.0, next observation [B, P, O].
+          noise: [K, B, P, A] standard normal.
+
+        Raises:
+          tf.errors.InvalidArgumentError: A loss is not finite.
+        """
+        self._train(*(tf.constant(part) for part in batch), tf.constant(noise))
+
+    def _trained(
+        self,
+        observation: tf.Tensor,
+        action: tf.Tensor,
+        reward: tf.Tensor,
+        terminated: tf.Tensor,
+        following: tf.Tensor,
+        noise: tf.Tensor,
+    ) -> None:
+        kinds = tf.ones(tf.shape(reward)[:1], tf.int32)  # "in mid-episode", which TF-Agents ignores
+        now = ts.TimeStep(kinds, tf.zeros_like(reward), tf.ones_like(reward), observation)
+        then = ts.TimeStep(kinds, reward, 1.0 - terminated, following)
+        self._noise.left[:] = tf.unstack(noise)
+        self._agent.train(Transition(now, PolicyStep(action), then))
+        assert not self._noise.left  # else TF-Agents drew its own
+
+
+def _initial(generators: Sequence[np.random.Generator], sizes: Sequence[int]) -> list[Array]:
+    """Draws the weights of P networks: uniform within 1 / sqrt(inputs), biases 0."""
+    weights: list[Array] = []
+    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+        bound = before**-0.5
+        kernels = [stream.uniform(-bound, bound, (before, after)) for stream in generators]
+        weights.append(np.stack(kernels).astype(np.float32))
+        weights.append(np.zeros((len(generators), after), np.float32))
+    return weights
+
+
+def _adam(learning_rate: float) -> tf.keras.optimizers.legacy.Adam:
+    return tf.keras.optimizers.legacy.Adam(learning_rate)
+
+
+def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    return tf.square(target - value)
+
+
+def _step_counter() -> tf.Variable:
+    """Returns a counter for these agents; TF-Agents' default is shared by all of a process."""
+    return tf.Variable(0, dtype=tf.int64)
+
+
+def _sac(
+    settings: SACConfig,
+    specs: tuple[ts.TimeStep, BoundedTensorSpec],
+    actor: GaussianActor,
+    critics: tuple[Critic, Critic],
+    noise: Noise,
+) -> TFAgent:
+    """Returns SAC, each agent with a temperature of its own."""
+    population, size = specs[1].shape
+    agent = KeyedSac(
+        *specs,
+        critics[0],
+        actor,
+        _adam(settings.learning_rate),
+        _adam(settings.learning_rate),
+        _adam(settings.learning_rate),
+        critic_network_2=critics[1],
+        target_update_tau=settings.tau,
+        td_errors_loss_fn=_squared,
+        gamma=settings.discount,
+        initial_log_alpha=np.full(population, np.log(settings.temperature), np.float32),
+        target_entropy=settings.target_entropy * size,
+        train_step_counter=_step_counter(),
+    )
+    agent.noise = noise
+    return agent
+
+
+def _td3(
+    settings: TD3Config,
+    specs: tuple[ts.TimeStep, BoundedTensorSpec],
+    actor: Actor,
+    critics: tuple[Critic, Critic],
+    noise: Noise,
+) -> TFAgent:
+    """Returns TD3; its target policy takes the noise, so TF-Agents adds none."""
+    population = specs[1].shape[0]
+
+    def added(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+        """Returns errors [B, P] whose mean is the sum over P of the agents' means: this one of the
+        losses TF-Agents averages over all axes.
+        """
+        return population * _squared(target, value)
+
+    smoothing = settings.target_policy_noise, settings.target_policy_noise_clip
+    weights = [variable.numpy() for variable in actor.weights_]
+    target = SmoothedActor(specs[0].observation, weights, "target_actor", smoothing, noise)
+    return td3_agent.Td3Agent(
+        *specs,
+        actor,
+        critics[0],
+        _adam(settings.learning_rate),
+        _adam(settings.learning_rate),
+        target_actor_network=target,
+        critic_network_2=critics[1],
+        target_update_tau=settings.tau,
+        target_update_period=_POLICY_DELAY,
+        actor_update_period=_POLICY_DELAY,
+        td_errors_loss_fn=added,
+        gamma=settings.discount,
+        target_policy_noise=0.0,
+        train_step_counter=_step_counter(),
+    )

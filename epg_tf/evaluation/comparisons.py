@@ -1,0 +1,96 @@
+"""Says which methods a test trains, from the words with which a user asks for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from epg_tf.baselines.off_policy_lives import has_bounds
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment
+from epg_tf.evaluation import loss_methods, objective_methods
+from epg_tf.tasks.registry import make_family
+
+
+@dataclasses.dataclass(frozen=True)
+class Menu:
+    """What one kind of test can compare with.
+
+    Attributes:
+      always: Methods that every test trains.
+      groups: Word -> the methods that it stands for.
+      methods: All methods, in the order of tables.
+    """
+
+    always: tuple[str, ...]
+    groups: Mapping[str, tuple[str, ...]]
+    methods: tuple[str, ...]
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The methods that are no part of every test; they may live longer than the others."""
+        return tuple(name for name in self.methods if name not in self.always)
+
+    def chosen(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Returns the methods of a test, those of every test included, in the order of tables.
+
+        Args:
+          words: Each the key of a group, else NAME of a method, or NAME:FOLDER of one that was
+            trained before. There is none of the latter kind yet.
+
+        Raises:
+          ConfigError: A word means nothing, or names a folder that its method has no use for.
+        """
+        wanted = set(self.always)
+        for word in words:
+            name, colon, _ = word.partition(":")
+            if name not in self.groups and name not in self.rivals:
+                raise ConfigError(
+                    f"compare={word!r} is no method; name some of "
+                    f"{', '.join(dict.fromkeys((*self.groups, *self.rivals)))}"
+                )
+            if colon:
+                raise ConfigError(
+                    f"compare={word!r}: {name} was not trained before; leave the folder out"
+                )
+            wanted |= set(self.groups.get(name, (name,)))
+        return tuple(name for name in self.methods if name in wanted)
+
+
+LOSSES = Menu(
+    ("epg", "untrained", "random_loss", "centred_loss"),
+    {
+        "none": (),
+        "ppo": ("ppo", "ppo_as_epg"),
+        "all": ("ppo", "ppo_as_epg", "sac", "td3", "reinforce"),
+    },
+    tuple(loss_methods.METHODS),
+)
+"""Of the test of a loss of EPG."""
+
+OBJECTIVES = Menu(
+    ("objective", "untrained_objective"),
+    {
+        "none": (),
+        "ppo": ("off_policy_reinforce", "ppo"),
+        "all": ("off_policy_reinforce", "ppo", "reinforce", "td3", "ddpg"),
+    },
+    tuple(objective_methods.METHODS),
+)
+"""Of the test of an objective of MetaGenRL."""
+
+
+def of_loss(experiment: Experiment, words: Sequence[str]) -> tuple[str, ...]:
+    """Returns the methods of the test of a loss; "all" leaves out what its actions do not allow.
+
+    Args:
+      experiment: Settings of the test.
+      words: As for `Menu.chosen`.
+
+    Raises:
+      ConfigError: As there.
+    """
+    names = LOSSES.chosen(words)
+    if has_bounds(make_family(experiment.task)):
+        return names
+    return tuple(name for name in names if name not in ("sac", "td3") or name in words)

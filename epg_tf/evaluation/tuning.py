@@ -1,0 +1,228 @@
+"""Tunes what a learned loss of EPG is compared with: random search with successive halving
+(Jamieson and Talwalkar 2016), on tasks that neither evolution nor testing meets.
+
+All settings learn in a few tasks; the better third of them in three times as many, and so on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from epg_tf.baselines.method import LossName, Request
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.shards import thread_count
+from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
+from epg_tf.evaluation.statistics import confidence_interval, worst_for_failed
+
+Space = Mapping[str, Sequence[float]]
+"""Values to try of each setting, from low to high."""
+
+_KEPT = 3  # one of so many settings is kept, and meets as many times the tasks
+
+_PERIODS: Mapping[str, Sequence[float]] = {
+    "update_period": (32, 64, 128, 256, 512),
+    "minibatch": (8, 16, 32, 64, 128),
+    "log_std": (-2.5, -2.0, -1.5, -1.0, -0.5, 0.0),
+    "discount": (0.9, 0.95, 0.99, 0.995),
+}
+_REPLAYED: Mapping[str, Sequence[float]] = {
+    "learning_rate": (3e-4, 1e-3, 3e-3, 1e-2),
+    "batch": (32, 64, 128),
+    "updates_per_step": (1, 2),
+    "random_steps": (50, 100, 200, 400),
+    "discount": (0.9, 0.95, 0.99),
+    "tau": (0.005, 0.01, 0.02, 0.05),
+}
+SPACES: dict[str, tuple[str, Space]] = {
+    "ppo": (
+        "ppo",
+        {
+            **_PERIODS,
+            "epochs": (4, 8, 16, 32, 64),
+            "learning_rate": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+            "gae_lambda": (0.8, 0.9, 0.95, 1.0),
+        },
+    ),
+    "ppo_as_epg": (
+        "surrogate",
+        {
+            "baseline_learning_rate": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2),
+            "baseline_epochs": (1, 4, 16, 32, 64),
+        },
+    ),
+    "reinforce": (
+        "reinforce",
+        {**_PERIODS, "epochs": (1, 2, 4), "learning_rate": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)},
+    ),
+    "sac": (
+        "sac",
+        {
+            **_REPLAYED,
+            "target_entropy": (-2.0, -1.0, -0.5, 0.0),
+            "temperature": (0.03, 0.1, 0.3, 1.0),
+        },
+    ),
+    "td3": (
+        "td3",
+        {
+            **_REPLAYED,
+            "exploration": (0.05, 0.1, 0.2, 0.4),
+            "target_policy_noise": (0.1, 0.2, 0.4),
+        },
+    ),
+}
+"""Rival -> (group of its settings, what is tried)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """How one setting did in one rung.
+
+    Attributes:
+      number: Of the setting, from 0; 0 is the config's own.
+      rung: From 0; later ones have more agents.
+      agents: Number of agents.
+      settings: Of the rival, those of the space.
+      mean: Mean final return; one that failed counts as the worst of the others; NaN if all did.
+      ci95: 95 % confidence interval of the mean.
+      failed: Agents that failed.
+    """
+
+    number: int
+    rung: int
+    agents: int
+    settings: Mapping[str, float]
+    mean: float
+    ci95: tuple[float, float]
+    failed: int
+
+    @property
+    def worth(self) -> float:
+        """The mean; below all others where every agent failed."""
+        return -math.inf if math.isnan(self.mean) else self.mean
+
+
+def rungs(budget: int, agents: int) -> list[tuple[int, int]]:
+    """Returns (settings, agents of each) of every rung.
+
+    Args:
+      budget: Settings in the first rung, >= 2.
+      agents: Agents of each of them.
+    """
+    found = [(budget, agents)]
+    while found[-1][0] > _KEPT:
+        found.append((math.ceil(found[-1][0] / _KEPT), found[-1][1] * _KEPT))
+    return found
+
+
+def drawn(space: Space, seed: int, number: int) -> dict[str, float]:
+    """Returns the settings of a trial, each uniform among its values, keyed by (seed, number)."""
+    stream = life_generator(LifeKey(seed, "tuning", 1, number), "objective")
+    found = {name: values[int(stream.integers(len(values)))] for name, values in space.items()}
+    if "update_period" in found:
+        found["minibatch"] = min(found["minibatch"], found["update_period"])
+    return found
+
+
+def at_edge(space: Space, settings: Mapping[str, float]) -> dict[str, str]:
+    """Returns "lowest" or "highest" for the settings that lie at an end of what was tried."""
+    ends = {"lowest": 0, "highest": -1}
+    return {
+        name: end
+        for name, values in space.items()
+        for end, place in ends.items()
+        if settings[name] == values[place]
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """A search for the settings of a rival.
+
+    Attributes:
+      rival: A key of `SPACES`.
+      experiment: All other settings; those of the rival are tried first.
+      seed: Of the settings and the tasks.
+      budget: Settings tried, >= 2.
+      agents: Agents of each of them in the first rung.
+    """
+
+    rival: str
+    experiment: Experiment
+    seed: int
+    budget: int
+    agents: int
+
+    def run(
+        self, measure: Callable[[Experiment, Request, str], Any] | None = None
+    ) -> Iterator[Trial]:
+        """Yields the trials as they end; the best of the last rung is the winner.
+
+        Args:
+          measure: Maps settings, request and rival to final returns [L]; trains agents by default.
+        """
+        group, space = SPACES[self.rival]
+        own = getattr(self.experiment, group)
+        settings = {0: {name: getattr(own, name) for name in space}}
+        settings |= {number: drawn(space, self.seed, number) for number in range(1, self.budget)}
+        kept = list(settings)
+        for rung, (count, agents) in enumerate(rungs(self.budget, self.agents)):
+            trials = []
+            for number in kept[:count]:
+                finals = (measure or final_returns)(
+                    with_settings(self.experiment, self.rival, settings[number]),
+                    self._request(agents),
+                    self.rival,
+                )
+                trials.append(_trial(number, rung, settings[number], finals))
+                yield trials[-1]
+            kept = [each.number for each in sorted(trials, key=lambda t: -t.worth)]
+
+    def _request(self, agents: int) -> Request:
+        inner = self.experiment.inner
+        return Request(
+            self.experiment.task,
+            self.seed,
+            "tuning",
+            agents,
+            self.experiment.life_steps,
+            inner.final_episodes,
+        )
+
+
+def winner(trials: Sequence[Trial]) -> Trial:
+    """Returns the best trial of the last rung."""
+    last = max(trial.rung for trial in trials)
+    return max((each for each in trials if each.rung == last), key=lambda trial: trial.worth)
+
+
+def with_settings(experiment: Experiment, rival: str, settings: Mapping[str, float]) -> Experiment:
+    """Returns the experiment with these settings of a rival."""
+    group = SPACES[rival][0]
+    changed = dataclasses.replace(getattr(experiment, group), **settings)
+    return dataclasses.replace(experiment, **{group: changed})
+
+
+def final_returns(experiment: Experiment, request: Request, rival: str) -> Any:
+    """Trains agents by a rival; returns their final returns [L], NaN where one failed."""
+    # As many shards as threads: few agents shall use all of them.
+    lives = -(-request.agents // thread_count(experiment))
+    compute = dataclasses.replace(experiment.compute, shard_lives=lives)
+    settings = dataclasses.replace(experiment, compute=compute)
+    with inner_loops(settings) as loops:
+        method = METHODS[rival](EvaluatedLoss(loops, np.zeros(1, np.float32), LossName("")))
+        return method.train(request).final_return
+
+
+def _trial(number: int, rung: int, settings: Mapping[str, float], finals: Any) -> Trial:
+    failed = int(np.isnan(finals).sum())
+    returns = worst_for_failed(finals)
+    interval = (np.nan, np.nan) if failed == len(finals) else confidence_interval(returns)
+    return Trial(number, rung, len(finals), settings, float(np.mean(returns)), interval, failed)

@@ -1,0 +1,88 @@
+"""Tests epg_tf.baselines.off_policy_lives: SAC and TD3 on the terms of the test of a loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epg_tf.baselines.method import Request
+from epg_tf.baselines.off_policy_lives import OffPolicyRival, Shard, has_bounds
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import ComputeConfig, TaskConfig
+from epg_tf.core.rival_settings import SACConfig, TD3Config
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.lives import sample_tasks
+from epg_tf.tasks.registry import make_family
+
+TASK = TaskConfig("point_goal", 2, 5)
+SMALL = {"hidden": (4,), "batch": 4, "random_steps": 6}
+RIVALS = {"sac": SACConfig(**SMALL), "td3": TD3Config(**SMALL)}
+COMPUTE = ComputeConfig(shard_lives=2, threads=2)
+
+
+def curves(name, agents=3, env_steps=24, compute=COMPUTE, **changes):
+    rival = OffPolicyRival(name, dataclasses.replace(RIVALS[name], **changes), compute, 8)
+    return rival.train(Request(TASK, 3, "test", agents, env_steps, 2))
+
+
+@pytest.mark.parametrize("name", ["sac", pytest.param("td3", marks=pytest.mark.slow)])
+def test_curves_are_on_the_grid_of_the_learned_loss_and_repeat_themselves(name):
+    found, again = curves(name), curves(name)
+    assert found.env_steps.tolist() == [8, 16, 24] and found.returns.shape == (3, 3)
+    assert np.isfinite(found.returns).all() and np.isfinite(found.final_return).all()
+    assert ((found.success >= 0) & (found.success <= 1)).all()
+    for field in ("returns", "final_return", "success"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(again, field))
+    still = curves(name, random_steps=24)
+    assert (still.final_return != found.final_return).any()
+
+
+@pytest.mark.slow
+def test_agents_do_not_depend_on_their_number_or_threads():
+    """The third is in a shard of its own, which is filled up."""
+    three, four = curves("sac"), curves("sac", agents=4)
+    np.testing.assert_array_equal(three.final_return, four.final_return[:3])
+    other = curves("sac", agents=2, compute=dataclasses.replace(COMPUTE, shard_lives=4))
+    np.testing.assert_allclose(other.final_return, three.final_return[:2], rtol=1e-4)
+
+
+def test_agents_meet_the_tasks_of_the_learned_loss():
+    keys = [LifeKey(3, "test", 0, index) for index in range(2)]
+    shard = Shard(keys, RIVALS["sac"], Request(TASK, 3, "test", 2, 8, 1))
+    expected = sample_tasks(make_family(TASK), keys)
+    mass = [task["mass"] for task in expected]
+    assert mass[0] != mass[1] and [task["mass"] for task in shard.tasks] == mass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIVALS)
+def test_agents_whose_loss_is_not_finite_fail(name):
+    found = curves(name, agents=2, learning_rate=1e6, env_steps=48)
+    assert np.isnan(found.final_return).all() and np.isnan(found.returns).all()
+    assert found.success.tolist() == [0.0, 0.0] and found.returns.shape == (2, 6)
+
+
+def test_choices_are_refused():
+    family = TaskConfig("gymnasium:CartPole-v1", 1, 10)
+    assert has_bounds(make_family(TASK)) and not has_bounds(make_family(family))
+    rival = OffPolicyRival("sac", SACConfig(), COMPUTE, 8)
+    with pytest.raises(ConfigError, match="^config.sac needs actions with bounds"):
+        rival.train(Request(family, 0, "test", 1, 8, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sac", SACConfig(learning_rate=3e-3, discount=0.9, tau=0.01)),
+        ("td3", TD3Config(learning_rate=3e-3, discount=0.9, tau=0.01)),
+    ],
+)
+def test_agents_learn_to_reach_goals(name, settings):
+    """Who goes nowhere gets about -25."""
+    task = TaskConfig("point_goal", 4, 25)
+    rival = OffPolicyRival(name, settings, ComputeConfig(shard_lives=4, threads=2), 32)
+    found = rival.train(Request(task, 0, "tuning", 8, 1024, 3))
+    assert found.returns[:, 1].mean() < -22.0 and found.final_return.mean() > -17.0

@@ -1,0 +1,70 @@
+"""Tests epg_tf.baselines.own_period: PPO and REINFORCE with an M of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
+from epg_tf.baselines.method import Request
+from epg_tf.baselines.own_period import OwnPeriodMethod, largest_divisor, own_settings
+from epg_tf.baselines.policy_gradient import no_loss
+from epg_tf.core.experiment import validate
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg.inner_loop import Teaching
+
+
+@pytest.mark.parametrize(
+    ("number", "limit", "found"),
+    [(2048, 256, 256), (1000, 256, 250), (24, 256, 24), (97, 96, 1), (8, 3, 2)],
+)
+def test_periods_are_divisors_of_the_life(number, limit, found):
+    assert largest_divisor(number, limit) == found
+
+
+def test_own_settings_replace_those_of_the_life(make_tiny):
+    ppo = PPOConfig(12, 8, 3, 1e-2, log_std=-2.0, discount=0.5, gae_lambda=0.3)
+    other = ReinforceConfig(6, 3, 2, 2e-2, log_std=-0.5, discount=0.6)
+    experiment = dataclasses.replace(make_tiny(), ppo=ppo, reinforce=other)
+    found = own_settings(experiment, "ppo", 24)
+    validate(found)
+    assert (found.inner.update_period, found.inner.minibatch) == (12, 6)
+    assert (found.policy.log_std, found.policy.hidden) == (-2.0, experiment.policy.hidden)
+    assert (found.surrogate.kind, found.surrogate.discount) == ("ppo", 0.5)
+    assert (found.surrogate.gae_lambda, found.loss.buffer_steps) == (0.3, 12)
+    assert found.inner.final_episodes == experiment.inner.final_episodes
+    found = own_settings(experiment, "reinforce", 24)
+    assert (found.inner.update_period, found.inner.minibatch) == (6, 3)
+    assert (found.surrogate.kind, found.surrogate.discount) == ("reinforce", 0.6)
+    assert found.policy.log_std == -0.5
+
+
+def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
+    """Without memory: with one, agents draw their memory's weights as well."""
+    tiny = make_tiny(loss={"memory_units": 0}, surrogate={"discount": 0.9})
+    own = PPOConfig(8, 4, 2, 1e-2, log_std=0.0, discount=0.9, gae_lambda=0.95)
+    request = Request(tiny.task, 0, "test", 4, 24, 2)
+    found = OwnPeriodMethod("ppo", dataclasses.replace(tiny, ppo=own)).train(request)
+    with InnerLoops(tiny) as loops:
+        same = InnerLoopMethod("ppo_as_epg", loops, no_loss, Teaching(1.0, 1e-2, 2)).train(request)
+    np.testing.assert_array_equal(found.final_return, same.final_return)
+    changed = dataclasses.replace(own, update_period=24)
+    other = OwnPeriodMethod("ppo", dataclasses.replace(tiny, ppo=changed)).train(request)
+    assert other.env_steps.tolist() == [24] and (other.final_return != same.final_return).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), [("ppo", 60.0), ("reinforce", 20.0)])
+def test_rivals_learn_to_hop(name, least):
+    """Who never learns gets 7 on average."""
+    from epg_tf.core.config_files import load_experiment
+
+    experiment = load_experiment("random_hopper").in_physics("exact")
+    experiment = dataclasses.replace(
+        experiment, compute=dataclasses.replace(experiment.compute, shard_lives=4, threads=2)
+    )
+    request = Request(experiment.task, 0, "tuning", 8, 2048, 3)
+    found = OwnPeriodMethod(name, experiment).train(request)
+    assert found.final_return.mean() > least

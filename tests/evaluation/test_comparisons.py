@@ -1,0 +1,52 @@
+"""Tests epg_tf.evaluation.comparisons: words of a user -> methods of a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, of_loss
+
+ALWAYS = ("epg", "untrained", "random_loss", "centred_loss")
+
+
+@pytest.mark.parametrize(
+    ("words", "rivals"),
+    [
+        (["none"], []),
+        (["ppo"], ["ppo", "ppo_as_epg"]),
+        (["ppo_as_epg"], ["ppo_as_epg"]),
+        (["reinforce", "sac", "sac"], ["sac", "reinforce"]),
+        (["all"], ["ppo", "ppo_as_epg", "sac", "td3", "reinforce"]),
+    ],
+)
+def test_words_name_rivals_in_the_order_of_tables(words, rivals):
+    assert LOSSES.chosen(words) == ("epg", *rivals, *ALWAYS[1:])
+
+
+def test_tests_of_objectives_have_the_names_they_had():
+    always = ("objective", "untrained_objective")
+    assert OBJECTIVES.chosen(["none"]) == always
+    assert OBJECTIVES.chosen(["ppo"]) == (*always, "off_policy_reinforce", "ppo")
+    assert OBJECTIVES.chosen(["all"]) == OBJECTIVES.methods
+    assert OBJECTIVES.chosen(["ddpg"]) == (*always, "ddpg")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("sacc", "^compare='sacc' is no method; name some of none, ppo, all, ppo_as_epg, sac"),
+        ("epg", "^compare='epg' is no method"),
+        ("", "^compare='' is no method"),
+        ("sac:runs/a", "^compare='sac:runs/a': sac was not trained before"),
+    ],
+)
+def test_other_words_are_refused(word, message):
+    with pytest.raises(ConfigError, match=message):
+        LOSSES.chosen(["ppo", word])
+
+
+def test_all_leaves_out_what_needs_bounds_unless_it_is_named(make_tiny):
+    choices = make_tiny(task={"family": "gymnasium:CartPole-v1", "frame_skip": 1})
+    assert of_loss(choices, ["all"]) == LOSSES.chosen(["ppo", "reinforce"])
+    assert "sac" in of_loss(choices, ["sac"]) and "td3" in of_loss(make_tiny(), ["all"])

@@ -1,0 +1,105 @@
+"""Tests epg_tf.evaluation.tuning: random search with successive halving."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epg_tf.core.experiment import validate
+from epg_tf.evaluation.tuning import (
+    SPACES,
+    Search,
+    Trial,
+    at_edge,
+    drawn,
+    final_returns,
+    rungs,
+    winner,
+    with_settings,
+)
+
+
+@pytest.mark.parametrize(
+    ("budget", "plan"),
+    [(2, [(2, 8)]), (3, [(3, 8)]), (9, [(9, 8), (3, 24)]), (12, [(12, 8), (4, 24), (2, 72)])],
+)
+def test_a_third_is_kept_and_meets_three_times_the_tasks(budget, plan):
+    assert rungs(budget, 8) == plan
+
+
+@pytest.mark.parametrize("rival", SPACES)
+def test_every_setting_of_a_space_is_one_of_the_rival(rival, tiny):
+    """Bounds of settings hold at both ends of what is tried."""
+    group, space = SPACES[rival]
+    for place in (0, -1):
+        ends = {name: values[place] for name, values in space.items()}
+        found = with_settings(tiny, rival, ends)
+        validate(found)
+        assert {name: getattr(getattr(found, group), name) for name in space} == ends
+    assert all(list(values) == sorted(set(values)) for values in space.values())
+
+
+def test_settings_are_a_function_of_seed_and_number():
+    space = SPACES["ppo"][1]
+    found = [drawn(space, 3, number) for number in range(40)]
+    assert found == [drawn(space, 3, number) for number in range(40)]
+    assert found[1] != found[2] and found[1] != drawn(space, 4, 1)
+    assert all(each["minibatch"] <= each["update_period"] for each in found)
+    assert {each["epochs"] for each in found} == set(space["epochs"])
+
+
+def test_the_best_of_the_last_rung_wins(tiny):
+    """Agents' return is the discount, and an agent in three fails; the config's own is first."""
+    met = []
+
+    def measure(experiment, request, rival):
+        met.append((request.agents, request.phase, request.seed, rival))
+        values = np.full(request.agents, experiment.td3.discount)
+        values[::3] = np.nan
+        return values
+
+    own = dataclasses.replace(tiny, td3=dataclasses.replace(tiny.td3, discount=0.2))
+    search = Search("td3", own, seed=5, budget=7, agents=4)
+    trials = list(search.run(measure))
+    assert [(trial.rung, trial.agents) for trial in trials] == [(0, 4)] * 7 + [(1, 12)] * 3
+    assert met[0] == (4, "tuning", 5, "td3") and trials[0].settings["discount"] == 0.2
+    first = sorted((trial.settings["discount"] for trial in trials[:7]), reverse=True)
+    assert [trial.settings["discount"] for trial in trials[7:]] == first[:3]
+    assert winner(trials) == trials[7] and trials[7].mean == pytest.approx(first[0])
+    assert trials[7].failed == 4
+
+
+def test_a_setting_whose_agents_all_fail_loses(tiny):
+    def measure(experiment, request, rival):
+        own = experiment.surrogate == tiny.surrogate
+        return np.full(request.agents, -1e9 if own else np.nan)
+
+    trials = list(Search("ppo_as_epg", tiny, 0, 3, 2).run(measure))
+    assert winner(trials).number == 0 and np.isnan(trials[1].mean)
+
+
+def test_winners_at_an_end_of_what_was_tried_are_named():
+    space = {"a": (1, 2, 3), "b": (1, 2, 3), "c": (1, 2, 3), "d": (1, 2)}
+    settings = {"a": 1, "b": 2, "c": 3, "d": 2}
+    assert at_edge(space, settings) == {"a": "lowest", "c": "highest", "d": "highest"}
+
+
+def test_trials_of_a_rung_are_not_compared_with_others():
+    early = Trial(0, 0, 8, {}, 9.0, (8.0, 10.0), 0)
+    late = dataclasses.replace(early, rung=1, mean=1.0)
+    assert winner([early, late]) == late
+
+
+@pytest.mark.parametrize("rival", ["ppo_as_epg", "reinforce"])
+def test_settings_of_a_trial_reach_the_agents(rival, tiny):
+    search = Search(rival, tiny, 0, 2, 3)
+    request = search._request(3)
+    name = "baseline_learning_rate" if rival == "ppo_as_epg" else "learning_rate"
+    found = [
+        final_returns(with_settings(tiny, rival, {name: rate}), request, rival)
+        for rate in (1e-3, 1e-1, 1e-3)
+    ]
+    np.testing.assert_array_equal(found[0], found[2])
+    assert (found[0] != found[1]).any()
