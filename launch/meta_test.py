@@ -220,9 +220,9 @@ def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
         loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics),
         _methods(lambda words: comparisons.of_loss(experiment, words)),
         config_flag.replaced(learned.experiment, experiment),
-        _fixed_policies(learned),
-        _ALPHA.value,
-        _COMPARE_UPDATES.value,
+        fixed=_fixed_policies(learned),
+        alpha=_ALPHA.value,
+        compare_updates=_COMPARE_UPDATES.value,
     )
 
 

@@ -145,7 +145,12 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
     learned = LearnedLoss(initial_phi(experiment, 0), experiment, {})
     request = loss_request(experiment, 3, lives)
     evaluation = LossEvaluation(
-        learned, LossName("a"), request, methods, {}, alpha, compare_updates
+        learned,
+        LossName("a"),
+        request,
+        methods,
+        alpha=alpha,
+        compare_updates=compare_updates,
     )
     return Results.join(list(evaluation.run())), evaluation.about()
 
