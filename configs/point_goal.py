@@ -9,9 +9,9 @@ small one needs fewer lives, because evolution strategies try random directions 
 
 from ml_collections import ConfigDict
 
+from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.experiment import (
     ComputeConfig,
-    EvolutionConfig,
     Experiment,
     InnerConfig,
     LossConfig,

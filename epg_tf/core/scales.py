@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from ml_collections import ConfigDict
 
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.experiment import (
     ComputeConfig,
-    EvolutionConfig,
     Experiment,
     InnerConfig,
     LossConfig,

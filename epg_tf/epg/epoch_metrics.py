@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from epg_tf.core.communication import Communicator
-from epg_tf.core.experiment import EvolutionConfig
+from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.types import LifeOutcomes
 from epg_tf.epg import diagnostics
 from epg_tf.epg.state import EvolutionState

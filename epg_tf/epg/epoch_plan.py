@@ -6,7 +6,8 @@ import functools
 
 import numpy as np
 
-from epg_tf.core.experiment import EvolutionConfig, Experiment
+from epg_tf.core.evolution_settings import EvolutionConfig
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import lifetime_generator, noise_vector
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import evolution_strategies

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.communication import Communicator, SingleProcess
-from epg_tf.core.experiment import EvolutionConfig, Experiment
+from epg_tf.core.evolution_settings import EvolutionConfig
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.optimizers import AdamSettings, adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import Array, LifeKey

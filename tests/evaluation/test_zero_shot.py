@@ -66,7 +66,8 @@ def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
 def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
     """Curves of lives without updates have no points."""
     experiment = make_fixed()
-    results = evaluate(experiment, initial_phi(experiment, 0), 3, 3)
+    methods = ["epg", "untrained"]
+    results = evaluate(experiment, initial_phi(experiment, 0), 3, 3, methods=methods)
     learning_curves(results, tmp_path / "curves.png", "title")
     assert (tmp_path / "curves.png").stat().st_size > 1000
 

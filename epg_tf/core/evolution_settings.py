@@ -1,0 +1,137 @@
+"""Holds the settings of the outer loop of EPG (Algorithm 1), a group of `experiment.Experiment`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from epg_tf.core.fields import (
+    AtLeastTwo,
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Share,
+    means,
+)
+
+Moves = Literal["loss", "initialisation", "both"]  # what evolution moves
+
+
+@dataclasses.dataclass(frozen=True)
+class EvolutionConfig:
+    """The outer loop (Algorithm 1)."""
+
+    moves: Annotated[
+        Moves, means("what evolution moves; initialisation: the policy that all lives start from")
+    ] = "loss"
+    epochs: Annotated[Count, means("E, steps of the outer loop")] = 5000
+    lives: Annotated[Count, means("W, lives in an epoch")] = 256
+    noise_vectors: Annotated[AtLeastTwo, means("V, perturbations of phi in an epoch")] = 64
+    sigma: Annotated[Positive, means("standard deviation of the noise on phi")] = 0.01
+    antithetic: Annotated[bool, means("whether noise comes in pairs +epsilon, -epsilon")] = False
+    common_random_numbers: Annotated[
+        bool, means("whether the two lives of a pair differ in phi alone; needs antithetic")
+    ] = False
+    tasks: Annotated[
+        Natural,
+        means(
+            "different lives (task, initial policy, noise) in an epoch, each shared by several "
+            "vectors; 0: one for each life, or pair with common numbers"
+        ),
+    ] = 0
+    fitness: Annotated[
+        Literal["rank", "raw", "rank_in_task", "rank_in_pair"],
+        means(
+            "of a noise vector: rank of its mean return, the mean return, or the mean of its "
+            "lives' ranks within their task or pair"
+        ),
+    ] = "rank"
+    fitness_from: Annotated[
+        Literal["final_episodes", "last_episodes", "whole_life"],
+        means(
+            "episodes whose mean return is the fitness of a life; last_episodes: the newest "
+            "inner.final_episodes of the life itself"
+        ),
+    ] = "final_episodes"
+    shortest_life: Annotated[
+        Natural,
+        means(
+            "updates; the lives of an epoch have a log-uniform number from this to "
+            "inner.updates; 0: all have inner.updates"
+        ),
+    ] = 0
+    learning_rate: Annotated[
+        Positive, means("delta_out, of Adam with beta 0 and 0.999, at epoch 0")
+    ] = 1e-2
+    final_learning_rate: Annotated[Positive, means("after annealing")] = 1e-3
+    learning_rate_epochs: Annotated[
+        Natural, means("epochs of linear annealing of the learning rate")
+    ] = 2000
+    l2: Annotated[NonNegative, means("coefficient of |phi|^2 / 2 in the outer objective")] = 1e-3
+    guidance: Annotated[
+        Share, means("alpha at epoch 0, share of the surrogate in the loss of an agent")
+    ] = 1.0
+    final_guidance: Annotated[Share, means("alpha after annealing")] = 0.0
+    guidance_epochs: Annotated[Natural, means("epochs of linear annealing of alpha")] = 500
+    validation_period: Annotated[
+        Natural, means("epochs between tests of phi without noise; 0: no tests")
+    ] = 50
+    validation_lives: Annotated[Count, means("lives in such a test")] = 64
+    diagnosis_period: Annotated[
+        Natural,
+        means("epochs between those whose lives run twice, for pair_correlation; 0: never"),
+    ] = 0
+    failed_epochs: Annotated[
+        Natural, means("epochs in a row whose lives all fail that end the run; 0: none do")
+    ] = 3
+
+
+def evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
+    """Yields a line for all that does not fit together."""
+    yield from _noise_conflicts(evolution)
+    yield from _comparison_conflicts(evolution)
+
+
+def _noise_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
+    if evolution.lives % evolution.noise_vectors:
+        yield (
+            f"config.evolution.noise_vectors={evolution.noise_vectors} does not divide "
+            f"config.evolution.lives={evolution.lives}; each vector needs equally many lives"
+        )
+    if evolution.antithetic and evolution.noise_vectors % 2:
+        yield (
+            f"config.evolution.noise_vectors={evolution.noise_vectors} must be even for "
+            "config.evolution.antithetic=True"
+        )
+    if evolution.common_random_numbers and not evolution.antithetic:
+        yield (
+            "config.evolution.common_random_numbers=True needs config.evolution.antithetic=True, "
+            "because the two lives of a pair share the numbers"
+        )
+    if evolution.diagnosis_period and not evolution.antithetic:
+        yield (
+            f"config.evolution.diagnosis_period={evolution.diagnosis_period} compares the two "
+            "lives of pairs; set config.evolution.antithetic=True, or the period to 0"
+        )
+
+
+def _comparison_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
+    pairs = evolution.common_random_numbers
+    different = evolution.lives // 2 if pairs else evolution.lives
+    if evolution.tasks and different % evolution.tasks:
+        yield (
+            f"config.evolution.tasks={evolution.tasks} does not divide the {different} "
+            f"{'pairs of lives' if pairs else 'lives'} of an epoch; each task needs equally many"
+        )
+    if evolution.fitness == "rank_in_pair" and not pairs:
+        yield (
+            "config.evolution.fitness='rank_in_pair' compares lives that differ in phi alone; set "
+            "config.evolution.common_random_numbers=True"
+        )
+    if evolution.fitness == "rank_in_task" and not 0 < evolution.tasks <= evolution.lives // 2:
+        yield (
+            "config.evolution.fitness='rank_in_task' needs lives that share a task; set "
+            f"config.evolution.tasks={evolution.tasks} to 1 to {evolution.lives // 2}"
+        )
