@@ -18,7 +18,7 @@ from epg_tf.core.experiment import (
     SurrogateConfig,
     TaskConfig,
 )
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, TD3Config
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 
 def get_config() -> ConfigDict:
@@ -45,6 +45,14 @@ def get_config() -> ConfigDict:
             gae_lambda=0.8,
         ),
         reinforce=ReinforceConfig(discount=0.9),
+        sac=SACConfig(
+            learning_rate=1e-2,
+            random_steps=100,
+            target_entropy=-1.0,
+            temperature=0.1,
+            discount=0.95,
+            tau=0.01,
+        ),
         td3=TD3Config(learning_rate=3e-3, discount=0.9),
         evolution=EvolutionConfig(
             epochs=100,
