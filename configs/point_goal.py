@@ -3,8 +3,8 @@
 A life is 1024 env steps, 40 episodes. The fitness is the mean return of all of them: they need no
 more env steps, and have less variance than three episodes with the final policy
 (docs/evolution.md). The network has 1089 parameters; the paper's layer sizes would have 7877. A
-small one needs fewer lives, because evolution strategies try random directions of phi. `ppo` and
-`sac` are of epg-tf tune-baseline (results/tuning).
+small one needs fewer lives, because evolution strategies try random directions of phi. The rivals'
+groups are of epg-tf tune-baseline (results/tuning).
 """
 
 from ml_collections import ConfigDict
@@ -18,7 +18,7 @@ from epg_tf.core.experiment import (
     SurrogateConfig,
     TaskConfig,
 )
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, TD3Config
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 
 def get_config() -> ConfigDict:
@@ -45,7 +45,24 @@ def get_config() -> ConfigDict:
             gae_lambda=0.8,
         ),
         reinforce=ReinforceConfig(discount=0.9),
-        td3=TD3Config(learning_rate=3e-3, discount=0.9),
+        sac=SACConfig(
+            learning_rate=1e-2,
+            random_steps=100,
+            target_entropy=-1.0,
+            temperature=0.1,
+            discount=0.95,
+            tau=0.01,
+        ),
+        td3=TD3Config(
+            learning_rate=0.01,
+            batch=32,
+            updates_per_step=2,
+            random_steps=100,
+            discount=0.95,
+            tau=0.01,
+            exploration=0.1,
+            target_policy_noise=0.1,
+        ),
         evolution=EvolutionConfig(
             epochs=100,
             lives=32,

@@ -19,9 +19,6 @@ from epg_tf.core.fields import (
     means,
 )
 
-RIVALS = ("ppo", "reinforce", "sac", "td3")
-"""The groups."""
-
 
 @dataclasses.dataclass(frozen=True)
 class PPOConfig:
@@ -96,3 +93,14 @@ class TD3Config:
         64,
         64,
     )
+
+
+_GROUPS = {"ppo": PPOConfig, "reinforce": ReinforceConfig, "sac": SACConfig, "td3": TD3Config}
+RIVALS = tuple(_GROUPS)
+"""Names of the groups."""
+RIVAL_SETTINGS = frozenset(
+    f"config.{name}.{field.name}"
+    for name, group in _GROUPS.items()
+    for field in dataclasses.fields(group)
+)
+"""Their settings, "config.GROUP.FIELD"."""

@@ -10,6 +10,7 @@ from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.rival_settings import RIVAL_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
@@ -35,6 +36,7 @@ EVOLUTION = RunKind(
             "config.evolution.failed_epochs",
             "config.compute.threads",
             "config.compute.parallel",
+            *RIVAL_SETTINGS,  # evolution has no use for them
         }
     ),
     per_rank=frozenset({"config.compute.threads", "config.compute.parallel"}),

@@ -198,14 +198,15 @@ def test_it_is_saved_and_read(name, request, tmp_path):
 @pytest.mark.parametrize(
     ("name", "methods"),
     [
-        ("both", ["epg_i", "ppo", "untrained", "random_loss"]),
-        ("start", ["ppo_i", "ppo", "untrained"]),
-        ("fixed", ["zero_shot_linear", "ppo", "untrained"]),
+        ("both", ["epg_i", "ppo_as_epg", "untrained", "random_loss", "centred_loss"]),
+        ("start", ["ppo_i", "ppo_as_epg", "untrained"]),
+        ("fixed", ["zero_shot_linear", "ppo_as_epg", "untrained"]),
     ],
 )
 def test_it_is_tested_under_its_own_name(name, methods, request):
     experiment = request.getfixturevalue(name)
-    results = evaluate(experiment, initial_phi(experiment, 0), seed=3, lives=2)
+    asked = ("epg", "ppo_as_epg", "untrained", "random_loss", "centred_loss")
+    results = evaluate(experiment, initial_phi(experiment, 0), seed=3, lives=2, methods=asked)
     assert list(results.groups()) == methods
     assert results.final().shape == (2 * len(methods),)
 
