@@ -42,13 +42,23 @@ def required_loss(flag: flags.FlagHolder[str | None], example: str) -> str:
       UsageError: It is missing or empty.
       RecordError: Nothing has this name.
     """
-    loss = required(flag, example)
+    return _announced(flag.name, required(flag, example))
+
+
+def _announced(flag: str, loss: str) -> str:
+    """Returns a value of --loss; says which loss is taken where it is the folder of a run."""
     folder = loss_folder(loss)
     if Path(loss).exists() and folder != Path(loss):
-        print(
-            f"--{flag.name}={loss} is the folder of a run; its {folder.name}/ is taken", flush=True
-        )
+        print(f"--{flag}={loss} is the folder of a run; its {folder.name}/ is taken", flush=True)
     return loss
+
+
+def required_losses(flag: flags.FlagHolder[str | None], example: str) -> list[str]:
+    """Returns the values of --loss, separated by commas; errors as of `required_loss`."""
+    losses = required(flag, example).split(",")
+    if len(set(losses)) < len(losses) or "" in losses:
+        raise command_line.UsageError(f"--{flag.name}={flag.value} names a loss twice, or none")
+    return [_announced(flag.name, loss) for loss in losses]
 
 
 def prepare_results(

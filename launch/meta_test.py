@@ -49,11 +49,14 @@ from .evaluation_flags import (
     prepare_saved_model,
     request_of,
     required,
-    required_loss,
+    required_losses,
 )
 
 _LOSS = flags.DEFINE_string(
-    "loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss."
+    "loss",
+    None,
+    "Folder of a run or of a learned loss, or the name of a shipped loss; several losses of EPG, "
+    "evolved with the same settings and different seeds, separated by commas.",
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, summary.json and curves.png."
@@ -97,6 +100,12 @@ _ALPHA = flags.DEFINE_float(
     upper_bound=1.0,
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
+_REPORTING = flags.DEFINE_bool(
+    "reporting",
+    False,
+    "Test on tasks that are kept for published numbers: use them once, when nothing is left to "
+    "choose.",
+)
 _PHYSICS = flags.DEFINE_enum(
     "physics",
     None,
@@ -140,16 +149,20 @@ _EPISODES = flags.DEFINE_integer(
 def main(argv: list[str]) -> int:
     """Tests a loss and writes what was found; returns the exit code."""
     del argv
-    loss = required_loss(_LOSS, "runs/first")
+    loss, *others = required_losses(_LOSS, "runs/first")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):
+        if others:
+            raise command_line.UsageError(
+                f"--loss={_LOSS.value}: {loss} is an objective of MetaGenRL; test one at a time"
+            )
         _refuse(
             _UPDATES, _SAVE_POLICY, _PHYSICS, _ALPHA, _ZERO_SHOT, kind="an objective of MetaGenRL"
         )
         evaluation = _of_objective(loss, load_objective(loss))
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
-        evaluation = _of_loss(loss, load_loss(loss))
+        evaluation = _of_loss(loss, load_loss(loss), [(name, load_loss(name)) for name in others])
     output = required(_OUTPUT_DIR, "runs/first-test")
     _prepare_folders(output)
     request = evaluation.request
@@ -205,8 +218,10 @@ def _methods(chosen: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, .
         raise command_line.UsageError(f"--{error}") from error
 
 
-def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
-    """Returns the test of a loss of EPG that the flags describe."""
+def _of_loss(
+    loss: str, learned: LearnedLoss, others: Sequence[tuple[str, LearnedLoss]]
+) -> LossEvaluation:
+    """Returns the test of losses of EPG that the flags describe."""
     physics: Physics = "coarse" if _PHYSICS.value == "coarse" else "exact"
     config_flag.refuse("task.physics", reason="--physics says in which physics a test is")
     experiment = config_flag.elsewhere(learned.experiment, physics)
@@ -214,15 +229,17 @@ def _of_loss(loss: str, learned: LearnedLoss) -> LossEvaluation:
         make_family(experiment.task)
     except ConfigError as error:
         raise command_line.UsageError(f"--physics={physics}: {error}") from error
+    request = loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics)
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
-        loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics),
+        dataclasses.replace(request, phase="reporting") if _REPORTING.value else request,
         _methods(lambda words: comparisons.of_loss(experiment, words)),
         config_flag.replaced(learned.experiment, experiment),
         fixed=_fixed_policies(learned),
         alpha=_ALPHA.value,
         compare_updates=_COMPARE_UPDATES.value,
+        others=tuple((loss_name(name, other.facts), other) for name, other in others),
     )
 
 
@@ -255,7 +272,7 @@ def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:
     return ObjectiveEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
-        request,
+        dataclasses.replace(request, phase="objective_reporting") if _REPORTING.value else request,
         _methods(comparisons.OBJECTIVES.chosen),
         config_flag.replaced(learned.experiment, experiment),
         _COMPARE_UPDATES.value,
@@ -274,6 +291,11 @@ def _prepare_folders(output: str) -> None:
     if _SAVE_POLICY.value is None:
         prepare_output()
         return
+    if _REPORTING.value or "," in str(_LOSS.value):
+        raise command_line.UsageError(
+            f"--save_policy={_SAVE_POLICY.value} saves an agent of one loss in the usual tasks; "
+            "leave out --reporting and further losses, or --save_policy"
+        )
     if Path(_SAVE_POLICY.value).resolve() == Path(output).resolve():
         raise command_line.UsageError(
             f"--save_policy={_SAVE_POLICY.value} is --output_dir; name a folder of its own"

@@ -12,6 +12,7 @@ import numpy as np
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LossName, Method, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, Physics, TaskConfig
@@ -115,6 +116,7 @@ class LossEvaluation:
       alpha: Share of PPO in what the loss's agents minimise; None: the one that evolution ends
         with.
       compare_updates: How many times as long as the others rivals live, >= 1.
+      others: Further losses by name, evolved with the same settings and other seeds.
     """
 
     learned: LearnedLoss
@@ -125,9 +127,12 @@ class LossEvaluation:
     fixed: tuple[LearnedLoss, ...] = ()
     alpha: float | None = None
     compare_updates: int = 1
+    others: tuple[tuple[LossName, LearnedLoss], ...] = ()
 
     def __post_init__(self) -> None:
         """Raises ConfigError where phi does not fit the settings, or cannot teach."""
+        for name, other in self.others:
+            _check_alike(self.learned.experiment, name.name, other)
         experiment = self.learned.experiment
         check_phi(experiment, self.learned.phi)
         learns = self.request.env_steps and self._alpha < 1.0
@@ -150,7 +155,17 @@ class LossEvaluation:
             for name in loss_methods.applicable(self.learned.experiment, self.methods):
                 request = _long(self.request, name in LOSSES.rivals, self.compare_updates)
                 yield from train_all([loss_methods.METHODS[name](evaluated)], request)
+                if name == "epg":
+                    yield from train_all(self._other_losses(loops), request)
             yield from train_all(self._fixed_policies(), self.request)
+
+    def _other_losses(self, loops: InnerLoops) -> list[Method]:
+        return [
+            loss_methods.learned_loss(
+                loss_methods.EvaluatedLoss(loops, other.phi, name, self._alpha)
+            )
+            for name, other in self.others
+        ]
 
     def _fixed_policies(self) -> list[zero_shot.FixedPolicy]:
         return zero_shot.methods(self.learned, self.fixed)
@@ -166,6 +181,8 @@ class LossEvaluation:
         experiment, request = self.learned.experiment, self.request
         return {
             "loss": self.loss.name,
+            "other_losses": [name.name for name, _ in self.others],
+            "phase": request.phase,
             "task": dataclasses.asdict(request.task),
             "seed": request.seed,
             "updates": request.env_steps // experiment.inner.update_period,
@@ -181,6 +198,19 @@ class LossEvaluation:
                 method.name: method.learned.facts for method in self._fixed_policies()
             },
         }
+
+
+def _check_alike(experiment: Experiment, name: str, other: LearnedLoss) -> None:
+    """Raises ConfigError where agents of another loss would live otherwise."""
+    mine, its = experiment.to_mapping(), other.experiment.to_mapping()
+    for group in ("policy", "loss", "inner"):
+        for field in mine[group]:
+            if mine[group][field] != its[group][field]:
+                raise ConfigError(
+                    f"loss={name!r} has config.{group}.{field}={its[group][field]!r}, the first "
+                    f"loss {mine[group][field]!r}; test such losses apart"
+                )
+    check_phi(experiment, other.phi)
 
 
 def _long(request: Request, rival: bool, times: int) -> Request:

@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from epg_tf.core import files
 from epg_tf.evaluation.results import LEARNING, Results
-from epg_tf.evaluation.summary import learned_group, summarize
+from epg_tf.evaluation.summary import learned_groups, reference, summarize
 from epg_tf.reports.plots import (
     COLOURS,
     FAINT,
@@ -111,15 +111,15 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
 
 def _mark_matches(axes: Axes, results: Results) -> bool:
     """Marks where rivals reach the learned loss's final return; returns whether one does."""
-    reference = learned_group(results)
-    if reference is None:
+    compared = reference(results)
+    if compared is None:
         return False
-    summaries = summarize(results)
-    target = summaries[reference].final_return_mean
+    summaries, learned = summarize(results), learned_groups(results)
+    target = summaries[compared].final_return_mean
     reached = [
-        (number, row.steps_to_match)
-        for number, (name, row) in enumerate(summaries.items())
-        if name != reference and row.steps_to_match is not None
+        (number, steps)
+        for number, name in enumerate(results.groups())
+        if name not in learned and (steps := summaries[name].steps_to_match) is not None
     ]
     if np.isfinite(target):
         axes.axhline(target, color=FAINT, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)

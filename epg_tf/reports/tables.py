@@ -71,6 +71,7 @@ def _comparison(summaries: Mapping[str, Summary]) -> list[str]:
     """Returns sentences about the learned loss and the best of the others, if both are there."""
     others = {name: row for name, row in summaries.items() if row.ahead_mean is not None}
     learned = [name for name, row in summaries.items() if row.ahead_mean is None]
+    learned = [name for name in learned if summaries[name].losses is not None] or learned
     if not others or len(learned) != 1:
         return []
     mine, (best, other) = summaries[learned[0]], next(iter(_best_first(others).items()))

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from epg_tf.baselines.method import LossName
 from epg_tf.core.types import LifeResults
 from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.summary import as_json, steps_to_match, summarize, summarize_lives
+from epg_tf.evaluation.summary import (
+    as_json,
+    learned_groups,
+    reference,
+    steps_to_match,
+    summarize,
+    summarize_lives,
+)
+from epg_tf.evaluation.uncertainty import hierarchical_interval
 from tests.evaluation.tables import NAN, table
 
 LOSS = LossName("best", 0)
@@ -75,7 +85,8 @@ def test_lives_are_summarized_like_the_table_that_is_made_of_them():
         curve,
         np.array(["", "", ""]),
     )
-    assert str(summarize_lives(lives, 20)) == str(summary(final, curve))
+    found = dataclasses.replace(summary(final, curve), profile=None)  # of tables alone
+    assert str(summarize_lives(lives, 20)) == str(found)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +118,53 @@ def test_summaries_say_after_how_many_env_steps_rivals_match_the_learned_loss():
     }
     assert as_json(found)["sac"]["steps_to_match"] is None
     assert summarize(rival)["ppo"].steps_to_match is None
+
+
+def several(*finals):
+    """Returns rows of losses a, b, ... of seeds 0, 1, ... and of a rival."""
+    losses = [
+        table("epg", final, [[0.0]] * 2, loss=LossName("abc"[number], number))
+        for number, final in enumerate(finals)
+    ]
+    return Results.join([*losses, table("ppo", [1.0, 5.0], [[0.0], [9.0]])])
+
+
+def test_losses_of_several_seeds_have_a_mean_over_losses_and_tasks():
+    """Scores [[2, 4], [6, 8], [1, 9]] against [1, 5]."""
+    results = several([2.0, 4.0], [6.0, 8.0], [1.0, 9.0])
+    found = summarize(results)
+    assert list(found) == ["epg", "epg a", "epg b", "epg c", "ppo"]
+    assert reference(results) == "epg" and learned_groups(results) == ["epg a", "epg b", "epg c"]
+    mean, rival = found["epg"], found["ppo"]
+    assert (mean.final_return_mean, mean.losses, mean.lives) == (5.0, 3, 6)
+    assert mean.ci95 == hierarchical_interval(np.array([[2.0, 4.0], [6.0, 8.0], [1.0, 9.0]]))
+    assert rival.ahead_mean == 2.0
+    assert rival.ahead_ci95 == hierarchical_interval(np.array([[1.0, -1], [5, 3], [0, 4]]))
+    assert rival.improvement == pytest.approx((1 + 0 + 1 + 1 + 0.5 + 1) / 6)
+    assert rival.steps_to_match is None and found["epg a"].ahead_mean is None
+    assert as_json(found)["epg"]["losses"] == 3 and "losses" not in as_json(found)["epg a"]
+
+
+def test_one_loss_is_compared_by_itself():
+    results = several([2.0, 4.0])
+    assert list(summarize(results)) == ["epg", "ppo"] and reference(results) == "epg"
+    row = summarize(results)["ppo"]
+    assert (row.ahead_mean, row.improvement) == (0.0, 0.5)
+    assert row.ahead_ci95 == pytest.approx((-12.706, 12.706), rel=1e-4)
+    assert reference(table("ppo", [1.0], [[1.0]])) is None
+
+
+def test_losses_in_other_tasks_are_not_averaged():
+    other = table("epg", [9.0, 9.0, 9.0], [[0.0]] * 3, loss=LossName("b", 1))
+    results = Results.join([several([2.0, 4.0]), other])
+    assert reference(results) == "epg a" and "epg" not in summarize(results)
+
+
+def test_profiles_share_their_returns():
+    """Finals 2, 4, 1, 5: thresholds 1, 1.4, ..., 5."""
+    found = summarize(several([2.0, 4.0]))
+    thresholds, shares = zip(*found["epg"].profile, strict=True)
+    np.testing.assert_allclose(thresholds, np.linspace(1.0, 5.0, 11))
+    assert shares == (1.0,) * 3 + (0.5,) * 5 + (0.0,) * 3
+    rival = [share for _, share in found["ppo"].profile]
+    assert rival == [0.5] * 10 + [0.0] and found["ppo"].profile[0][0] == 1.0

@@ -277,6 +277,36 @@ def test_rivals_that_nobody_knows_are_refused(flag, message, tmp_path):
 
 
 @pytest.mark.slow
+def test_losses_of_several_seeds_are_tested_together_on_tasks_kept_for_reports(loss, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(loss, other)
+    settings = ["--lives=2", "--compare=none", CONFIG, "--config.task.episode_limit=6"]
+    found = {}
+    for name, flags in {"usual": [], "kept": ["--reporting"]}.items():
+        folder = f"--output_dir={tmp_path / name}"
+        process = commands.run("meta_test", f"--loss={loss},{other}", folder, *settings, *flags)
+        assert process.returncode == 0 and process.stderr == "", process.stderr
+        found[name] = json.loads((tmp_path / name / "summary.json").read_text())
+    kept = found["kept"]
+    assert kept["about"]["phase"] == "reporting" and kept["about"]["other_losses"] == [str(other)]
+    assert kept["epg"]["losses"] == 2
+    returns = [kept[key]["final_return_mean"] for key in ("epg", f"epg {loss}", f"epg {other}")]
+    assert len(set(returns)) == 1  # the losses are the same
+    assert returns[0] != found["usual"]["epg"]["final_return_mean"]  # the tasks are not
+    assert kept["untrained"]["improvement"] is not None
+
+
+def test_a_loss_is_not_tested_twice(tmp_path):
+    flags = ["--loss=point_goal,point_goal", f"--output_dir={tmp_path}/out"]
+    process = commands.run("meta_test", *flags)
+    assert process.returncode == 2 and "names a loss twice" in process.stderr
+    flags = ["--loss=point_goal,random_hopper", f"--output_dir={tmp_path}/out"]
+    process = commands.run("meta_test", *flags)
+    assert process.returncode == 2 and "loss='random_hopper' has config." in process.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_tune_baseline_names_the_best(tmp_path):
     process = commands.run(
         "tune_baseline",
