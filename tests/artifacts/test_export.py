@@ -262,6 +262,7 @@ def test_what_the_termination_channel_marks_is_described(make_learned, marks):
     assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks
 
 
+@pytest.mark.slow
 def test_a_loss_with_an_initial_policy_brings_it_along(make_learned, make_tiny, tmp_path):
     """The loss is that of phi alone; the policy's weights have names."""
     alone = make_learned()
