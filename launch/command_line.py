@@ -82,7 +82,7 @@ if not _VERBOSE:
     notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
 from epg_tf.core import communication, old_settings
-from epg_tf.core.errors import CommunicationError, ConfigError, RecordError, RunFailed
+from epg_tf.core.errors import CommunicationError, ConfigError, EpgError, RecordError
 
 from . import arguments
 
@@ -124,8 +124,9 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             fail(with_flags(str(error)))
         except CommunicationError as error:
             fail(with_flags(str(error)), 1, error.reporting_rank)
-        except RunFailed as error:
-            fail(str(error), 1)
+        except EpgError as error:  # RunFailed, ProcessLost
+            _show_traceback()
+            fail(with_flags(str(error)), 1)
         except MemoryError as error:
             _fail_for_memory(error)
         except Exception as error:

@@ -1,12 +1,14 @@
 """Runs the lives of shards in a process of its own, where no other thread holds Python's lock.
 
 The two ends talk over a socket that only they hold. The process ends when its other end does, even
-by kill -9, and ignores the signals that its terminal sends to all: its other end says when to stop.
+by kill -9, and ignores the signals that a terminal or a scheduler sends to all processes of a job:
+its other end says when to stop.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import pickle
 import queue
@@ -28,7 +30,10 @@ from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 _STOP = "stop"
 _POLL_SECONDS = 0.2
 _SERVE = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+sys.path[:] = sys.argv[2:]  # not by PYTHONPATH, in which a folder cannot have a colon
 from epg_tf.core import notices
 notices.silence()
 from epg_tf.epg.shard_process import serve
@@ -37,7 +42,15 @@ serve(int(sys.argv[1]))
 
 
 class ProcessLost(EpgError, RuntimeError):
-    """A process that ran lives has ended by itself; the message says how."""
+    """A process for lives has ended by itself, or cannot start; the message says how."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Failure:
+    """Holds an error of the process, and its traceback, which errors do not take along."""
+
+    error: Exception
+    place: str
 
 
 class ShardProcess:
@@ -51,22 +64,26 @@ class ShardProcess:
 
     Attributes:
       seconds: Spent in the process so far, by `inner_loop.PARTS`.
+
+    Raises:
+      ProcessLost: The process cannot be started.
     """
 
     def __init__(self, experiment: Experiment, measure_kl: bool, stop: threading.Event):
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._stop = stop
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _SERVE, str(theirs.fileno())],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches this process alone
-            )
-        self._connection = Connection(ours.detach())
-        self._send((experiment, measure_kl))
+        try:
+            self._process, self._connection = _start()
+        except OSError as error:
+            raise ProcessLost(
+                f"a process that runs lives cannot be started ({error}); choose a smaller "
+                "config.compute.threads or config.compute.parallel='threads'"
+            ) from error
+        try:
+            self._send((experiment, measure_kl))
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, request: ShardRequest) -> LifeResults:
         """Runs the P lives of a shard.
@@ -85,8 +102,9 @@ class ShardProcess:
             found, self.seconds = self._connection.recv()
         except (EOFError, OSError):
             raise self._lost() from None
-        if isinstance(found, BaseException):
-            raise found
+        if isinstance(found, _Failure):
+            found.error.add_note(found.place)
+            raise found.error
         results: LifeResults = found
         return results
 
@@ -109,8 +127,8 @@ class ShardProcess:
         code = self._process.wait()
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return ProcessLost(
-            f"a process that ran lives {how}; if memory ran out, choose a smaller "
-            "config.compute.shard_lives or config.compute.threads, and resume the run"
+            f"a process that ran lives {how}; if memory ran out, resume the run with a smaller "
+            "config.compute.threads, or begin another one with a smaller config.compute.shard_lives"
         )
 
     def close(self) -> None:
@@ -120,6 +138,24 @@ class ShardProcess:
             self._process.wait(5.0)
         self._process.kill()
         self._process.wait()
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+    """Starts a process that serves; returns it and this end of the socket.
+
+    Raises:
+      OSError: The system has no room for a process or a socket.
+    """
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _SERVE, str(theirs.fileno()), *path],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C and Ctrl-Z reach this process alone
+        )
+        return process, Connection(ours.detach())
 
 
 def serve(descriptor: int) -> None:
@@ -141,7 +177,7 @@ def serve(descriptor: int) -> None:
             loop = loop or ShardLoop(experiment, measure_kl, stop)
             found: Any = loop.run(request)
         except Exception as error:
-            found = _portable(error)
+            found = _failure(error)
         connection.send((found, loop.seconds if loop else dict.fromkeys(PARTS, 0.0)))
 
 
@@ -160,11 +196,11 @@ def _listen(
             requests.put(message)
 
 
-def _portable(error: Exception) -> Exception:
-    """Returns an error that can be sent: itself, or one that holds its text."""
-    error.add_note("".join(traceback.format_exception(error)))
+def _failure(error: Exception) -> _Failure:
+    """Returns what can be sent of an error: itself, or one that quotes it."""
+    place = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError("".join(traceback.format_exception(error)))
-    return error
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    return _Failure(error, place)

@@ -58,7 +58,7 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
       RecordError: There is or was a checkpoint, but none can be read.
     """
     communicator = population.communicator
-    errors: list[RecordError] = []
+    errors: list[tuple[bool, RecordError]] = []
     found = np.zeros(_KEEP, np.int64)
     rounds = checkpoints.epochs(path / "checkpoints")[-_KEEP:]
     found[: len(rounds)] = np.array(rounds, np.int64) + 1  # 0: none
@@ -74,17 +74,21 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
         try:
             state, messages = _read(path, population, number, whole)
         except RecordError as error:
-            errors.append(error)
+            errors.append((whole, error))
         failures = communicator.sum(np.array([state is None], np.int64))
         if state is not None and failures[0] == 0:
-            skipped = [f"{error}; skipped for an older checkpoint" for error in errors if whole]
+            skipped = [
+                f"{error}; skipped for an older checkpoint"
+                for tried_whole, error in errors
+                if tried_whole == whole
+            ]
             return state, skipped + messages
     reason, remedy = "", "restore one"
     if found.any():
         reason = "another rank cannot read its agents"
         if errors:
-            reason = str(errors[0]).split(";")[0]
-        if any(isinstance(error, VersionError) for error in errors):
+            reason = str(errors[0][1]).split(";")[0]
+        if any(isinstance(error, VersionError) for _, error in errors):
             remedy = "use the version of epg_tf that wrote the run"
     elif MetricsFile(path / "metrics.csv").read():
         reason = "there is none, but metrics.csv has rows"

@@ -16,6 +16,7 @@ import gymnasium
 import mujoco
 import numpy as np
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.quantities import Task
@@ -81,10 +82,21 @@ class CoarsePhysics:
         times.
       timestep_factor: Times the body's own timestep, at most; >= 1. An env step takes the fewest
         physics steps of equal length that are no longer.
+
+    Raises:
+      ConfigError: The factor is below 1.
     """
 
     integrator: mujoco.mjtIntegrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     timestep_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Checks the factor."""
+        if not self.timestep_factor >= 1.0:
+            raise ConfigError(
+                f"CoarsePhysics(timestep_factor={self.timestep_factor}): coarse timesteps are no "
+                "shorter than the body's own; choose at least 1"
+            )
 
 
 class BodyFamily(TaskFamily):

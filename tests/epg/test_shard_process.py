@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,14 +13,16 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from epg_tf.core.errors import Interrupted
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
-from epg_tf.epg.shard_process import ProcessLost, ShardProcess
+from epg_tf.epg.shard_process import ProcessLost, ShardProcess, _failure
 from epg_tf.epg.shards import Shards, processes_fit
 
 TEACHING = Teaching(0.0, 1e-2)
@@ -80,6 +83,59 @@ def test_errors_arrive_with_their_place(process, reacher):
         process.run(dataclasses.replace(asked, phi=asked.phi[:, :3]))
     assert "learner.py" in "".join(caught.value.__notes__)
     assert process.run(asked).failed.tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("error", "arrives"),
+    [
+        (tf.errors.ResourceExhaustedError(None, None, "OOM"), tf.errors.ResourceExhaustedError),
+        (type("OfNoModule", (ValueError,), {})("odd"), RuntimeError),
+    ],
+)
+def test_errors_that_pickle_shortens_keep_their_text_and_place(error, arrives):
+    try:
+        raise error
+    except Exception as caught:
+        sent = pickle.loads(pickle.dumps(_failure(caught)))
+    assert type(sent.error) is arrives and str(error) in str(sent.error)
+    assert "test_shard_process.py" in sent.place and type(error).__name__ in sent.place
+
+
+def test_signals_to_all_processes_of_a_job_do_not_end_it(process, reacher):
+    """Those of a terminal reach another session than its own; a scheduler's it ignores."""
+    wanted = bits(process.run(request(reacher)))
+    assert os.getsid(process._process.pid) != os.getsid(0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(process._process.pid, number)
+    assert bits(process.run(request(reacher))) == wanted
+
+
+def test_it_imports_from_where_this_process_does(tmp_path, monkeypatch):
+    """Also from a folder with a colon, and where the working folder is gone."""
+    folder = tmp_path / "a:b"
+    (folder / "gym_notices").mkdir(parents=True)
+    (folder / "gym_notices" / "__init__.py").write_text("")
+    (folder / "gym_notices" / "notices.py").write_text(
+        f"notices = {{}}\nopen({str(tmp_path / 'imported')!r}, 'w').close()\n"
+    )
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setattr(sys, "path", ["", str(folder), *sys.path])
+    process = ShardProcess(Experiment(), False, threading.Event())
+    deadline = time.monotonic() + 60.0
+    while not (tmp_path / "imported").exists() and time.monotonic() < deadline:
+        assert process._process.poll() is None
+        time.sleep(0.02)
+    process.close()
+    assert (tmp_path / "imported").exists()
+
+
+def test_a_process_that_cannot_start_is_named(monkeypatch):
+    """Not an OSError, which commands take for one of the disk."""
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(ProcessLost, match=r"cannot be started \(.*no/such/python.*threads"):
+        ShardProcess(Experiment(), False, threading.Event())
 
 
 @pytest.mark.slow

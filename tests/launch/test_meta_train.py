@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -130,6 +131,28 @@ def test_signals_end_cleanly(tmp_path, number, code, parallel):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code
     assert "--resume" in output.splitlines()[-1] and "Traceback" not in output
+
+
+@pytest.mark.slow
+def test_the_end_of_a_process_of_lives_is_one_line(tmp_path):
+    """The line can be followed: the run resumes."""
+    folder = tmp_path / "run"
+    settings = commands.settings(
+        evolution__epochs=100000, compute__parallel="processes", compute__threads=2
+    )
+    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *settings)
+    while not (folder / "checkpoints" / "epoch_00000001.npz").exists() and process.poll() is None:
+        time.sleep(0.05)
+    children = Path(f"/proc/{process.pid}/task").glob("*/children")
+    for child in " ".join(path.read_text() for path in children).split():
+        os.kill(int(child), signal.SIGKILL)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in output
+    assert "error: a process that ran lives was killed by signal 9" in output.splitlines()[-1]
+    epochs = len((folder / "metrics.csv").read_text().splitlines())
+    settings = commands.settings(evolution__epochs=epochs, compute__threads=1)
+    again = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *settings, "--resume")
+    assert again.returncode == 0, again.stderr
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path):

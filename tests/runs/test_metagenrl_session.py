@@ -149,6 +149,24 @@ def test_damaged_steps_that_all_checkpoints_need_cost_only_these_steps(tiny, tmp
     assert "\n" not in line
 
 
+def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, tmp_path):
+    """Where steps that all checkpoints need are damaged, and the newest weights, too."""
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    assert len(list(itertools.islice(rounds, 2))) == 2
+    rounds.close()
+    shard = folder / "agents" / "shard_001"
+    (shard / "weights" / "epoch_00000002.npz").write_bytes(b"")
+    (shard / "steps" / "epoch_00000001.npz").write_bytes(b"")
+    (folder / "checkpoints" / "epoch_00000000.npz").unlink(missing_ok=True)
+    lines = []
+    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
+    assert [result.state.round for result in resumed] == [2, 3]
+    found = [line for line in lines if line.startswith("damaged: ")]
+    assert any("weights/epoch_00000002.npz" in line and "skipped" in line for line in found)
+    assert any("steps/epoch_00000001.npz" in line and "after round 1" in line for line in found)
+
+
 def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
     folder = tmp_path / "run"
     rounds = meta_learn_in_folder(tiny, 0, folder)

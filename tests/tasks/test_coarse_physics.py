@@ -18,6 +18,7 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.evaluate import loss_request
+from epg_tf.tasks.bodies import CoarsePhysics
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 
 IMPLICIT = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -80,6 +81,12 @@ def test_the_fewest_steps_within_the_longest_timestep_are_taken(frame_skip, step
     family = make_family(TaskConfig("random_hopper", frame_skip, 250, physics="coarse"))
     assert family.physics_steps == steps
     assert family.model.opt.timestep == pytest.approx(0.002 * frame_skip / steps)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, float("nan")])
+def test_coarse_timesteps_are_not_shorter(factor):
+    with pytest.raises(ConfigError, match="timestep_factor=.*at least 1"):
+        CoarsePhysics(timestep_factor=factor)
 
 
 def test_exact_physics_are_the_models_own():
