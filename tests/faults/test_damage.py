@@ -153,7 +153,7 @@ class Limited(io.FileIO):
         return super().write(memoryview(content).cast("B")[:taken])
 
 
-LOSS = ("loss.npz", "loss.json", "card.md")
+LOSS = ("loss.npz", "loss.json")
 WRITTEN = {
     "evolution": (
         "config.json",
@@ -205,7 +205,8 @@ def test_a_disk_that_is_full_in_the_middle_of_a_file_costs_nothing(
 ):
     folder, disk = tmp_path / "run", FillingDisk(tmp_path / "run")
     generator = np.random.default_rng([seed, len(name)])
-    disk.fill_in(name, int(generator.integers(sizes[kind][name])))
+    # Times in metrics.csv have more digits in some runs than in others.
+    disk.fill_in(name, int(generator.integers(0.9 * sizes[kind][name])))
     with monkeypatch.context() as patch:
         patch.setattr(builtins, "open", disk.open)
         with pytest.raises(OSError, match="No space left"):
