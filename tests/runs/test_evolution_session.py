@@ -246,21 +246,7 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
     assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 2
 
 
-def test_a_resumed_run_goes_on_counting_failed_epochs(make_tiny, tmp_path):
-    """Each process sees one epoch; the third one ends the run."""
-    failing = make_tiny(inner={"learning_rate": 1e7}, evolution={"epochs": 9, "failed_epochs": 3})
-    for epoch in (1, 2):
-        with contextlib.closing(
-            epg_tf.evolve_in_folder(failing, 0, tmp_path / "run", resume=True)
-        ) as epochs:
-            assert next(epochs).state.epoch == epoch
-    epochs = epg_tf.evolve_in_folder(failing, 0, tmp_path / "run", resume=True)
-    assert next(epochs).state.epoch == 3
-    with pytest.raises(RunFailed, match="^all 8 lives of 3 epochs in a row failed"):
-        next(epochs)
-
-
-def test_all_ranks_go_on_counting_failed_epochs(make_tiny, tmp_path):
+def test_all_ranks_of_a_resumed_run_go_on_counting_failed_epochs(make_tiny, tmp_path):
     """Only rank 0 reads the folder."""
     failing = make_tiny(inner={"learning_rate": 1e7}, evolution={"epochs": 9, "failed_epochs": 2})
     with contextlib.closing(epg_tf.evolve_in_folder(failing, 0, tmp_path / "run")) as epochs:
