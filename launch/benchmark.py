@@ -61,7 +61,7 @@ def _report(experiment: Experiment, speed: SpeedComparison) -> None:
         else:
             _report_lives(physics, found)
     newest = speed.coarse or exact
-    print(f"peak memory      {newest.peak_rss_bytes / 2**30:.2f} GiB")
+    print(f"peak memory      of this process {newest.peak_rss_bytes / 2**30:.2f} GiB")
     if speed.speedup is not None:
         print(f"whole lives are {speed.speedup:.1f} times as fast in coarse physics")
 

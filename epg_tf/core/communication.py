@@ -90,6 +90,10 @@ class Communicator(abc.ABC):
         """Returns the values that rank 0 holds (int64, of the same shape everywhere)."""
         return self.sum(values if self.rank == 0 else np.zeros_like(values))
 
+    def broadcast_number(self, value: int) -> int:
+        """Returns the number that rank 0 holds."""
+        return int(self.broadcast(np.array([value], np.int64))[0])
+
     def check_same(self, what: str, digest: bytes) -> None:
         """Compares a digest (a multiple of 8 bytes) over the ranks.
 

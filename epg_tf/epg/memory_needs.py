@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 
 from epg_tf.core.experiment import Experiment
-from epg_tf.core.memory import MemoryNeed
+from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import EnvironmentSpec
+from epg_tf.epg.shards import thread_count
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.temporal_conv import parameter_shapes
+from epg_tf.tasks.registry import make_family
 
 _FLOAT = 4  # bytes
 # Copies of weights that live at once, counted in the code: variables, Adam moments for each of the
@@ -20,17 +22,35 @@ _VALUE_COPIES = 7
 _PHI_COPIES = 3  # the variables, and what they are loaded from
 
 
-def memory_needs(experiment: Experiment, spec: EnvironmentSpec, threads: int) -> list[MemoryNeed]:
+def refuse_lives_that_cannot_fit(experiment: Experiment, count: int) -> None:
+    """Refuses lives outside evolution, all of one process, that need more memory than there is.
+
+    Args:
+      experiment: Settings.
+      count: Number of lives.
+
+    Raises:
+      ConfigError: They cannot fit; the message names the settings of the largest need.
+    """
+    spec = make_family(experiment.task).spec
+    refuse_what_cannot_fit(memory_needs(experiment, spec, thread_count(experiment), count))
+
+
+def memory_needs(
+    experiment: Experiment, spec: EnvironmentSpec, threads: int, count: int | None = None
+) -> list[MemoryNeed]:
     """Returns what one process keeps in memory at once, without the libraries.
 
     Args:
       experiment: Settings.
       spec: Where the agents live.
       threads: Shards that run at once.
+      count: Number of lives; None: of evolution or validation, whichever has more.
     """
     loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
     evolution, lives = experiment.evolution, experiment.compute.shard_lives
-    most = max(evolution.lives, evolution.validation_lives if evolution.validation_period else 0)
+    validated = evolution.validation_lives if evolution.validation_period else 0
+    most = count or max(evolution.lives, validated)
     at_work = min(threads, math.ceil(most / lives))
     agents = _FLOAT * lives * at_work
     observed, acted = spec.observation_size, spec.action_size

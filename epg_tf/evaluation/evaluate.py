@@ -21,6 +21,7 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
+from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
 from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
@@ -130,7 +131,9 @@ class LossEvaluation:
     others: tuple[tuple[LossName, LearnedLoss], ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where phi does not fit the settings, or cannot teach."""
+        """Raises ConfigError where phi does not fit the settings or cannot teach, or memory does
+        not hold the lives.
+        """
         for name, other in self.others:
             _check_alike(self.learned.experiment, name.name, other)
         experiment = self.learned.experiment
@@ -142,6 +145,8 @@ class LossEvaluation:
                 f"of updates={self.request.env_steps // experiment.inner.update_period} have "
                 "nothing to learn from; test it with as many as in evolution, 0"
             )
+        if learns and "epg" in self.methods:
+            refuse_lives_that_cannot_fit(experiment, self.request.agents)
 
     def run(self) -> Iterator[Results]:
         """Yields the results of each method as they are found.

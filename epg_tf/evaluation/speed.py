@@ -21,6 +21,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards, thread_count
 from epg_tf.tasks.base import Simulation
@@ -109,10 +110,11 @@ def measure_lives(
       updates: Updates per life; None: the experiment's number.
 
     Raises:
-      ConfigError: There are no updates to measure.
+      ConfigError: There are no updates to measure, or memory does not hold the lives.
     """
     if not (updates or experiment.inner.updates):
         raise ConfigError("config.inner.updates=0: lives have no updates to measure; set some")
+    refuse_lives_that_cannot_fit(experiment, lives)
     keys = [LifeKey(seed, "benchmark", 0, index) for index in range(lives)]
     phi = initial_phi(experiment, seed)
     teaching = Teaching(0.0, experiment.inner.learning_rate, updates=updates)

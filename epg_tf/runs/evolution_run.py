@@ -119,6 +119,11 @@ class EvolutionRun:
                 "another version of epg_tf wrote it; resume with that one, or start another run"
             ) from error
 
+    def failed_epochs(self) -> int:
+        """Returns how many of the newest epochs, in a row, had only lives that failed."""
+        lives = self._experiment.evolution.lives
+        return self._folder.metrics.newest_in_a_row("failed_lives", lives)
+
     def record(self, result: EpochResult) -> None:
         """Writes one epoch; the checkpoint last, so that after a kill the epoch is repeated."""
         self._folder.metrics.append(result.metrics)

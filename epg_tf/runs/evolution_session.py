@@ -129,6 +129,8 @@ class EvolutionSession:
         try:
             start = recorder.begin(self.state, communicator.size)
             self.state = state = broadcast_state(start, communicator)
+            # The same on every rank, or one alone would end the run.
+            self._failed_epochs = communicator.broadcast_number(recorder.failed_epochs())
             for result in evolve(
                 self._experiment,
                 self._seed,

@@ -54,6 +54,10 @@ class NullMetaGenRLRun:
     def begin(self, state: ObjectiveState, damaged: list[str], ranks: int) -> None:
         """Drops what was recorded after a state."""
 
+    def failed_rounds(self) -> int:
+        """Returns after how many of the newest recorded rounds, in a row, all agents had failed."""
+        return 0
+
     def record(self, result: RoundResult) -> None:
         """Writes a round whose shards have been saved."""
 
@@ -118,6 +122,11 @@ class MetaGenRLRun(NullMetaGenRLRun):
                 shutil.rmtree(folder)
         self._keep_objective(state)
         self._progress.begin(state, ranks)
+
+    def failed_rounds(self) -> int:
+        """Reads it from the folder, so that stops do not matter."""
+        agents = self._experiment.agents
+        return self._folder.metrics.newest_in_a_row("failed_agents", agents)
 
     def record(self, result: RoundResult) -> None:
         """Writes a round whose shards have been saved; the checkpoint of the objective last."""

@@ -176,6 +176,8 @@ class MetaGenRLSession:
         digest = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
         communicator.check_same(f"what was restored from {self._path}", digest)
         self._run.begin(state, damaged, communicator.size)
+        # The same on every rank, or one alone would end the run.
+        self._failed_rounds = communicator.broadcast_number(self._run.failed_rounds())
         return state
 
     def stop(self) -> None:

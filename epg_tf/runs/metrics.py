@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -116,6 +117,15 @@ class MetricsFile:
             {name: _value(cell) for name, cell in zip(header, cells, strict=True)}
             for cells in lines
         ]
+
+    def newest_in_a_row(self, column: str, value: float) -> int:
+        """Returns how many rows at the end of the file have this value in a column.
+
+        Raises:
+          RecordError: The file is damaged before its last line.
+        """
+        newest_first = (row.get(column) for row in reversed(self.read()))
+        return sum(1 for _ in itertools.takewhile(lambda cell: cell == value, newest_first))
 
     def _lines(self) -> list[str]:
         """Returns the lines of the file with their ends; a line without an end was torn."""

@@ -33,6 +33,10 @@ class NullRecorder:
         del ranks
         return state or initial_state(self._experiment, self._seed)
 
+    def failed_epochs(self) -> int:
+        """Returns how many of the newest recorded epochs, in a row, had only lives that failed."""
+        return 0
+
     def advance(self, lives: int) -> None:
         """Counts lives that have ended."""
 
@@ -106,6 +110,10 @@ class Recorder(NullRecorder):
             return saved
         run.save_state(state)
         return state
+
+    def failed_epochs(self) -> int:
+        """Reads it from the folder, so that stops do not matter."""
+        return self.run.failed_epochs()
 
     def advance(self, lives: int) -> None:
         """Shows that lives have ended."""

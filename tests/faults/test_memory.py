@@ -135,6 +135,43 @@ def test_sizes_that_cannot_fit_are_refused_before_anything_starts(launcher, flag
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("launcher", "flags", "field"),
+    [
+        (
+            "benchmark",
+            ["--config=point_goal", "--config.loss.buffer_steps=10000000"],
+            "config.loss.buffer_steps=10000000",
+        ),
+        (
+            "meta_test",
+            [
+                "--loss=point_goal",
+                "--config=point_goal",
+                "--config.policy.hidden=(100000,100000)",
+                "--output_dir={folder}",
+            ],
+            "config.policy.hidden=(100000",
+        ),
+    ],
+)
+def test_commands_without_evolution_refuse_what_cannot_fit(launcher, flags, field, tmp_path):
+    folder = tmp_path / "test"
+    run = commands.run(launcher, *(flag.format(folder=folder) for flag in flags))
+    assert run.returncode == 2 and run.stderr.count("\n") == 1, run.stderr
+    assert field in run.stderr and "GiB" in run.stderr
+    assert not folder.exists()
+
+
+def test_few_lives_need_less_memory_than_evolution():
+    """A test of two lives, in one shard, does not fill the threads that evolution fills."""
+    experiment = Experiment()
+    spec = make_family(experiment.task).spec
+    few = sum(need.size for need in evolution_needs(experiment, spec, 8, count=2))
+    most = sum(need.size for need in evolution_needs(experiment, spec, 8))
+    assert few == pytest.approx(most / 8)
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_memory_that_ends_in_mid_run_gives_one_line(verbose, tmp_path):
     """The address space of the process ends where the first large tensor begins."""

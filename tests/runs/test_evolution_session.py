@@ -246,6 +246,26 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
     assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 2
 
 
+def test_all_ranks_of_a_resumed_run_go_on_counting_failed_epochs(make_tiny, tmp_path):
+    """Only rank 0 reads the folder."""
+    failing = make_tiny(inner={"learning_rate": 1e7}, evolution={"epochs": 9, "failed_epochs": 2})
+    with contextlib.closing(epg_tf.evolve_in_folder(failing, 0, tmp_path / "run")) as epochs:
+        next(epochs)
+
+    def resumed(rank):
+        target = RunTarget(tmp_path / "run", resume=True)
+        with Shards(failing) as shards:
+            session = EvolutionSession(failing, 0, target, Workers(shards, rank))
+            with contextlib.closing(session):
+                epochs = session.epochs()
+                assert next(epochs).state.epoch == 2
+                with pytest.raises(RunFailed, match="2 epochs in a row"):
+                    next(epochs)
+        return True
+
+    assert on_ranks(2, resumed) == [True, True]
+
+
 @pytest.mark.slow
 def test_failed_epochs_can_be_allowed(make_tiny, tmp_path):
     changed = make_tiny(inner={"learning_rate": 1e7}, evolution={"failed_epochs": 0})

@@ -199,6 +199,19 @@ def test_a_run_whose_agents_all_fail_ends_and_says_why(
     assert f"e.g. agent 0 in point_goal: {reason}" in str(error.value)
 
 
+def test_a_resumed_run_goes_on_counting_failed_rounds(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        PointGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
+    )
+    changed = dataclasses.replace(tiny, failed_rounds=2)
+    with contextlib.closing(meta_learn_in_folder(changed, 0, tmp_path / "run")) as rounds:
+        next(rounds)
+    rounds = meta_learn_in_folder(changed, 0, tmp_path / "run", resume=True)
+    assert next(rounds).state.round == 2
+    with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row"):
+        next(rounds)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [

@@ -131,3 +131,11 @@ def test_truncate_needs_the_column_epoch(path):
     metrics.MetricsFile(path).append({"step": 1})
     with pytest.raises(RecordError, match="'epoch'"):
         metrics.MetricsFile(path).truncate_after(3)
+
+
+@pytest.mark.parametrize(("cells", "count"), [([], 0), ([8, 2], 0), ([8, 2, 8, 8], 2), ([8, 8], 2)])
+def test_the_newest_rows_with_a_value_are_counted(path, cells, count):
+    file = metrics.MetricsFile(path)
+    for epoch, cell in enumerate(cells):
+        file.append({"epoch": epoch, "failed_lives": cell})
+    assert file.newest_in_a_row("failed_lives", 8) == count

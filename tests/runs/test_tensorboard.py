@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import resource
 
 import numpy as np
+import pytest
 
 from epg_tf.runs.tensorboard import TensorBoardWriter
 
@@ -47,3 +49,21 @@ def test_a_resumed_run_continues_the_axis(tmp_path):
     assert points(tmp_path, "x/a") == [(0, 0), (1, 1), (2, 2), (3, 30), (4, 40)]
     resumed.close()
     writer.close()
+
+
+def test_a_full_disk_is_an_error_of_the_disk(tmp_path, capfd):
+    """No file may grow here; what is written once there is space again can be read."""
+    writer = TensorBoardWriter(tmp_path)
+    writer.scalars(1, {"a": 1}, "x")
+    (log,) = tmp_path.iterdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 20, before[1]))
+    try:
+        with pytest.raises(OSError, match=f"{log}; File too large"):
+            writer.scalars(2, {"a": 2}, "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    writer.scalars(3, {"a": 3}, "x")
+    writer.close()
+    assert points(tmp_path, "x/a") == [(1, 1), (3, 3)]
+    assert "Traceback" not in capfd.readouterr().err
