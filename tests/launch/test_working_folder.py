@@ -16,7 +16,7 @@ MODEL = """
 <mujoco><worldbody><body><joint name="hinge"/><geom size="0.1" mass="1"/></body></worldbody>
 <actuator><motor joint="hinge"/></actuator></mujoco>
 """
-# MuJoCo warns while the file is read, and in every step of some episodes.
+# MuJoCo warns while the file is read, and where an agent does more than a little.
 FAMILY = '''"""Wobbler: a hinge that MuJoCo warns about."""
 
 import mujoco
@@ -50,14 +50,19 @@ class Wobbler(BodyFamily):
         return {{"body_mass": self.model.body_mass * np.array([1.0, task["mass"]])}}
 
     def start(self, generator, task):
-        speed = 1e12 if generator.uniform() < 0.2 else 0.0  # MuJoCo allows 1e10
-        return np.zeros(1), np.full(1, speed), np.zeros(0)
+        return np.zeros(1), np.zeros(1), np.zeros(0)
+
+    def control(self, state, controls, rows, action):
+        controls[rows] = np.where(action > 0.3, np.nan, action)
 
     def observe(self, state):
         return np.concatenate([np.sin(state.qpos), np.tanh(state.qvel)], axis=1)
 
     def reward(self, before, after, action):
         return np.sin(after.qpos[:, 0])
+
+    def place(self, state):
+        return np.repeat(state.qpos, 2, axis=1)
 
 
 def get_config():
