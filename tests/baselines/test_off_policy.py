@@ -35,7 +35,8 @@ def test_transitions_keep_terminations_and_time_limits_apart():
     assert found.next_time_step.observation.numpy().tolist() == [[6, 7], [8, 9], [10, 11]]
 
 
-@pytest.mark.parametrize("name", [pytest.param("td3", marks=pytest.mark.slow), "ddpg"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["td3", "ddpg"])
 def test_learns_from_its_env_steps_and_repeats_itself(name):
     """Same key, same curve; the first evaluation comes before any learning, later ones differ from
     no learning.

@@ -27,7 +27,8 @@ def curves(name, agents=3, env_steps=24, compute=COMPUTE, **changes):
     return rival.train(Request(TASK, 3, "test", agents, env_steps, 2))
 
 
-@pytest.mark.parametrize("name", ["sac", pytest.param("td3", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sac", "td3"])
 def test_curves_are_on_the_grid_of_the_learned_loss_and_repeat_themselves(name):
     found, again = curves(name), curves(name)
     assert found.env_steps.tolist() == [8, 16, 24] and found.returns.shape == (3, 3)

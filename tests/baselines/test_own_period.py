@@ -41,6 +41,7 @@ def test_own_settings_replace_those_of_the_life(make_tiny):
     assert found.policy.log_std == -0.5
 
 
+@pytest.mark.slow
 def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
     """Without memory: with one, agents draw their memory's weights as well."""
     tiny = make_tiny(loss={"memory_units": 0}, surrogate={"discount": 0.9})

@@ -87,6 +87,7 @@ def test_the_vector_is_phi_then_the_policy(tiny, both, start):
     assert list(loss_shapes(both)) == list(vector_shapes(both))[: len(loss_shapes(both))]
 
 
+@pytest.mark.slow
 def test_lives_start_from_the_vectors_policy(both):
     """Each row from its own; with `fresh` from the keys, as where a loss alone is moved."""
     loop = loop_of(both)
@@ -119,6 +120,7 @@ def test_both_parts_matter(both):
     assert not (hashes[0] == hashes[1]).any() and not (hashes[0] == hashes[2]).any()
 
 
+@pytest.mark.slow
 def test_ppo_from_an_evolved_start_learns_by_ppo(start, tiny):
     """As a life whose loss is the surrogate, from the same policies."""
     vectors = np.stack([initial_phi(start, 0)] * 4)
@@ -167,6 +169,7 @@ def test_evolution_improves_a_fixed_policy(make_tiny):
     assert np.mean(fitness[-3:]) > np.mean(fitness[:3]) + 5.0
 
 
+@pytest.mark.slow
 def test_evolution_goes_on_to_the_bit(both):
     """From the state of any epoch, as a run that is resumed does."""
     whole = [each.state for each in evolve(both, 5)]
@@ -195,6 +198,7 @@ def test_it_is_saved_and_read(name, request, tmp_path):
         load_loss(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "methods"),
     [

@@ -509,6 +509,7 @@ def test_mean_return_counts_failed_lives_as_the_worst():
     assert np.isnan(mean_return(np.array([NAN, NAN])))
 
 
+@pytest.mark.slow
 def test_validation_and_so_the_best_use_the_alpha_that_evolution_ends_with(make_tiny):
     """With PPO alone in the end, validation returns do not depend on phi."""
     returns = []

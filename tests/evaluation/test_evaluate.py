@@ -179,6 +179,7 @@ def test_alpha_1_is_ppo_to_the_bit(make_tiny):
     assert (half.final("policy_sha256") != loss.final("policy_sha256")).all()
 
 
+@pytest.mark.slow
 def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
     guided = make_tiny(evolution={"final_guidance": 0.25})
     usual, about = outcome(guided, ("epg",))

@@ -127,6 +127,7 @@ def test_agents_do_not_depend_on_how_many_there_are_nor_on_other_seeds(tested):
         assert (other.returns[:, 0] != tested["objective"].returns[:, 0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", policy_gradient.NAMES)
 def test_on_policy_rows_take_the_same_env_steps(name):
     found = trained(method=name)

@@ -61,6 +61,7 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     assert json.loads((tmp_path / "out" / "adaptation.json").read_text()) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
