@@ -125,6 +125,33 @@ def curves_of_evaluations(env_steps: Array, returns: Array) -> LearningCurves:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """Is the base of methods without a learned loss, whose curve is of the newest episode of
+    learning.
+
+    Attributes:
+      name: Key of the method in files.
+    """
+
+    name: str
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of episodes while learning."""
+        return True
+
+    @property
+    def loss(self) -> LossName | None:
+        """None: it has no learned loss."""
+        return None
+
+
 class Method(Protocol):
     """Trains fresh agents: a learned loss, a learned objective, or an algorithm without either."""
 

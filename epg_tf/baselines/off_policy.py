@@ -24,13 +24,7 @@ from tf_agents.trajectories.policy_step import PolicyStep
 from tf_agents.trajectories.trajectory import Transition
 
 from epg_tf.agents.replay import Replay
-from epg_tf.baselines.method import (
-    LABELS,
-    LearningCurves,
-    LossName,
-    Request,
-    curves_of_evaluations,
-)
+from epg_tf.baselines.method import Baseline, LearningCurves, Request, curves_of_evaluations
 from epg_tf.core.metagenrl_experiment import AgentConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
@@ -153,7 +147,7 @@ def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True)
-class OffPolicyMethod:
+class OffPolicyMethod(Baseline):
     """Trains agents by TF-Agents, one after the other.
 
     Attributes:
@@ -163,25 +157,14 @@ class OffPolicyMethod:
       period: Env steps between evaluations; new episodes begin after each.
     """
 
-    name: str
     config: AgentConfig
     learning_rate: float
     period: int
 
     @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
     def explores(self) -> bool:
         """False: the curve is of evaluations."""
         return False
-
-    @property
-    def loss(self) -> LossName | None:
-        """None: it has no learned loss."""
-        return None
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents.

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import ComputeConfig
@@ -30,7 +30,7 @@ _ALIKE = 32  # env steps whose random numbers are drawn together; part of the nu
 
 
 @dataclasses.dataclass(frozen=True)
-class OffPolicyRival:
+class OffPolicyRival(Baseline):
     """Trains agents by SAC or TD3.
 
     Attributes:
@@ -40,25 +40,9 @@ class OffPolicyRival:
       period: Env steps between points of the curve.
     """
 
-    name: str
     settings: Settings
     compute: ComputeConfig
     period: int
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: the curve is of the newest episode of learning."""
-        return True
-
-    @property
-    def loss(self) -> LossName | None:
-        """None: it has no learned loss."""
-        return None
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents, `shard_lives` together; NaN where one failed.

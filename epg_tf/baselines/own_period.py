@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from epg_tf.baselines.inner_loop_method import InnerLoops
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.policy_gradient import no_loss
 from epg_tf.core.experiment import Experiment, LossConfig
 from epg_tf.core.rival_settings import PPOConfig
@@ -16,7 +16,7 @@ from epg_tf.epg.inner_loop import Teaching
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnPeriodMethod:
+class OwnPeriodMethod(Baseline):
     """Trains the agents of a loss of EPG by PPO or REINFORCE.
 
     Attributes:
@@ -24,23 +24,7 @@ class OwnPeriodMethod:
       experiment: Settings.
     """
 
-    name: str
     experiment: Experiment
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: the curve is of the newest episode of learning."""
-        return True
-
-    @property
-    def loss(self) -> LossName | None:
-        """None: it has no learned loss."""
-        return None
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents."""

@@ -12,7 +12,7 @@ import dataclasses
 import numpy as np
 
 from epg_tf.baselines.inner_loop_method import InnerLoops
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.core.experiment import (
     ComputeConfig,
     Experiment,
@@ -30,7 +30,7 @@ NAMES = ("ppo", "reinforce")
 
 
 @dataclasses.dataclass(frozen=True)
-class PolicyGradientMethod:
+class PolicyGradientMethod(Baseline):
     """Trains fresh Gaussian policies, normalised as in EPG's inner loop.
 
     Its curve is of the newest episode at each update, with exploration; its final episodes are
@@ -41,23 +41,7 @@ class PolicyGradientMethod:
       experiment: Settings, of which sizes, discount and `baseline` apply.
     """
 
-    name: str
     experiment: MetaGenRLExperiment
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: the curve is of episodes while learning."""
-        return True
-
-    @property
-    def loss(self) -> LossName | None:
-        """None: it has no learned loss."""
-        return None
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents; errors as of `inner_loop_experiment`."""
