@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import concurrent.futures
+import contextlib
 import importlib.util
 import json
 import os
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from epg_tf.core.errors import CommunicationError, Stopped
-from epg_tf.core.heartbeats import Heartbeats
+from epg_tf.core.heartbeats import Heartbeats, MissingRanks
 from epg_tf.core.types import Array
 
 _Result = TypeVar("_Result")
@@ -158,15 +159,16 @@ class HorovodCommunicator(Communicator):
         self._connect()
         self._members: Any = None
         if self._elastic:
+            self._heartbeats.start_guard()
             self._members = horovod.elastic.ObjectState(self._broadcast_tuple, horovod.rank)
 
     def _connect(self) -> None:
         """Connects to the other processes, and sets ranks and sizes."""
         self._collectives = 0
         try:
-            self._wait_for(self._horovod.init)
+            self._result(_started(self._horovod.init))
         except TimeoutError:
-            raise self._lost() from None
+            raise _lost(self._missing()) from None
         except (ValueError, RuntimeError) as error:
             raise HorovodUnusable(
                 f"Horovod cannot connect the processes ({_first_line(error)}); name the network "
@@ -185,38 +187,48 @@ class HorovodCommunicator(Communicator):
         self._collectives += 1
         self._heartbeats.reached(self._collectives)
         try:
-            total: Array = self._wait_for(
-                lambda: self._horovod.allreduce(
-                    tf.constant(values, tf.int64), op=self._horovod.Sum, name=f"sum_{values.size}"
-                ).numpy()
+            total: Array = self._received(
+                _started(
+                    lambda: self._horovod.allreduce(
+                        tf.constant(values, tf.int64),
+                        op=self._horovod.Sum,
+                        name=f"sum_{values.size}",
+                    ).numpy()
+                )
             )
-        except TimeoutError:
-            raise self._lost() from None
         except tf.errors.OpError as error:  # another rank has gone
             if self._elastic:
                 raise self._horovod.elastic.HorovodInternalError(str(error)) from error
-            raise self._lost() from error
+            raise _lost(self._missing()) from error
         self.seconds += time.perf_counter() - started
         self.bytes_sent += values.nbytes
         return total
 
-    def _wait_for(self, operation: Callable[[], _Result]) -> _Result:
-        """Returns operation(), which may wait for other ranks; signals are handled meanwhile.
+    def _received(self, future: concurrent.futures.Future[_Result]) -> _Result:
+        """Returns the result of a collective; under elastic Horovod, missing ranks are removed.
+
+        Raises:
+          RanksLost: They cannot be removed, or that does not help.
+          Stopped: `stop` was called.
+          Exception: What the collective raised, for instance because a rank was removed.
+        """
+        try:
+            return self._result(future)
+        except TimeoutError:
+            missing = self._missing()
+        if self._elastic and missing.processes:
+            self._heartbeats.remove(missing.processes)
+            with contextlib.suppress(TimeoutError):
+                return self._result(future)
+        raise _lost(missing)
+
+    def _result(self, future: concurrent.futures.Future[_Result]) -> _Result:
+        """Returns the result of an operation; signals are handled meanwhile.
 
         Raises:
           TimeoutError: It took longer than the timeout; it continues in a thread of its own.
           Stopped: `stop` was called.
         """
-        future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
-
-        def attempt() -> None:
-            try:
-                future.set_result(operation())
-            except BaseException as error:
-                future.set_exception(error)
-
-        # A daemon, so that the process can end while the operation still waits.
-        threading.Thread(target=attempt, daemon=True).start()
         deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
             try:
@@ -226,16 +238,12 @@ class HorovodCommunicator(Communicator):
                     raise Stopped from None
         raise TimeoutError
 
-    def _lost(self) -> RanksLost:
+    def _missing(self) -> MissingRanks:
         """Finds out which ranks are missing."""
         missing = self._heartbeats.missing(self._collectives, self._stop.wait)
         if self._stop.is_set():
             raise Stopped
-        return RanksLost(
-            f"other ranks did not take part in time: {missing.reasons}; start all ranks again "
-            "with resume=True",
-            missing.reporting_rank,
-        )
+        return missing
 
     def run(self, work: Callable[[], _Result]) -> _Result:
         """Returns work(); elastic Horovod calls it again after ranks were lost or joined."""
@@ -247,7 +255,7 @@ class HorovodCommunicator(Communicator):
         return result
 
     def _reconnect(self) -> None:
-        self._wait_for(self._horovod.shutdown)
+        self._result(_started(self._horovod.shutdown))
         self._connect()
 
     def admit(self) -> None:
@@ -262,6 +270,29 @@ class HorovodCommunicator(Communicator):
     def stop(self) -> None:
         """Ends the waiting for other ranks."""
         self._stop.set()
+
+
+def _started(operation: Callable[[], _Result]) -> concurrent.futures.Future[_Result]:
+    """Returns the future result of an operation that may wait for other ranks."""
+    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+
+    def attempt() -> None:
+        try:
+            future.set_result(operation())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # A daemon, so that the process can end while the operation still waits.
+    threading.Thread(target=attempt, daemon=True).start()
+    return future
+
+
+def _lost(missing: MissingRanks) -> RanksLost:
+    return RanksLost(
+        f"other ranks did not take part in time: {missing.reasons}; start all ranks again with "
+        "resume=True",
+        missing.reporting_rank,
+    )
 
 
 def _hex(row: Array) -> str:

@@ -23,6 +23,7 @@ from epg_tf.core.communication import (
     SingleProcess,
 )
 from epg_tf.core.errors import Stopped
+from epg_tf.core.heartbeats import Heartbeats, MissingRanks
 from tests.thread_ranks import on_ranks
 
 DEFAULTS = communication._DEFAULTS
@@ -162,15 +163,45 @@ def test_a_rank_that_goes_is_an_error(launched):
         HorovodCommunicator(played(allreduce=gone), 10.0).sum(VALUES)
 
 
-def test_under_elastic_horovod_it_is_horovods_to_handle(launched, monkeypatch):
-    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
-    horovod = played(allreduce=gone)
+def played_elastic(allreduce):
+    horovod = played(allreduce=allreduce)
     horovod.elastic = types.SimpleNamespace(
         HorovodInternalError=HorovodInternalError,
         ObjectState=lambda first, rank: types.SimpleNamespace(first=first),
     )
+    return horovod
+
+
+def test_under_elastic_horovod_it_is_horovods_to_handle(launched, monkeypatch):
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
     with pytest.raises(HorovodInternalError):
-        HorovodCommunicator(horovod, 10.0).sum(VALUES)
+        HorovodCommunicator(played_elastic(gone), 10.0).sum(VALUES)
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_under_elastic_horovod_missing_ranks_are_removed(launched, monkeypatch, removed):
+    """The collective fails once they are; if it does not, the job ends and names them."""
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
+    asked = threading.Event()
+
+    def hang(*_, **__):
+        asked.wait(30)
+        if removed:
+            gone()
+        threading.Event().wait(10)
+
+    class Frozen(Heartbeats):
+        def missing(self, place, wait):
+            return MissingRanks("no heartbeat from rank 1", 0, ("machine-7",))
+
+        def remove(self, processes):
+            assert tuple(processes) == ("machine-7",)
+            asked.set()
+
+    monkeypatch.setattr(communication, "Heartbeats", Frozen)
+    with pytest.raises(HorovodInternalError if removed else RanksLost):
+        HorovodCommunicator(played_elastic(hang), 0.3).sum(VALUES)
+    assert asked.is_set()
 
 
 def test_processes_that_cannot_connect_are_told_what_to_do(launched):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -106,3 +110,68 @@ def test_a_store_that_has_ended_does_no_harm(launcher):
     missing = rank.missing(1, time.sleep)
     assert missing.reporting_rank == 1 and "ranks 0, 2" in missing.reasons
     rank.close()
+
+
+RANK = """
+import os, time
+from epg_tf.core import heartbeats
+
+heartbeats.PERIOD_SECONDS = 0.05
+rank = heartbeats.Heartbeats(1, 2)
+rank.start_guard()
+rank.reached(3)
+print(heartbeats.process_name(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def other_rank(launcher):
+    """Rank 1 of two, in a process of its own, with a guard; and its name."""
+    with subprocess.Popen([sys.executable, "-c", RANK], stdout=subprocess.PIPE, text=True) as rank:
+        yield rank, rank.stdout.readline().strip()
+        rank.kill()
+
+
+def children(process: int) -> list[int]:
+    """Returns the ids of the processes that a process has started."""
+    with open(f"/proc/{process}/task/{process}/children") as stream:
+        return [int(word) for word in stream.read().split()]
+
+
+def wait_for_the_end_of(process: int) -> None:
+    end = time.monotonic() + 20
+    while os.path.exists(f"/proc/{process}"):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_stopped_rank_is_ended_by_its_guard_once_another_asks(other_rank):
+    """Not before; and the guard ends, too."""
+    rank, name = other_rank
+    (guard,) = children(rank.pid)
+    asking = Heartbeats(0, 2)
+    time.sleep(0.5)
+    assert asking.missing(3, time.sleep).processes == ()
+    rank.send_signal(signal.SIGSTOP)
+    missing = asking.missing(3, time.sleep)
+    assert missing.processes == (name,) and "no heartbeat from rank 1" in missing.reasons
+    assert rank.poll() is None
+    asking.remove(["another-process"])
+    time.sleep(0.3)
+    assert rank.poll() is None
+    asking.remove(missing.processes)
+    assert rank.wait(20) == -signal.SIGKILL
+    wait_for_the_end_of(guard)
+    asking.close()
+
+
+def test_a_guard_ends_with_its_rank(other_rank):
+    rank, _ = other_rank
+    (guard,) = children(rank.pid)
+    os.kill(guard, signal.SIGTERM)  # as a terminal or cluster sends it to all; ignored
+    time.sleep(0.2)
+    assert os.path.exists(f"/proc/{guard}")
+    rank.kill()
+    rank.wait(20)
+    wait_for_the_end_of(guard)

@@ -5,13 +5,16 @@ What does not need Horovod is tested in tests/core/test_communication.py, test_h
 tests/epg/test_shards.py.
 """
 
+import contextlib
 import csv
 import importlib.util
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.launch import commands, test_metagenrl_launchers
@@ -20,6 +23,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("horovod") is None,
     reason="Horovod is not installed; `make horovod` builds it",
 )
+psutil = pytest.importorskip("psutil", reason="it comes with Horovod")
 
 CONFIG = "--config=configs/point_goal.py"
 HOROVODRUN = str(Path(sys.executable).parent / "horovodrun")
@@ -72,8 +76,6 @@ def assert_same(folder, reference) -> None:
 
 def rank_process(launcher, rank: int):
     """Finds the process of a rank among those that horovodrun has started."""
-    import psutil  # comes with Horovod
-
     for process in psutil.Process(launcher.pid).children(recursive=True):
         if "launch.meta_train" in process.cmdline() and process.environ().get(
             "HOROVOD_RANK"
@@ -258,6 +260,49 @@ def test_a_rank_that_hangs_is_named(tmp_path):
         "[0]<stderr>:error: other ranks did not take part in time: no heartbeat from rank 1"
         in output
     )
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_elastic_ranks_remove_one_that_hangs(slow, tmp_path, victim):
+    """Nobody has to kill it; the message names it, and the bits are the same."""
+    folder, flags = tmp_path / "run", commands.settings(**SLOW)
+    process = commands.start(
+        "meta_train", CONFIG, f"--run_dir={folder}", *flags, "--rank_timeout=5", under=ELASTIC
+    )
+    wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
+    frozen = rank_process(process, victim)
+    frozen.suspend()
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert f"a process did not take part in time; it is ended, as rank {1 - victim} asked" in output
+    assert not frozen.is_running()
+    begun = [line for line in output.splitlines() if "evolving a loss" in line]
+    assert len(begun) == 2 and ", continued after epoch " in begun[1]
+    assert_same(folder, slow)
+
+
+@pytest.mark.slow
+def test_six_kills_of_two_ranks_at_random_moments_change_no_bit(slow, tmp_path):
+    """Of either rank, as `kill -9` does; each time the job is resumed on two."""
+    flags, draw = [*commands.settings(**SLOW), "--resume"], np.random.default_rng(0)
+    kills, number = 0, 0
+    while kills < 6:
+        folder, number = tmp_path / f"run_{number}", number + 1
+        while True:
+            process = commands.start(
+                "meta_train", CONFIG, f"--run_dir={folder}", *flags, under=ranks(2)
+            )
+            victim = int(draw.integers(2))
+            try:
+                output, _ = process.communicate(timeout=float(draw.uniform(4.0, 20.0)))
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(AssertionError, psutil.NoSuchProcess):
+                    rank_process(process, victim).kill()
+                    kills += 1
+                output, _ = process.communicate(timeout=90)
+            if process.returncode == 0:
+                break
+        assert_same(folder, slow)
 
 
 def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
