@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from epg_tf.core.experiment import Experiment
@@ -33,16 +35,22 @@ class _FirstDivergence:
             self.where = self.steps, life, simulation.divergence
 
 
-def why_lives_failed(experiment: Experiment, seed: int, state: EvolutionState) -> str:
+def why_lives_failed(
+    experiment: Experiment, seed: int, state: EvolutionState, stop: threading.Event
+) -> str:
     """Lives the first shard of an epoch again and says what failed first.
 
     Args:
       experiment: Settings.
       seed: Of the run.
       state: Before the epoch.
+      stop: When set, the lives end early.
 
     Returns:
       Which life failed first, and whether in its environment or in its learning.
+
+    Raises:
+      Interrupted: `stop` was set.
     """
     shard = experiment.compute.shard_lives
     keys = life_keys(experiment.evolution, seed, state.epoch)[:shard]
@@ -51,7 +59,7 @@ def why_lives_failed(experiment: Experiment, seed: int, state: EvolutionState) -
     phi: Array = np.stack(
         [phi_of_life(min(life, experiment.evolution.lives - 1)) for life in range(shard)]
     )
-    loop = InnerLoop(experiment, make_family(experiment.task))
+    loop = InnerLoop(experiment, make_family(experiment.task), stop=stop)
     watch = _FirstDivergence()
     lives = loop.run(keys, phi, teaching_in(experiment, seed, state.epoch), watch)
     if watch.where is not None:

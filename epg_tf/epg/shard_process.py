@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -29,6 +30,7 @@ from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 
 _STOP = "stop"
 _POLL_SECONDS = 0.2
+_STOP_SECONDS = 10.0  # from `stop` to the end of the process, should it not answer
 _SERVE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -93,11 +95,13 @@ class ShardProcess:
           ProcessLost: The process has ended.
         """
         self._send(request)
-        told = False
+        deadline: float | None = None
         while not self._answers():
-            if self._stop.is_set() and not told:
+            if self._stop.is_set() and deadline is None:
                 self._send(_STOP)
-                told = True
+                deadline = time.monotonic() + _STOP_SECONDS
+            if deadline is not None and time.monotonic() > deadline:
+                self._process.kill()  # it is suspended, or hangs in native code
         try:
             found, self.seconds = self._connection.recv()
         except (EOFError, OSError):

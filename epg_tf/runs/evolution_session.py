@@ -166,7 +166,8 @@ class EvolutionSession:
         self._failed_epochs = self._failed_epochs + 1 if failed else 0
         if not evolution.failed_epochs or self._failed_epochs < evolution.failed_epochs:
             return
-        reason = why_lives_failed(self._experiment, self._seed, before)
+        stop = self._workers.shards.stopped
+        reason = why_lives_failed(self._experiment, self._seed, before, stop)
         raise RunFailed(
             f"all {evolution.lives} lives of {self._failed_epochs} epochs in a row failed "
             f"(config.evolution.failed_epochs), the last in epoch {result.state.epoch}: {reason}; "

@@ -87,16 +87,11 @@ def run_study(
     ppo = _ppo(folder, experiment, plan)
     write(f"PPO, tuned: return {with_interval(ppo)}")
     runs = []
-    with contextlib.ExitStack() as stack:
-        shards = {
-            name: stack.enter_context(Shards(settings))
-            for name, settings in plan.experiments.items()
-        }
-        for seed in plan.seeds:
-            for name in plan.experiments:
+    for name, settings in plan.experiments.items():
+        with Shards(settings) as shards:  # its processes end before those of the next estimator
+            for seed in plan.seeds:
                 with contextlib.closing(StudyRun(folder, plan, name, seed, write)) as run:
-                    runs.append(run.evolve_and_evaluate(shards[name]))
-    runs.sort(key=lambda run: list(plan.experiments).index(run.estimator))
+                    runs.append(run.evolve_and_evaluate(shards))
     return folder.finish(runs, ppo, f"{experiment.task.family}: what evolving a loss costs")
 
 

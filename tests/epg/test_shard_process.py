@@ -19,6 +19,7 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey, LifeResults
+from epg_tf.epg import shard_process
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
@@ -151,6 +152,20 @@ def test_a_life_of_another_process_ends_when_it_is_stopped(reacher):
     assert time.monotonic() - started < 20.0
     process.close()
     assert process._process.poll() is not None
+
+
+@pytest.mark.slow
+def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch):
+    monkeypatch.setattr(shard_process, "_STOP_SECONDS", 0.5)
+    stop = threading.Event()
+    process = ShardProcess(reacher, False, stop)
+    process.run(request(reacher))
+    process._process.send_signal(signal.SIGSTOP)
+    threading.Timer(0.3, stop.set).start()
+    with pytest.raises(Interrupted):
+        process.run(request(reacher))
+    process.close()
+    assert process._process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow
