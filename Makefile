@@ -44,7 +44,7 @@ demo: $(READY)
 	@$(PY) -m launch.meta_test --loss=$(RUN)/evolution/best --output_dir=$(RUN)/test --lives=128 --overwrite
 
 test: $(READY)
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" tests
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests
 
 test-slow: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(SLOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -22,6 +23,15 @@ from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.losses.contract import Experience  # noqa: E402
 
 configure_tensorflow(2)
+
+_HERE = Path(__file__).parent
+_LONGEST = {"launch", "runs", "artifacts", "metagenrl", "evaluation", "epg", "baselines"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts folders of long tests first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.relative_to(_HERE).parts[0] not in _LONGEST)
+
 
 TINY = {
     "task": {"family": "point_goal", "episode_limit": 6},

@@ -84,9 +84,11 @@ def asked(make_agent, make_experience):
 
 
 SETTINGS = [
-    {},
+    pytest.param({}, marks=pytest.mark.slow),
     {"loss": {"reward": True, "pooling": "mean"}},
-    {"task": {"family": "choices"}, "loss": {"memory_units": 0}},
+    pytest.param(
+        {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
+    ),
     pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
     pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
 ]
@@ -135,6 +137,7 @@ def test_an_exported_loss_and_its_gradients_are_the_packages_own(
         )
 
 
+@pytest.mark.slow
 def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
     make_learned, make_agent, make_experience, tmp_path
 ):

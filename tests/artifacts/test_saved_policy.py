@@ -147,6 +147,7 @@ def test_one_observation_or_many(discrete):
             policy.act(np.zeros(shape))
 
 
+@pytest.mark.slow
 def test_the_saved_agent_is_the_one_that_was_tested(tmp_path):
     """Same hash as in the test, hence same policy; in its own task it earns about what the test
     says.

@@ -68,6 +68,7 @@ def bits(results) -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 def test_lives_have_the_same_bits_as_in_this_process(process, reacher, exact):
     here = ShardLoop(reacher, True, threading.Event())

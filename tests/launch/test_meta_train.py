@@ -177,6 +177,7 @@ def test_two_processes_do_not_share_a_folder(tmp_path):
     assert first.wait(timeout=60) == 143
 
 
+@pytest.mark.slow
 def test_the_library_leaves_the_same_files(finished, tmp_path):
     """And takes over a run that the command has started, to the same bits."""
     experiment = epg_tf.read_run(finished[0]).experiment

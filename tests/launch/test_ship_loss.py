@@ -41,6 +41,7 @@ def ship(made, *flags):
     )
 
 
+@pytest.mark.slow
 def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     process = ship(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert process.returncode == 0, process.stderr

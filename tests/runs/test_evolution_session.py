@@ -246,6 +246,7 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
     assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 2
 
 
+@pytest.mark.slow
 def test_all_ranks_of_a_resumed_run_go_on_counting_failed_epochs(make_tiny, tmp_path):
     """Only rank 0 reads the folder."""
     failing = make_tiny(inner={"learning_rate": 1e7}, evolution={"epochs": 9, "failed_epochs": 2})
