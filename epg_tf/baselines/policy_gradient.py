@@ -1,8 +1,7 @@
 """PPO and on-policy REINFORCE from EPG's inner loop, on the terms of an objective's test
 (MetaGenRL, Appendix B.3).
 
-REINFORCE is that of `losses.surrogates`, with returns to go and no value network; the paper's has a
-GAE baseline.
+REINFORCE has generalised advantage estimates, as the paper's; lambda is that of PPO.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def inner_loop_experiment(
             final_episodes=request.episodes,
         ),
         surrogate=SurrogateConfig(
-            kind="ppo" if ppo else "reinforce",
+            kind="ppo" if ppo else "reinforce_with_values",
             discount=agent.discount,
             value_hidden=agent.hidden,
             baseline_learning_rate=(

@@ -135,7 +135,9 @@ class SurrogateConfig:
     et al. 2017).
     """
 
-    kind: Annotated[Literal["ppo", "reinforce"], means("which policy-gradient loss")] = "ppo"
+    kind: Annotated[
+        Literal["ppo", "reinforce", "reinforce_with_values"], means("which policy-gradient loss")
+    ] = "ppo"
     discount: Annotated[Share, means("gamma, per env step")] = 0.99
     gae_lambda: Annotated[Share, means("lambda of generalized advantage estimation")] = 0.95
     clip: Annotated[Positive, means("epsilon, of the probability ratio")] = 0.2

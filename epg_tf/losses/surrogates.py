@@ -1,4 +1,5 @@
-"""Policy-gradient losses in the contract of learned ones: REINFORCE and PPO.
+"""Policy-gradient losses in the contract of learned ones: REINFORCE, with and without a value
+network, and PPO.
 
 They see the true rewards, which are not normalised; advantages are standardised per life and
 update. A time limit is not an end: the value of the state it cut off is bootstrapped, and no
@@ -92,6 +93,34 @@ def standardised(values: tf.Tensor) -> tf.Tensor:
     return (values - mean) / (tf.sqrt(variance) + _TINY)
 
 
+def estimated_targets(config: SurrogateConfig, agent: AgentLike, experience: Experience) -> Targets:
+    """Estimates the advantages of an update with the value network as it stands.
+
+    Args:
+      config: Discount and lambda.
+      agent: Whose value network and policy.
+      experience: The buffer.
+    """
+    observation = experience.observation[:, -experience.raw_reward.shape[1] :]
+    value = agent.value(observation)
+    met = Steps(
+        experience.raw_reward,
+        value,
+        agent.value(experience.next_observation),
+        experience.terminated,
+        experience.truncated,
+    )
+    estimate = advantages(met, config.discount, config.gae_lambda)
+    return Targets(
+        observation,
+        experience.raw_action,
+        standardised(estimate),
+        estimate + value,
+        agent.policy(observation),
+        tf.identity(agent.policy.shared_output),
+    )
+
+
 class ProximalPolicyOptimization(Loss[Targets]):
     """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
 
@@ -106,24 +135,7 @@ class ProximalPolicyOptimization(Loss[Targets]):
 
     def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
         """Estimates advantages with the value network as it stands."""
-        observation = experience.observation[:, -experience.raw_reward.shape[1] :]
-        value = agent.value(observation)
-        met = Steps(
-            experience.raw_reward,
-            value,
-            agent.value(experience.next_observation),
-            experience.terminated,
-            experience.truncated,
-        )
-        estimate = advantages(met, self.config.discount, self.config.gae_lambda)
-        return Targets(
-            observation,
-            experience.raw_action,
-            standardised(estimate),
-            estimate + value,
-            agent.policy(observation),
-            tf.identity(agent.policy.shared_output),
-        )
+        return estimated_targets(self.config, agent, experience)
 
     def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
         """Averages the PPO loss over a minibatch, [P]."""
@@ -181,7 +193,32 @@ class Reinforce(Loss[Targets]):
         return -tf.reduce_mean(advantage * log_prob, axis=1)
 
 
+class ReinforceWithValues(Loss[Targets]):
+    """REINFORCE with generalised advantage estimates as weights (Schulman et al. 2016, Eq. 9;
+    on-policy REINFORCE of MetaGenRL, Appendix B.3).
+
+    L = -A log pi(a | s) + v (V(s) - target)^2
+    """
+
+    def __init__(self, config: SurrogateConfig):
+        self.config = config
+
+    def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
+        """Estimates advantages with the value network as it stands."""
+        return estimated_targets(self.config, agent, experience)
+
+    def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
+        """Averages -A log pi, and the error of the values, over a minibatch, [P]."""
+        observation, action, advantage, target = (
+            tf.gather(part, steps, batch_dims=1) for part in prepared[:4]
+        )
+        log_prob = agent.policy.distribution(observation).log_prob(action)
+        error = tf.square(agent.value(observation) - target)
+        return tf.reduce_mean(self.config.value_coefficient * error - advantage * log_prob, axis=1)
+
+
 SURROGATES: dict[str, Callable[[SurrogateConfig], Loss[Any]]] = {
     "ppo": ProximalPolicyOptimization,
     "reinforce": Reinforce,
+    "reinforce_with_values": ReinforceWithValues,
 }

@@ -11,6 +11,7 @@ import tensorflow as tf
 from epg_tf.losses.surrogates import (
     ProximalPolicyOptimization,
     Reinforce,
+    ReinforceWithValues,
     Steps,
     advantages,
     standardised,
@@ -115,6 +116,23 @@ def life_parts(agent, experience, life):
     )
 
 
+def estimates(config, value_weights, observation, parts):
+    """Returns generalised advantage estimates and values of one life.
+
+    Between ends the next state is the next row; the random test data does not respect that, so the
+    rows' values are taken.
+    """
+    _, reward, terminated, truncated, following = parts
+    value = reference.mlp(value_weights, observation)[:, 0]
+    next_value = reference.mlp(value_weights, following)[:, 0]
+    going_on = (terminated + truncated)[:-1] == 0
+    next_value[:-1][going_on] = value[1:][going_on]
+    advantage = reference.gae(
+        reward, value, next_value, terminated, truncated, config.discount, config.gae_lambda
+    )
+    return advantage, value
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -137,19 +155,10 @@ def test_ppo_equals_the_reference(make_tiny, make_agent, make_experience, change
     score = both_ways(lambda steps: loss.minibatch_loss(agent, prepared, steps))[compiled]
     found, expected = score(tf.constant(STEPS)).numpy(), []
     for life, steps in enumerate(STEPS):
-        old, old_value, observation, (action, reward, terminated, truncated, following) = before[
-            life
-        ]
+        old, old_value, observation, parts = before[life]
+        action = parts[0]
         new, new_value, _, _ = life_parts(agent, experience, life)
-        value = reference.mlp(old_value, observation)[:, 0]
-        # Between ends the next state is the next row; the random test data does not respect that,
-        # so use the rows'.
-        next_value = reference.mlp(old_value, following)[:, 0]
-        going_on = (terminated + truncated)[:-1] == 0
-        next_value[:-1][going_on] = value[1:][going_on]
-        advantage = reference.gae(
-            reward, value, next_value, terminated, truncated, config.discount, config.gae_lambda
-        )
+        advantage, value = estimates(config, old_value, observation, parts)
         expected.append(
             reference.ppo_loss(
                 action[steps],
@@ -279,6 +288,33 @@ def test_value_network_learns_from_its_own_error_alone(tiny, make_agent, make_ex
     assert not any(
         np.any(gradient) for gradient in tape.gradient(total, agent.value.trainable_variables)
     )
+
+
+@pytest.mark.parametrize("changes", [{}, {"value_coefficient": 0.3, "gae_lambda": 0.5}])
+def test_reinforce_with_values_equals_the_reference(
+    make_tiny, make_agent, make_experience, changes
+):
+    """Targets from the values at `prepare`, errors of the values as they are."""
+    experiment = make_tiny(surrogate={"kind": "reinforce_with_values", **changes})
+    config, experience = experiment.surrogate, make_experience(P, N, M, O, A)
+    agent, loss = make_agent(experiment, P, O, A), ReinforceWithValues(config)
+    before = [life_parts(agent, experience, life)[1] for life in range(P)]
+    prepared = loss.prepare(agent, experience)
+    for number, variable in enumerate(agent.moved_by(False, True)):
+        variable.assign_add(0.1 * np.random.default_rng(number).standard_normal(variable.shape))
+    found, expected = loss.minibatch_loss(agent, prepared, tf.constant(STEPS)), []
+    for life, steps in enumerate(STEPS):
+        weights, value, observation, parts = life_parts(agent, experience, life)
+        advantage, old_value = estimates(config, before[life], observation, parts)
+        policy = reference.mlp(weights[:-1], observation)[steps], weights[-1]
+        error = reference.mlp(value, observation)[steps, 0] - (advantage + old_value)[steps]
+        expected.append(
+            reference.reinforce_loss(
+                parts[0][steps], reference.standardised(advantage)[steps], policy
+            )
+            + config.value_coefficient * np.mean(np.square(error))
+        )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.9, 1.0])
