@@ -41,6 +41,11 @@ _UPDATES = flags.DEFINE_integer(
     upper_bound=10**7,
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
+_REPORTING = flags.DEFINE_bool(
+    "reporting",
+    False,
+    "Measure on tasks that are kept for published numbers, those of epg-tf meta-test --reporting.",
+)
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace results in --output_dir; foreign files in it stay."
 )
@@ -71,6 +76,7 @@ def main(argv: list[str]) -> int:
         "loss_facts": test.learned.facts,
         "task": dataclasses.asdict(request.task),
         "seed": request.seed,
+        "phase": request.phase,
         "updates": test.updates,
         "env_steps": request.env_steps,
         "policy": dataclasses.asdict(experiment.policy),
@@ -92,6 +98,8 @@ def _test(loss: str) -> AdaptationTest:
     config_flag.refuse("surrogate", reason="agents learn from the loss alone; leave it out")
     experiment = config_flag.elsewhere(learned.experiment)
     request = loss_request(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
+    if _REPORTING.value:
+        request = dataclasses.replace(request, phase="reporting")
     fixed = tuple(zero_shot.beside(learned))
     try:
         return AdaptationTest(dataclasses.replace(learned, experiment=experiment), request, fixed)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
 from epg_tf.artifacts import learned_loss
-from epg_tf.artifacts.cards import CARD_FILE, shipped_card
+from epg_tf.artifacts.cards import CARD_FILE, CardTests, shipped_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import from_mapping
@@ -27,6 +28,14 @@ _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Finished run of epg-tf meta-train; its best/ is shipped."
 )
 _TEST_DIR = flags.DEFINE_string("test_dir", None, "What epg-tf meta-test found for that loss.")
+_LONGER_TEST_DIR = flags.DEFINE_string(
+    "longer_test_dir",
+    None,
+    "What epg-tf meta-test --compare_updates=K found for that loss; K times the life for rivals.",
+)
+_ADAPTATION_DIR = flags.DEFINE_string(
+    "adaptation_dir", None, "What epg-tf adaptation found for that loss."
+)
 _NAME = flags.DEFINE_string("name", None, "Name of the loss, e.g. random_hopper.")
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", str(learned_loss.SHIPPED), "Folder of shipped losses."
@@ -50,11 +59,13 @@ def main(argv: list[str]) -> int:
     loss = learned_loss.load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
+    longer = _optional(_LONGER_TEST_DIR, "summary.json", loss)
+    adaptation = _optional(_ADAPTATION_DIR, "adaptation.json", loss)
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
         rivals = tested["about"].get("rivals", {})
         exact = tested["about"]["task"].get("physics", "exact") == "exact"
-        text = shipped_card(name, loss, evolved, tested)
+        text = shipped_card(name, loss, evolved, CardTests(tested, longer, adaptation))
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(
             f"--run_dir={run} or --test_dir={test} holds a summary.json of something else "
@@ -85,6 +96,22 @@ def main(argv: list[str]) -> int:
     files.write_atomically(folder / CARD_FILE, lambda stream: stream.write(text.encode()))
     print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.load_loss({name!r})")
     return 0
+
+
+def _optional(
+    flag: flags.FlagHolder[str | None], file: str, loss: learned_loss.LearnedLoss
+) -> dict[str, Any] | None:
+    """Returns what a further test of the loss found, or None where the flag names none."""
+    if flag.value is None:
+        return None
+    found = files.read_json(Path(flag.value) / file, f"the results of a test, --{flag.name}")
+    about = found.get("about") if isinstance(found, dict) else None
+    if not isinstance(about, dict) or about.get("loss_facts") != loss.facts:
+        raise command_line.UsageError(
+            f"--{flag.name}={flag.value} holds no test of --run_dir={_RUN_DIR.value}/best; name "
+            f"the --output_dir of such a test"
+        )
+    return found
 
 
 if __name__ == "__main__":

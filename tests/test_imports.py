@@ -51,7 +51,16 @@ FLAG = re.compile(r"(?:^|[\s'\"(`])(--[a-z_]+)", re.MULTILINE)
 # Flags that modules of the package may write.
 WRITTEN_FLAGS: dict[str, set[str]] = {
     # A card has the command with which people repeat its numbers.
-    "epg_tf.artifacts.cards": {"--loss", "--lives", "--seed", "--output_dir"},
+    "epg_tf.artifacts.card_tests": {
+        "--loss",
+        "--lives",
+        "--seed",
+        "--compare",
+        "--compare_updates",
+        "--zero_shot",
+        "--reporting",
+        "--output_dir",
+    },
     "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun
     "epg_tf.runs.folder": {"--always", "--dirty", "--abbrev", "--exclude"},  # of git
 }

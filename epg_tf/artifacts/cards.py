@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from epg_tf.artifacts.card_tests import CardTests, tests_section
 from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.baselines.method import LABELS, learned_name
+from epg_tf.baselines.method import learned_name
 from epg_tf.core import files
 from epg_tf.core.formatting import count, duration
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
@@ -20,47 +21,30 @@ _USE = "## Use without epg_tf"
 _SHARED = ("seed", "commit", "versions")  # facts of a run that its losses state too
 
 
-def shipped_card(
-    name: str, loss: LearnedLoss, run: Mapping[str, Any], test: Mapping[str, Any]
-) -> str:
+def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: CardTests) -> str:
     """Returns the card of a shipped loss: what it is, where it came from, how it was tested.
 
     Args:
       name: Of the loss.
       loss: The loss.
       run: `summary.json` of its run.
-      test: `summary.json` of its test.
+      tests: What its tests found.
 
     Raises:
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
-    about, described = test["about"], describe(loss)
-    family, steps = described["family"], about["updates"] * loss.experiment.inner.update_period
-    results = {key: row for key, row in test.items() if key in LABELS}
-    lives = results[learned_name(loss.experiment)]["lives"]
-    rows = "\n".join(_result_row(LABELS[key], row) for key, row in results.items())
-    times = about.get("compare_updates", 1)
-    longer = "" if times == 1 else f" Rivals learned for {times} times as many env steps."
+    described, inner = describe(loss), loss.experiment.inner
+    steps = tests.equal["about"]["updates"] * inner.update_period
     return f"""# {name}
 
 {_opening(described)}
 
 {_facts_table(_life_facts(loss, described) | _run_facts(run))}
 
-Fresh agents on {lives} tasks that evolution never met, {steps} env steps each; mean and 95 % \
-interval over lives.
-Area under the learning curve (auc): return of the newest episode, averaged over a life.
-Match: env steps after which a method first reaches the evolved loss's final mean return.{longer}
-
-    epg-tf meta-test --loss={name} --lives={lives} --seed={about["seed"]} --output_dir=OUT
-
-| | final return | interval | auc | interval | match | failed lives |
-|---|---|---|---|---|---|---|
-{rows}
-
-Not tested: bodies other than {family}'s; other frame skips, episode limits, policy networks \
-and longer lives than
-those above; tasks outside the range `{about["task"]["range"]}`.
+{tests_section(name, tests, learned_name(loss.experiment), steps)}
+Not tested: bodies other than {described["family"]}'s; other frame skips, episode limits, policy \
+networks and longer lives than
+those above; tasks outside the range `{tests.equal["about"]["task"]["range"]}`.
 """
 
 
@@ -120,15 +104,6 @@ def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
 def _facts_table(facts: Mapping[str, str]) -> str:
     return "\n".join(
         ["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in facts.items())]
-    )
-
-
-def _result_row(label: str, row: Mapping[str, Any]) -> str:
-    match = row.get("steps_to_match")
-    final, auc = ("{:.2f} to {:.2f}".format(*row[name]) for name in ("ci95", "auc_ci95"))
-    return (
-        f"| {label} | {row['final_return_mean']:.2f} | {final} | {row['auc_mean']:.2f} | {auc} | "
-        f"{'never' if match is None else match} | {row['failed_lives']} |"
     )
 
 

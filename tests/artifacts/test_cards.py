@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.cards import CARD_FILE, exported_card
+from epg_tf.artifacts.card_tests import CardTests
+from epg_tf.artifacts.cards import CARD_FILE, exported_card, shipped_card
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
@@ -104,3 +106,34 @@ def test_a_loss_of_ones_own_family_is_exported_once_the_family_is_known(run, mon
         epg_tf.load_loss(run)
     with pytest.raises(ConfigError, match="'own' is not a task family"):
         exported_card(loss)
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def read(*words):
+    return json.loads(RESULTS.joinpath(*words).read_text("utf-8"))
+
+
+def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
+    loss, run = epg_tf.load_loss("random_hopper"), read("random_hopper", "summary.json")
+    equal, adaptation = (
+        read("reporting", "random_hopper.json"),
+        read("adaptation", "random_hopper", "adaptation.json"),
+    )
+    longer = {key: equal[key] for key in ("epg", "ppo")}
+    longer["about"] = {**equal["about"], "compare_updates": 4}
+    card = shipped_card("hopper", loss, run, CardTests(equal, longer, adaptation))
+    for text in (
+        "epg-tf meta-test --loss=hopper --lives=128 --seed=0 --compare=ppo,ppo_as_epg,sac,td3,"
+        "reinforce --zero_shot=own --reporting --output_dir=OUT\n",
+        "--compare=ppo --compare_updates=4 --reporting --output_dir=OUT\n",
+        "learn for 4 times as many env steps",
+        f"| fixed linear policy | {equal['zero_shot_linear']['final_return_mean']:.2f} |",
+        f"(transfer) | {adaptation['transfer']['mean']:.2f} |",
+        f"(yoked) | {adaptation['yoked']['mean']:.2f} |",
+        f"regained {adaptation['switch']['regained']['mean']:.2f} [",
+    ):
+        assert text in card, text
+    alone = shipped_card("hopper", loss, run, CardTests(equal))
+    assert "times as many" not in alone and "Does it teach" not in alone

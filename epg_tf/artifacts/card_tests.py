@@ -1,0 +1,138 @@
+"""Writes what tests of a learned loss found, for its card, in Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from epg_tf.baselines.method import LABELS
+
+_RIVALS = ("ppo", "ppo_as_epg", "sac", "td3", "reinforce")
+_FIXED = ("zero_shot_linear", "zero_shot_policy")
+_RETURNS = {
+    "in its own task": ("own",),
+    "in another agent's task (transfer)": ("transfer",),
+    "taught from another agent's experience (yoked)": ("yoked",),
+    "half-way, before its task becomes another (switch)": ("switch", "before"),
+    "just after": ("switch", "after"),
+    "at the end": ("switch",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class CardTests:
+    """What tests of a loss found.
+
+    Attributes:
+      equal: `summary.json` of a test in which rivals live as long as the agents of the loss.
+      longer: The same of a test in which rivals live longer; None: there is none.
+      adaptation: `adaptation.json`; None: it was not measured.
+    """
+
+    equal: Mapping[str, Any]
+    longer: Mapping[str, Any] | None = None
+    adaptation: Mapping[str, Any] | None = None
+
+
+def tests_section(name: str, tests: CardTests, learned: str, steps: int) -> str:
+    """Returns tables of all tests, with the commands that made them.
+
+    Args:
+      name: Of the loss.
+      tests: What they found.
+      learned: Key of the loss's own row.
+      steps: Env steps in a life.
+
+    Raises:
+      KeyError, TypeError, AttributeError: A summary is of something else.
+    """
+    lives = tests.equal[learned]["lives"]
+    sections = [
+        f"""Fresh agents on {lives} tasks that evolution never met, {steps} env steps each; mean \
+and 95 % interval over lives.
+Area under the learning curve (auc): return of the newest episode, averaged over a life.
+Match: env steps after which a method first reaches the evolved loss's final mean return.
+
+    epg-tf meta-test --loss={name}{_flags(tests.equal, lives)} --output_dir=OUT
+
+| | final return | interval | auc | interval | match | failed lives |
+|---|---|---|---|---|---|---|
+{_rows(tests.equal)}
+"""
+    ]
+    if tests.longer is not None:
+        times = tests.longer["about"]["compare_updates"]
+        sections.append(
+            f"""Rivals that learn for {times} times as many env steps as the agents of the loss:
+
+    epg-tf meta-test --loss={name}{_flags(tests.longer, lives)} --output_dir=OUT
+
+| | final return | interval | auc | interval | match | failed lives |
+|---|---|---|---|---|---|---|
+{_rows(tests.longer)}
+"""
+        )
+    if tests.adaptation is not None:
+        sections.append(_adaptation(name, tests.adaptation))
+    return "\n".join(sections)
+
+
+def _flags(test: Mapping[str, Any], lives: int) -> str:
+    """Returns the flags of a test, with which it can be repeated."""
+    about = test["about"]
+    rivals = ",".join(rival for rival in _RIVALS if rival in test)
+    words = [f"--lives={lives}", f"--seed={about['seed']}"]
+    words += [f"--compare={rivals}"] if rivals else []
+    if about.get("compare_updates", 1) > 1:
+        words.append(f"--compare_updates={about['compare_updates']}")
+    words += ["--zero_shot=own"] if any(fixed in test for fixed in _FIXED) else []
+    return "".join(f" {word}" for word in [*words, *_reporting(about)])
+
+
+def _reporting(about: Mapping[str, Any]) -> list[str]:
+    return ["--reporting"] if about.get("phase") == "reporting" else []
+
+
+def _rows(test: Mapping[str, Any]) -> str:
+    return "\n".join(_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
+
+
+def _row(label: str, row: Mapping[str, Any]) -> str:
+    match = row.get("steps_to_match")
+    final, auc = ("{:.2f} to {:.2f}".format(*row[name]) for name in ("ci95", "auc_ci95"))
+    return (
+        f"| {label} | {row['final_return_mean']:.2f} | {final} | {row['auc_mean']:.2f} | {auc} | "
+        f"{'never' if match is None else match} | {row['failed_lives']} |"
+    )
+
+
+def _adaptation(name: str, found: Mapping[str, Any]) -> str:
+    """Returns what tells a loss that teaches from one that holds a policy."""
+    about, lives = found["about"], found["own"]["lives"]
+    words = [f"--lives={lives}", f"--seed={about['seed']}", *_reporting(about)]
+    rows = []
+    for label, path in _RETURNS.items():
+        place: Any = found
+        for key in path:
+            place = place[key]
+        rows.append(f"| {label} | {place['mean']:.2f} | {_interval(place)} |")
+    switch = found["switch"]
+    lost, regained = (
+        f"{switch[key]['mean']:.2f} [{_interval(switch[key])}]" for key in ("lost", "regained")
+    )
+    return f"""Does it teach? Returns of final policies; each agent is paired with one that has \
+another task.
+
+    epg-tf adaptation --loss={name} {" ".join(words)} --output_dir=OUT
+
+| final return | mean | interval |
+|---|---|---|
+{chr(10).join(rows)}
+
+Lost at the switch {lost}, regained {regained}.
+"""
+
+
+def _interval(place: Mapping[str, Any]) -> str:
+    return "{:.2f} to {:.2f}".format(*place["ci95"])
