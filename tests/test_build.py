@@ -158,7 +158,7 @@ def test_targets_form_no_circle():
     "file, data",
     [
         ("epg_tf/artifacts/learned_loss.py", "//epg_tf:pretrained"),
-        ("epg_tf/tasks/point_goal.py", "//epg_tf/tasks:assets"),
+        ("epg_tf/tasks/point_body.py", "//epg_tf/tasks:assets"),
         ("tests/test_build.py", "//:project"),
         ("tests/test_golden.py", "//tests:golden"),
         ("tests/test_imports.py", "//epg_tf:all_files"),

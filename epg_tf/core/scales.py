@@ -1,7 +1,8 @@
-"""Holds what the configs of the paper's families share: the paper's scale, one for a laptop, and
-the choice between variants.
+"""Holds what configs share: the paper's scale, one for a laptop, one for families that need
+learning, and the choice between variants.
 """
 
+import dataclasses
 from collections.abc import Mapping
 
 from ml_collections import ConfigDict
@@ -13,6 +14,7 @@ from epg_tf.core.experiment import (
     Experiment,
     InnerConfig,
     LossConfig,
+    PolicyConfig,
     SurrogateConfig,
     TaskConfig,
 )
@@ -90,6 +92,41 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
             validation_period=20,
         ),
         compute=ComputeConfig(shard_lives=16),  # one for each of two cores, see docs/speed.md
+    )
+
+
+def teaching(task: TaskConfig, reward: bool) -> Experiment:
+    """Returns an experiment like `laptop` for families in which no fixed policy does well.
+
+    Agents explore less at first and update four times as often. The fitness is the mean return of
+    all episodes of a life, so that a loss that teaches sooner is better; it needs no other env
+    steps. With the reward, the loss compares each env step's reward with its observation, without
+    memory; without it, the temporal convolutions are needed, because an action shows in the next
+    env step's observation.
+    """
+    usual = laptop(task, updates=32, reward=reward)
+    loss = dataclasses.replace(
+        usual.loss,
+        start="correlating",
+        widths=(1, 1),
+        strides=(1, 1),
+        filters=(8, 4),
+        memory_units=0,
+    )
+    return dataclasses.replace(
+        usual,
+        policy=PolicyConfig(log_std=-1.0),
+        loss=loss if reward else usual.loss,
+        inner=dataclasses.replace(usual.inner, minibatch=8, learning_rate=1e-2),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            lives=64,
+            noise_vectors=64,
+            fitness_from="whole_life",
+            learning_rate=4e-2,
+            final_learning_rate=4e-3,
+        ),
+        compute=ComputeConfig(shard_lives=32),
     )
 
 

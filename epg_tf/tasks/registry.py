@@ -27,10 +27,12 @@ from epg_tf.tasks.gymnasium_family import (
 )
 from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.half_cheetah import DirectionalHalfCheetah, HalfCheetah
+from epg_tf.tasks.hidden_goal import HiddenGoal
 from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.reacher import RandomReacher, Reacher
+from epg_tf.tasks.turned_motors import TurnedMotors
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 
 Family = TypeVar("Family", bound=TaskFamily)
@@ -39,6 +41,8 @@ FAMILIES: dict[str, type[TaskFamily]] = {
     family.name: family
     for family in (
         PointGoal,
+        HiddenGoal,
+        TurnedMotors,
         Hopper,
         RandomHopper,
         DirectionalHopper,

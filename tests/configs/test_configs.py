@@ -40,7 +40,7 @@ TABLE_1 = {
 }
 
 
-# What each variant of the paper's families means: family, frame_skip, episode limit, range.
+# What each variant of these families means: family, frame_skip, episode limit, range.
 ALL_ROUND = "bearing=-3.14159265:3.14159265"
 TASKS = {
     "random_hopper:paper": ("random_hopper", 2, 1000, "training"),
@@ -55,6 +55,9 @@ TASKS = {
     ),
     "directional_half_cheetah:paper": ("directional_half_cheetah", 5, 1000, "training"),
     "fetch:paper": ("fetch", 20, 50, "training"),
+    "hidden_goal:laptop": ("hidden_goal", 4, 25, "training"),
+    "turned_motors:laptop": ("turned_motors", 4, 25, "training"),
+    "turned_motors:unrewarded": ("turned_motors", 4, 25, "training"),
     **{
         f"goal_ant:{scale}{name}": (family, 5, limit, task_range)
         for scale, limit in (("paper", 1000), ("laptop", 100))
@@ -79,10 +82,12 @@ def test_a_config_is_a_valid_experiment(name):
     made = experiment(name)
     family = make_family(made.task)
     assert made.evolution.lives % made.compute.shard_lives == 0
-    if name.startswith(("directional", "goal_ant")):
+    if name.startswith(("directional", "goal_ant", "hidden_goal")):
         assert made.loss.reward  # the task cannot be inferred without (EPG, section 3.3)
     if name.startswith(("random", "fetch", "point")):
         assert not made.loss.reward and family.quantities
+    if name.startswith("turned_motors"):
+        assert made.loss.reward != name.endswith(":unrewarded")
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))

@@ -1,0 +1,36 @@
+"""HiddenGoal, reward declared: our own family, in which no fixed policy does well. Variant:
+`laptop`.
+
+A life is 1024 env steps, 40 episodes. The best possible return is about 10, that of standing still
+0 (docs/tasks.md). The rivals' groups are of epg-tf tune-baseline (results/tuning); PPO with EPG's M
+has what won there for PPO with that M.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core import scales
+from epg_tf.core.experiment import SurrogateConfig, TaskConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+
+VARIANTS = {
+    "laptop": dataclasses.replace(
+        scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
+        surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=64),
+        ppo=PPOConfig(
+            update_period=32,
+            minibatch=16,
+            epochs=64,
+            learning_rate=3e-4,
+            log_std=-1.0,
+            discount=0.9,
+        ),
+        reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
+    ),
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(VARIANTS, variant, "hidden_goal")

@@ -1,0 +1,44 @@
+"""TurnedMotors: our own family, PointGoal with motors turned by an unknown angle. Variants:
+`laptop` (default), reward declared, and `unrewarded`.
+
+A life is 1024 env steps, 40 episodes. The goal is observed, so a loss can find out the angle
+without the reward: from actions and the velocities that follow. The rivals' groups are of epg-tf
+tune-baseline (results/tuning); PPO with EPG's M has what did best there of settings with that M.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core import scales
+from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+
+
+def _experiment(reward: bool) -> Experiment:
+    return dataclasses.replace(
+        scales.teaching(TaskConfig("turned_motors", 4, 25), reward),
+        surrogate=SurrogateConfig(
+            discount=0.9, gae_lambda=1.0, baseline_learning_rate=1e-3, baseline_epochs=4
+        ),
+        ppo=PPOConfig(
+            update_period=128,
+            minibatch=16,
+            epochs=32,
+            learning_rate=1e-4,
+            log_std=0.0,
+            gae_lambda=0.8,
+        ),
+        reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
+    )
+
+
+VARIANTS = {
+    "laptop": _experiment(reward=True),
+    "unrewarded": _experiment(reward=False),
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(VARIANTS, variant, "turned_motors")
