@@ -23,6 +23,7 @@ from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
+from epg_tf.losses.extra_channels import Recorded, extra_channel
 from epg_tf.losses.surrogates import SURROGATES
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
@@ -36,6 +37,8 @@ class RawExperience(NamedTuple):
       lived: [N], 1.0 where a step has been lived, 0.0 in the padding.
       shift: [P, O + A + 1], of the normalisation of observations, actions and rewards.
       scale: [P, O + A + 1].
+      episode_step: [P, N], see `Buffer.episode_step`.
+      time_in_life: [N], see `Buffer.time_in_life`.
     """
 
     steps: Array
@@ -43,6 +46,8 @@ class RawExperience(NamedTuple):
     lived: Array
     shift: Array
     scale: Array
+    episode_step: Array
+    time_in_life: Array
 
 
 class Learner:
@@ -150,6 +155,8 @@ class Learner:
             lived=buffer.lived,
             shift=shift,
             scale=scale,
+            episode_step=buffer.episode_step,
+            time_in_life=buffer.time_in_life,
         )
         return RawExperience(*map(tf.convert_to_tensor, raw))
 
@@ -220,6 +227,16 @@ class Learner:
         recorded, terminated, truncated = tf.split(raw.steps, [sum(sizes), 1, 1], axis=2)
         normalised = normalizer.normalize(recorded, shift, scale) * raw.lived[None, :, None]
         observation, action, reward = tf.split(normalised, sizes, axis=2)
+        in_episode = raw.episode_step[:, :, None] / self.experiment.task.episode_limit
+        met = Recorded(
+            observation=observation,
+            action=action,
+            reward=reward,
+            ended=tf.maximum(terminated, truncated),
+            lived=raw.lived[None, :, None],
+            time_in_episode=tf.minimum(in_episode, 1.0),
+            time_in_life=raw.time_in_life[None, :, None],
+        )
         marks_both = self.experiment.loss.truncation_as_end
         newest = slice(-self.experiment.inner.update_period, None)
         _, raw_action, raw_reward = tf.split(recorded[:, newest], sizes, axis=2)
@@ -236,4 +253,11 @@ class Learner:
             next_observation=normalizer.normalize(
                 raw.next_observation, shift[:, :, seen], scale[:, :, seen]
             ),
+            extra=self._extra(met),
         )
+
+    def _extra(self, recorded: Recorded) -> dict[str, tf.Tensor] | None:
+        """Computes the further channels that the loss declares."""
+        loss = self.experiment.loss
+        values = {name: extra_channel(name).compute(recorded, loss) for name in loss.channels}
+        return values or None
