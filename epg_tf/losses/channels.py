@@ -97,7 +97,9 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
 
 
 def kernel_rows(channels: Sequence[Channel]) -> dict[str, range]:
-    """Returns name -> the rows of a kernel that meet a channel; see `scored_rows` for the others."""
+    """Returns name -> the rows of a kernel that meet a channel; `SCORED` channels have none, since
+    only the kernel of product units meets them.
+    """
     rows = {}
     start = 0
     for channel in _everywhere(channels):

@@ -1,4 +1,4 @@
-"""Computes inputs of a learned loss beyond the paper's, once per update, from what the buffer holds.
+"""Computes inputs of a learned loss beyond the paper's, once per update, from the buffer.
 
 EPG, section 3.3, allows for any further input, such as an exploration signal or the time step. A
 loss gets those that `config.loss.channels` names. Another one is one more entry of the table: a

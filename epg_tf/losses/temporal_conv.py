@@ -211,7 +211,9 @@ class TemporalConv:
     def _products(
         self, params: Params, varying: tf.Tensor, shared: tf.Tensor, log_prob: tf.Tensor
     ) -> tf.Tensor:
-        """Computes the product units, [P, B, K], of what differs between steps and what does not."""
+        """Computes the product units, [P, B, K], from what differs between steps and what does
+        not.
+        """
         kernel = self._kernel(params, "products/kernel", HISTORY, POLICY, SCORED)
         forms = tf.matmul(tf.concat([varying, log_prob], axis=2), kernel)
         forms += tf.matmul(shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT))

@@ -20,7 +20,7 @@ LIVED = 17
 
 @pytest.fixture
 def recorded():
-    """Random steps of P lives, the first four of them padding; the buffer ends within an episode."""
+    """Random steps of P lives, the first four of them padding; buffers end within an episode."""
     generator = np.random.default_rng(0)
     lived = (np.arange(N) >= N - LIVED).astype(np.float32)[None, :, None]
 

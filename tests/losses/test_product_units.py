@@ -75,8 +75,11 @@ def reference_losses(life, experiment, phi, experience, agent):
     if len(weights) % 2:
         seen, log_std = reference.mlp(weights[:-1], observation), weights[-1]
         log_prob = [
-            [reference.log_probability([a], [m], [d]) for a, m, d in zip(*row, log_std)]
-            for row in zip(raw_action, seen[-M:], strict=True)
+            [
+                reference.log_probability([a], [m], [d])
+                for a, m, d in zip(actions, means, log_std, strict=True)
+            ]
+            for actions, means in zip(raw_action, seen[-M:], strict=True)
         ]
     else:
         logits, log_std = reference.mlp(weights, observation), []
@@ -135,7 +138,7 @@ def test_values_equal_the_reference(make_tiny, make_agent, make_experience, chan
 @pytest.mark.parametrize("changes", [{"reward": True}, {"channels": ("novelty", "future_reward")}])
 @pytest.mark.parametrize("discrete", [False, True])
 def test_a_fresh_loss_is_reinforce(make_tiny, make_agent, make_experience, changes, discrete):
-    """Its value, and its gradients of all policy weights, are those of -mean(A log pi(a | s)), where
+    """Its value and its gradients of all policy weights are those of -mean(A log pi(a | s)), where
     nothing is beyond the bound; the memory gets none.
     """
     experiment = make_tiny(loss={"products": 4, "start": "policy_gradient", **changes})
