@@ -140,6 +140,13 @@ class InnerConfig:
     update_period: Annotated[Count, means("M, env steps between updates")] = 64
     minibatch: Annotated[Count, means("B, env steps")] = 32
     learning_rate: Annotated[NonNegative, means("delta_in, of Adam with beta 0.9 and 0.999")] = 1e-3
+    kl_limit: Annotated[
+        NonNegative,
+        means(
+            "nats; an update of the policy that causes a larger KL divergence is shortened; 0: no "
+            "limit"
+        ),
+    ] = 0.0
     final_episodes: Annotated[
         Count, means("with the final policy; their mean return is the fitness of the life")
     ] = 3

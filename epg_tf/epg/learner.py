@@ -21,6 +21,7 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
+from epg_tf.epg.step_limit import hold_back
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
 from epg_tf.losses.extra_channels import Recorded, extra_channel
@@ -192,7 +193,9 @@ class Learner:
         experience = self._experience(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
-        before = self.agent.policy.distribution(newest) if self.measure_kl else None
+        policy, limit = self.agent.policy, self.experiment.inner.kl_limit
+        before = policy.distribution(newest) if self.measure_kl or limit else None
+        start = [tf.identity(variable) for variable in policy.variables_in_order] if limit else []
         finite = tf.ones([order.shape[1]], tf.bool)
         # A loop in the graph: S steps compile as quickly as one.
         for minibatch in tf.range(order.shape[0]):
@@ -207,12 +210,13 @@ class Learner:
             fine = finite_square_rows(gradients) & tf.math.is_finite(losses)
             optimizer.apply(gradients, fine, self._learning_rate)
             finite &= fine
+        if before is not None and limit:
+            hold_back(policy, start, before, newest, limit)
         kl = tf.fill([order.shape[1]], float("nan"))
-        if before is not None:
-            after = self.agent.policy.distribution(newest)
-            kl = tf.reduce_mean(before.kl_divergence(after), axis=1)
+        if before is not None and self.measure_kl:
+            kl = tf.reduce_mean(before.kl_divergence(policy.distribution(newest)), axis=1)
         # As outputs they cost less than reading each variable from Python.
-        weights = [tf.identity(variable) for variable in self.agent.policy.variables_in_order]
+        weights = [tf.identity(variable) for variable in policy.variables_in_order]
         return finite, kl, *weights
 
     def _experience(self, raw: RawExperience) -> Experience:
