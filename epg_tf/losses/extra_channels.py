@@ -10,7 +10,7 @@ the reward.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -152,6 +152,11 @@ def register_channel(name: str, channel: ExtraChannel) -> None:
     if name in _SHIPPED:
         raise ConfigError(f"a channel {name!r} already exists; give yours another name")
     EXTRA_CHANNELS[name] = channel
+
+
+def are_shipped(names: Sequence[str]) -> bool:
+    """Returns whether any process that imports this package knows the channels."""
+    return set(names) <= set(_SHIPPED)
 
 
 def extra_channel(name: str) -> ExtraChannel:
