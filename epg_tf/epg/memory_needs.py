@@ -92,7 +92,8 @@ def memory_needs(
             agents * _PHI_COPIES * phi,
             "the parameters of losses",
             f"config.loss.filters={loss.filters}, config.loss.context={loss.context}, "
-            f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}, {shard}",
+            f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}, "
+            f"{shard}",
         ),
         MemoryNeed(
             agents * (loss.memory_inputs * loss.memory_units) * _POLICY_COPIES,
