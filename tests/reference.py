@@ -41,8 +41,25 @@ def convolution(inputs, kernel, bias, stride):
     return np.array(outputs)
 
 
+def bounded(x):
+    """x up to 10 on either side, then smoothly on to 20 at most."""
+    size = abs(x)
+    return math.copysign(size if size <= 10 else 10 + 10 * math.tanh((size - 10) / 10), x)
+
+
 def loss_network(
-    phi, config, period, observation, action, reward, termination, mean, log_std, memory
+    phi,
+    config,
+    period,
+    observation,
+    action,
+    reward,
+    termination,
+    mean,
+    log_std,
+    memory,
+    extra=(),
+    log_prob=None,
 ):
     """Losses L_i of the newest M steps of one life (EPG, section 3.3, Eq. 8 and 9, Figure 2; sizes
     of section 4).
@@ -58,6 +75,8 @@ def loss_network(
       mean: [N, A] of the policy at each step.
       log_std: [A].
       memory: [units] or None.
+      extra: Further channels, [N, width] each.
+      log_prob: [M, parts] of the actions taken, where the head has product units.
     """
     rows = []
     for step in range(len(observation)):
@@ -65,6 +84,7 @@ def loss_network(
         row += [] if reward is None else [reward[step]]
         row += [termination[step], *mean[step], *log_std]
         row += [] if memory is None else [*memory]
+        row += [value for channel in extra for value in channel[step]]
         rows.append(row)
     rows, cursor = np.array(rows), 0
 
@@ -81,11 +101,19 @@ def loss_network(
     kernel = take(len(hidden), config.context)
     context = leaky_relu(hidden @ kernel + take(config.context), config.leaky_slope)
     head, head_bias = take(rows.shape[1] + config.context, config.head), take(config.head)
-    output, output_bias = take(config.head), take(1)
+    if config.products:
+        inputs = rows.shape[1] + config.context + log_prob.shape[1]
+        forms, forms_bias = take(inputs, 3 * config.products), take(3 * config.products)
+    output, output_bias = take(config.head + config.products), take(1)
     assert cursor == len(phi), "phi is longer than the network"
     losses = []
-    for row in rows[-period:]:
+    for number, row in enumerate(rows[-period:]):
         hidden = leaky_relu(np.concatenate([row, context]) @ head + head_bias, config.leaky_slope)
+        for unit in range(config.products):
+            seen, product = np.concatenate([row, context, log_prob[number]]), 1.0
+            for column in (unit, unit + config.products, unit + 2 * config.products):
+                product *= bounded(seen @ forms[:, column] + forms_bias[column])
+            hidden = np.append(hidden, product)
         losses.append(hidden @ output + output_bias[0])
     return np.array(losses)
 

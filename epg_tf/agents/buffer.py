@@ -47,6 +47,9 @@ class Buffer:
       truncated: [P, N], 0 or 1.
       next_observation: [P, M, O] float32, of the newest M steps, never from the next episode.
       lived: [N] float32, 1 where a step has been lived, 0 in the padding.
+      episode_step: [P, N] float32, how many steps of the episode came before; 0 in the padding.
+      time_in_life: [N] float32, how many steps of the life came before, as a share of its length; 0
+        in the padding, or if the length is not known.
     """
 
     def __init__(self, population: int, steps: int, update_period: int, spec: EnvironmentSpec):
@@ -61,18 +64,34 @@ class Buffer:
         self.truncated = self.steps[:, :, acted + 2]
         self.next_observation = np.zeros((population, update_period, observation_size), np.float32)
         self.lived = np.zeros(steps, np.float32)
+        self.episode_step = np.zeros((population, steps), np.float32)
+        self.time_in_life = np.zeros(steps, np.float32)
+        self._age = np.zeros(population, np.float32)  # of the episodes that go on
+        self._written = 0
+        self._life_steps = 0
 
-    def clear(self) -> None:
-        """Fills the buffer with N zero tuples (Algorithm 2, line 1)."""
-        self.steps[:] = 0.0
-        self.lived[:] = 0.0
+    def clear(self, life_steps: int = 0) -> None:
+        """Fills the buffer with N zero tuples (Algorithm 2, line 1).
+
+        Args:
+          life_steps: U, env steps of the life that begins; 0: not known.
+        """
+        for array in (self.steps, self.lived, self.episode_step, self.time_in_life, self._age):
+            array[:] = 0.0
+        self._written, self._life_steps = 0, life_steps
 
     def make_room(self) -> None:
         """Drops the oldest M rows, so that the newest M can be written."""
         period = self.update_period
         self.steps[:, :-period] = self.steps[:, period:]
-        self.lived[:-period] = self.lived[period:]
+        self.episode_step[:, :-period] = self.episode_step[:, period:]
+        for array in (self.lived, self.time_in_life):
+            array[:-period] = array[period:]
         self.lived[-period:] = 1.0
+        if self._life_steps:
+            numbers = np.arange(self._written, self._written + period)
+            self.time_in_life[-period:] = numbers / self._life_steps
+        self._written += period
 
     def write(self, step: int, observation: Array, action: Array, result: Step) -> None:
         """Records step number `step` of the newest M.
@@ -90,10 +109,13 @@ class Buffer:
         self.terminated[:, row] = result.terminated
         self.truncated[:, row] = result.truncated
         self.next_observation[:, step] = result.observation
+        self.episode_step[:, row] = self._age
+        self._age = np.where(result.terminated | result.truncated, 0.0, self._age + 1.0)
 
     def cut(self) -> None:
         """Marks the newest step as cut by a time limit, unless its episode ended for good."""
         self.truncated[:, -1] = 1.0 - self.terminated[:, -1]
+        self._age = np.zeros_like(self._age)
 
     def newest(self) -> Array:
         """Returns a view [P, M, O + A + 1] of the newest observations, actions, rewards."""

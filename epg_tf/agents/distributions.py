@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -12,6 +14,15 @@ def diagonal_gaussian(mean: tf.Tensor, log_std: tf.Tensor) -> tfp.distributions.
     """
     deviation = tf.broadcast_to(tf.exp(log_std)[:, None], tf.shape(mean))
     return tfp.distributions.MultivariateNormalDiag(mean, deviation)
+
+
+def gaussian_log_prob(mean: tf.Tensor, log_std: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns the log density of each component of actions, [P, T, A], from means [P, T, A] and log
+    deviations [P, A].
+    """
+    log_std = log_std[:, None]
+    distance = (action - mean) * tf.exp(-log_std)
+    return -0.5 * tf.square(distance) - log_std - 0.5 * math.log(2.0 * math.pi)
 
 
 def one_hot_categorical(logits: tf.Tensor) -> tfp.distributions.Distribution:

@@ -18,7 +18,11 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from epg_tf.agents.acting import ActingCategorical, ActingGaussian, ActingPolicy
-from epg_tf.agents.distributions import diagonal_gaussian, one_hot_categorical
+from epg_tf.agents.distributions import (
+    diagonal_gaussian,
+    gaussian_log_prob,
+    one_hot_categorical,
+)
 from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp, parallel_mlp
 from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
@@ -85,6 +89,14 @@ class Policy(ParallelModel, abc.ABC):
     @abc.abstractmethod
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
         """Returns the policy channels of a learned loss from a policy_output, both [P, T, A]."""
+
+    @abc.abstractmethod
+    def log_prob_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log probability of each independent part of actions [P, T, A] as sampled,
+        from a policy_output [P, T, A] and what all states share [P, K].
+        """
 
     def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
         """Returns the policy channels of a learned loss at normalised observations [P, T, O]: [P,
@@ -159,6 +171,14 @@ class GaussianPolicy(Policy):
         """Returns the means themselves, [P, T, A]."""
         return policy_output
 
+    def log_prob_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log density of each component, [P, T, A], differentiable in means and log
+        deviations.
+        """
+        return gaussian_log_prob(policy_output, shared_output, action)
+
     def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
         return initial_policy(generator, self.sizes, self.config)
@@ -188,6 +208,13 @@ class CategoricalPolicy(Policy):
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
         """Returns the probabilities [P, T, A] of logits (EPG, Figure 2)."""
         return tf.nn.softmax(policy_output)
+
+    def log_prob_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log probability of the choice, [P, T, 1], differentiable in the logits."""
+        del shared_output
+        return tf.reduce_sum(action * tf.nn.log_softmax(policy_output), axis=2, keepdims=True)
 
 
 def policy_class(spec: EnvironmentSpec) -> type[Policy]:

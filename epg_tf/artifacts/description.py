@@ -15,6 +15,7 @@ from epg_tf.core.experiment import Experiment, LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
+from epg_tf.losses.extra_channels import extra_channel
 
 FORMAT_VERSION = 1
 
@@ -30,6 +31,8 @@ _MEANINGS = {
     "now",
     "policy_log_std": "the policy's log standard deviation, which no state changes",
     "memory": "the agent's memory, see `memory`",
+    "policy_log_prob": "log probability, under the policy as it is now, of the action as sampled: "
+    "of each component, or of the one choice; only the newest M steps are read",
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 
@@ -44,7 +47,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         name: {
             "shape": _letters(name, spec.shape),
             "type": spec.dtype.name,
-            "meaning": _MEANINGS[name].format(end),
+            "meaning": _meaning(name, end, loss),
         }
         for name, spec in input_specs(channels_of(known), loss).items()
         if known["channels"]
@@ -68,6 +71,13 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         "phi_sha256": loss_files.checksum(learned.phi),
         "facts": learned.facts,
     }
+
+
+def _meaning(name: str, end: str, loss: LossConfig) -> str:
+    """Returns what an input is."""
+    if name in loss.channels:
+        return extra_channel(name).meaning.format(**dataclasses.asdict(loss))
+    return _MEANINGS[name].format(end)
 
 
 def _normalisation(known: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ Inputs = Mapping[str, tf.Tensor]
 def input_specs(channels: Sequence[Channel], config: LossConfig) -> dict[str, tf.TensorSpec]:
     """Returns name -> shape and type of what an exported loss is given, for any number P of agents.
 
-    Recorded and policy channels are [P, N, width], oldest step first, constants [P,
+    Recorded, policy and scored channels are [P, N, width], oldest step first, constants [P,
     width], all float32; the minibatch is [P, B] int32, numbers of steps among the newest M.
     """
 

@@ -98,15 +98,31 @@ class LossConfig:
         Literal["mean", "sum"],
         means("of the losses of a minibatch's steps; Algorithm 1 prints a sum"),
     ] = "mean"
+    products: Annotated[
+        Natural,
+        means(
+            "units beside the head's hidden ones, each the product of three linear forms of the "
+            "inputs and of the log probability of the action; 0 in the paper"
+        ),
+    ] = 0
+    channels: Annotated[
+        tuple[str, ...],
+        means(
+            "further inputs: future_reward, time_in_episode, time_in_life, novelty, or those that "
+            "a file of yours registers"
+        ),
+    ] = ()
+    future_discount: Annotated[Share, means("gamma of future_reward, per env step")] = 0.99
     memory_units: Annotated[Natural, means("units of the agent's memory; 0: no memory")] = 32
     memory_inputs: Annotated[
         Count, means("ones that the memory takes as input; with more of them it learns faster")
     ] = 64
     start: Annotated[
-        Literal["random", "centred", "correlating"],
+        Literal["random", "centred", "correlating", "policy_gradient"],
         means(
             "of phi: centred keeps the policy's means near zero; correlating also makes the "
-            "context a correlation of the reward with features of the observation"
+            "context a correlation of the reward with features of the observation; "
+            "policy_gradient is REINFORCE"
         ),
     ] = "random"
     truncation_as_end: Annotated[
@@ -124,6 +140,13 @@ class InnerConfig:
     update_period: Annotated[Count, means("M, env steps between updates")] = 64
     minibatch: Annotated[Count, means("B, env steps")] = 32
     learning_rate: Annotated[NonNegative, means("delta_in, of Adam with beta 0.9 and 0.999")] = 1e-3
+    kl_limit: Annotated[
+        NonNegative,
+        means(
+            "nats; an update of the policy that causes a larger KL divergence is shortened; 0: no "
+            "limit"
+        ),
+    ] = 0.0
     final_episodes: Annotated[
         Count, means("with the final policy; their mean return is the fitness of the life")
     ] = 3
@@ -257,6 +280,22 @@ def _loss_conflicts(loss: LossConfig) -> Iterator[str]:
         yield (
             f"config.loss.buffer_steps={loss.buffer_steps} is too short for convolutions of widths "
             f"{loss.widths} and strides {loss.strides}; lengthen the buffer or shorten the widths"
+        )
+    yield from _start_conflicts(loss)
+
+
+def _start_conflicts(loss: LossConfig) -> Iterator[str]:
+    sees_reward = loss.reward or "future_reward" in loss.channels
+    if loss.start == "policy_gradient" and not sees_reward:
+        yield (
+            "config.loss.start='policy_gradient' weighs actions by the reward; set "
+            "config.loss.reward=True, or add 'future_reward' to config.loss.channels="
+            f"{loss.channels}"
+        )
+    if loss.start == "policy_gradient" and not loss.products:
+        yield (
+            f"config.loss.products={loss.products} leaves config.loss.start='policy_gradient' "
+            "without product units; set at least one for each component of an action"
         )
     if loss.start != "correlating":
         return

@@ -128,7 +128,7 @@ class InnerLoop:
         living = others if yoked else keys
         with self._timed(simulation):
             # Initialize the buffer with N zero tuples; initialize the policies randomly.
-            self._buffer.clear()
+            self._buffer.clear(updates * inner.update_period)
             self._begin(self.learner, living, phi, teaching)
             # Sample an MDP (Algorithm 1).
             simulation.set_tasks(sample_tasks(self.family, living))

@@ -21,8 +21,10 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
+from epg_tf.epg.step_limit import hold_back
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
+from epg_tf.losses.extra_channels import Recorded, extra_channel
 from epg_tf.losses.surrogates import SURROGATES
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
@@ -36,6 +38,8 @@ class RawExperience(NamedTuple):
       lived: [N], 1.0 where a step has been lived, 0.0 in the padding.
       shift: [P, O + A + 1], of the normalisation of observations, actions and rewards.
       scale: [P, O + A + 1].
+      episode_step: [P, N], see `Buffer.episode_step`.
+      time_in_life: [N], see `Buffer.time_in_life`.
     """
 
     steps: Array
@@ -43,6 +47,8 @@ class RawExperience(NamedTuple):
     lived: Array
     shift: Array
     scale: Array
+    episode_step: Array
+    time_in_life: Array
 
 
 class Learner:
@@ -150,6 +156,8 @@ class Learner:
             lived=buffer.lived,
             shift=shift,
             scale=scale,
+            episode_step=buffer.episode_step,
+            time_in_life=buffer.time_in_life,
         )
         return RawExperience(*map(tf.convert_to_tensor, raw))
 
@@ -185,7 +193,9 @@ class Learner:
         experience = self._experience(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
-        before = self.agent.policy.distribution(newest) if self.measure_kl else None
+        policy, limit = self.agent.policy, self.experiment.inner.kl_limit
+        before = policy.distribution(newest) if self.measure_kl or limit else None
+        start = [tf.identity(variable) for variable in policy.variables_in_order] if limit else []
         finite = tf.ones([order.shape[1]], tf.bool)
         # A loop in the graph: S steps compile as quickly as one.
         for minibatch in tf.range(order.shape[0]):
@@ -200,12 +210,13 @@ class Learner:
             fine = finite_square_rows(gradients) & tf.math.is_finite(losses)
             optimizer.apply(gradients, fine, self._learning_rate)
             finite &= fine
+        if before is not None and limit:
+            hold_back(policy, start, before, newest, limit)
         kl = tf.fill([order.shape[1]], float("nan"))
-        if before is not None:
-            after = self.agent.policy.distribution(newest)
-            kl = tf.reduce_mean(before.kl_divergence(after), axis=1)
+        if before is not None and self.measure_kl:
+            kl = tf.reduce_mean(before.kl_divergence(policy.distribution(newest)), axis=1)
         # As outputs they cost less than reading each variable from Python.
-        weights = [tf.identity(variable) for variable in self.agent.policy.variables_in_order]
+        weights = [tf.identity(variable) for variable in policy.variables_in_order]
         return finite, kl, *weights
 
     def _experience(self, raw: RawExperience) -> Experience:
@@ -220,6 +231,16 @@ class Learner:
         recorded, terminated, truncated = tf.split(raw.steps, [sum(sizes), 1, 1], axis=2)
         normalised = normalizer.normalize(recorded, shift, scale) * raw.lived[None, :, None]
         observation, action, reward = tf.split(normalised, sizes, axis=2)
+        in_episode = raw.episode_step[:, :, None] / self.experiment.task.episode_limit
+        met = Recorded(
+            observation=observation,
+            action=action,
+            reward=reward,
+            ended=tf.maximum(terminated, truncated),
+            lived=raw.lived[None, :, None],
+            time_in_episode=tf.minimum(in_episode, 1.0),
+            time_in_life=raw.time_in_life[None, :, None],
+        )
         marks_both = self.experiment.loss.truncation_as_end
         newest = slice(-self.experiment.inner.update_period, None)
         _, raw_action, raw_reward = tf.split(recorded[:, newest], sizes, axis=2)
@@ -236,4 +257,11 @@ class Learner:
             next_observation=normalizer.normalize(
                 raw.next_observation, shift[:, :, seen], scale[:, :, seen]
             ),
+            extra=self._extra(met),
         )
+
+    def _extra(self, recorded: Recorded) -> dict[str, tf.Tensor] | None:
+        """Computes the further channels that the loss declares."""
+        loss = self.experiment.loss
+        values = {name: extra_channel(name).compute(recorded, loss) for name in loss.channels}
+        return values or None

@@ -11,6 +11,7 @@ from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.shards import thread_count
 from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.product_units import FORMS
 from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks.registry import make_family
 
@@ -58,6 +59,7 @@ def memory_needs(
     shapes = parameter_shapes(declared_channels(spec, loss), loss)
     phi = sum(math.prod(shape) for shape in shapes.values())
     windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
+    head = loss.head + FORMS * loss.products
     shard = f"config.compute.shard_lives={lives}"
     buffer = f"config.loss.buffer_steps={loss.buffer_steps}"
     networks = _POLICY_COPIES * _weights((observed, *policy.hidden, acted))
@@ -76,7 +78,7 @@ def memory_needs(
             f"{buffer}, config.policy.hidden={policy.hidden}, {shard}",
         ),
         MemoryNeed(
-            agents * (2 * windows * loss.filters[0] + inner.update_period * loss.head),
+            agents * (2 * windows * loss.filters[0] + inner.update_period * head),
             "the outputs of losses at these steps",
             f"config.loss.filters={loss.filters}, {buffer}, {shard}",
         ),
@@ -90,7 +92,8 @@ def memory_needs(
             agents * _PHI_COPIES * phi,
             "the parameters of losses",
             f"config.loss.filters={loss.filters}, config.loss.context={loss.context}, "
-            f"config.loss.head={loss.head}, {buffer}, {shard}",
+            f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}, "
+            f"{shard}",
         ),
         MemoryNeed(
             agents * (loss.memory_inputs * loss.memory_units) * _POLICY_COPIES,

@@ -25,6 +25,7 @@ from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, Teaching
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ShardProcess
+from epg_tf.losses.extra_channels import are_shipped
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import is_importable, make_family
 
@@ -45,11 +46,12 @@ def thread_count(experiment: Experiment, processes: int = 1) -> int:
 def processes_fit(experiment: Experiment) -> bool:
     """Returns whether shards may run in processes of their own.
 
-    Not where a process would take a GPU for itself, or cannot know a family because a file of the
-    user defines it.
+    Not where a process would take a GPU for itself, or cannot know a family or a channel of the
+    loss because a file of the user defines it.
     """
     apart = experiment.compute.parallel == "processes" and os.name == "posix"
-    return apart and is_importable(experiment.task.family) and not has_gpu()
+    known = is_importable(experiment.task.family) and are_shipped(experiment.loss.channels)
+    return apart and known and not has_gpu()
 
 
 class Shards:

@@ -1,7 +1,8 @@
 """Declares the inputs of a learned loss by name.
 
-Another channel is one more row of `_ROWS`; where its values come from depends on its kind. What is
-not declared never reaches the loss.
+Another channel is one more row of `_ROWS`; where its values come from depends on its kind. What can
+be computed from the buffer is better an entry of `losses.extra_channels`, which a config names.
+What is not declared never reaches the loss.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.extra_channels import extra_channel
 
 HISTORY = "history"  # recorded in the buffer: `Experience.channel`
 POLICY = "policy"  # what the policy makes of a step, with gradient: `Policy.loss_input`
 CONSTANT = "constant"  # the same at all steps, with gradient: `shared_output`, then the memory
-KINDS = (HISTORY, POLICY, CONSTANT)
+SCORED = "scored"  # of the scored steps alone, with gradient: only the product units see it
+KINDS = (HISTORY, POLICY, CONSTANT, SCORED)
 
 MINIBATCH = "minibatch"  # the one input that is no channel: which steps to score
 
@@ -26,7 +30,7 @@ class Channel:
     """One declared input of a learned loss.
 
     Attributes:
-      name: What it is, one of those in `_ROWS`.
+      name: What it is, one of those in `_ROWS` or `extra_channels.EXTRA_CHANNELS`.
       width: Its size per step, >= 1.
       kind: One of `KINDS`.
     """
@@ -54,7 +58,14 @@ _ROWS = (
     _Row("policy_mean", POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("policy_log_std", CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
+    # log pi(a | s) of the action taken: of each component, or of the one choice.
+    _Row("policy_log_prob", SCORED, lambda s, loss: _choices(s) if loss.products else 0),
 )
+
+
+def _choices(spec: EnvironmentSpec) -> int:
+    """Returns how many independent parts an action has."""
+    return 1 if spec.discrete_actions else spec.action_size
 
 
 def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channel, ...]:
@@ -62,22 +73,50 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
 
     Args:
       spec: Where the agents live.
-      config: Whether the loss sees rewards, and the size of the memory.
+      config: Whether the loss sees rewards, the size of the memory, and further channels.
+
+    Raises:
+      ConfigError: A further channel is unknown or declared twice, or there are too few product
+        units to begin as a policy gradient.
     """
-    channels = (Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS)
+    parts = _choices(spec)
+    if config.start == "policy_gradient" and config.products < parts:
+        raise ConfigError(
+            f"config.loss.products={config.products} is too few for config.loss.start="
+            f"'policy_gradient', which takes one for each part of an action; set at least {parts}"
+        )
+    channels = [Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS]
+    for name in config.channels:
+        if name in [channel.name for channel in channels]:
+            raise ConfigError(
+                f"config.loss.channels={config.channels} declares {name!r} a second time; name it "
+                "once"
+            )
+        channels.append(Channel(name, extra_channel(name).width, HISTORY))
     return tuple(channel for channel in channels if channel.width)
 
 
 def kernel_rows(channels: Sequence[Channel]) -> dict[str, range]:
-    """Returns name -> the rows of a kernel that meet a channel."""
+    """Returns name -> the rows of a kernel that meet a channel; `SCORED` channels have none, since
+    only the kernel of product units meets them.
+    """
     rows = {}
     start = 0
-    for channel in channels:
+    for channel in _everywhere(channels):
         rows[channel.name] = range(start, start + channel.width)
         start += channel.width
     return rows
 
 
 def input_width(channels: Sequence[Channel]) -> int:
-    """Returns C, the size of all channels together."""
-    return sum(channel.width for channel in channels)
+    """Returns C, the size of all channels together but those that only product units see."""
+    return sum(channel.width for channel in _everywhere(channels))
+
+
+def scored_width(channels: Sequence[Channel]) -> int:
+    """Returns the size of the channels that only product units see."""
+    return sum(channel.width for channel in channels if channel.kind == SCORED)
+
+
+def _everywhere(channels: Sequence[Channel]) -> list[Channel]:
+    return [channel for channel in channels if channel.kind != SCORED]

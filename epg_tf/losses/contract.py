@@ -10,6 +10,7 @@ sum of two losses and the PPO baseline is Algorithm 2 with another loss.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import tensorflow as tf
@@ -32,6 +33,8 @@ class Experience(NamedTuple):
       terminated: [P, M], 1.0 where the episode ended for good.
       truncated: [P, M], 1.0 where a time limit cut it.
       next_observation: [P, M, O], normalised, of the same episode also where that ends.
+      extra: Name -> [P, N, width] of the further channels that the learned loss declares; None
+        where there are none.
     """
 
     observation: tf.Tensor
@@ -43,19 +46,21 @@ class Experience(NamedTuple):
     terminated: tf.Tensor
     truncated: tf.Tensor
     next_observation: tf.Tensor
+    extra: Mapping[str, tf.Tensor] | None = None
 
     def channel(self, name: str) -> tf.Tensor:
         """Returns a history channel of a learned loss, [P, N, width].
 
         Args:
-          name: One of the four fields that are channels: "observation", "action", "reward" and
-            "termination".
+          name: One of the four fields that are channels, "observation", "action", "reward" and
+            "termination", or one in `extra`.
         """
         channels = {
             "observation": self.observation,
             "action": self.action,
             "reward": self.reward,
             "termination": self.termination,
+            **(self.extra or {}),
         }
         return channels[name]
 
@@ -72,6 +77,16 @@ class PolicyLike(Protocol):
 
     def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
         """Returns the policy channels of a learned loss at observations, [P, T, A]."""
+
+    def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
+        """Returns the same from a policy_output [P, T, A]."""
+
+    def log_prob_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log probability of each part of actions [P, T, A] as sampled: [P, T, A], or
+        [P, T, 1] of choices.
+        """
 
     def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
         """Returns action distributions of batch shape [P, T] at observations."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import Array
-from epg_tf.losses.channels import POLICY, Channel, kernel_rows
+from epg_tf.losses.channels import POLICY, Channel, input_width, kernel_rows, scored_width
 from epg_tf.losses.temporal_conv import parameter_shapes
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
@@ -26,7 +26,8 @@ def initial_parameters(
     the head instead begin as a valley, sum_j |mean_j|, which holds the means at zero; evolution
     then moves the valley's floor from state to state. With "correlating" the first units of the
     context also begin as correlations of the reward with features of the observation, so that where
-    the floor goes can depend on what the task rewards.
+    the floor goes can depend on what the task rewards. With "policy_gradient" the loss begins as
+    REINFORCE (Williams 1992) on the declared reward, see `_reinforce`.
     """
     params: dict[str, Array] = {}
     for name, shape in parameter_shapes(channels, config).items():
@@ -37,6 +38,8 @@ def initial_parameters(
         _centre(params["head/kernel"], params["output/kernel"], channels)
     if config.start == "correlating":
         _correlate(params, channels)
+    if config.start == "policy_gradient":
+        _reinforce(params, channels, config)
     flat: Array = np.concatenate([values.ravel() for values in params.values()])
     return flat.astype(np.float32)
 
@@ -81,3 +84,29 @@ def _correlate(params: Mapping[str, Array], channels: Sequence[Channel]) -> None
         )
         second[0, filters, units] = np.outer([1, 1, -1, -1], [1, -1])
         over_time[:, units, units] = _GAIN / len(over_time) * np.array([[1, -1], [-1, 1]])
+
+
+def _reinforce(
+    params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig
+) -> None:
+    """Makes the loss of a step -advantage x log pi(a | s): one product unit for each part of the
+    action, whose factors are the advantage, the part's log probability and 1.
+
+    The advantage is `future_reward` where that is declared, else the step's own normalised reward.
+    Both have mean 0 over the buffer or the life, so the baseline begins at that mean; the context
+    meets the same factor with weights of 0, which evolution moves. All other units begin as they
+    were drawn, with no say in the output.
+    """
+    by_name, units = kernel_rows(channels), config.products
+    (advantage,) = by_name.get("future_reward") or by_name["reward"]
+    kernel, bias, output = (
+        params[name] for name in ("products/kernel", "products/bias", "output/kernel")
+    )
+    output[:] = 0.0
+    first_log_prob = input_width(channels) + config.context
+    for unit in range(scored_width(channels)):
+        kernel[:, unit::units] = 0.0
+        kernel[advantage, unit] = 1.0
+        kernel[first_log_prob + unit, units + unit] = 1.0
+        bias[2 * units + unit] = 1.0
+        output[config.head + unit] = -1.0

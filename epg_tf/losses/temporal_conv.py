@@ -10,6 +10,9 @@ What the buffer recorded does not change while one update's minibatches move the
 share of the first convolution is computed once per update; only the policy's outputs are convolved
 again.
 
+With `config.products` the head also has product units, which alone see the log probability of the
+action taken; see `losses.product_units`.
+
 Convolutions are not padded, so a few of the newest steps may lie past the last window (with the
 paper's sizes, the newest 7 of 512). The head sees those steps all the same.
 """
@@ -33,13 +36,15 @@ from epg_tf.losses.channels import (
     HISTORY,
     MINIBATCH,
     POLICY,
+    SCORED,
     Channel,
     input_width,
     kernel_rows,
+    scored_width,
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
+from epg_tf.losses.product_units import FORMS, product_units
 
-_LAYERS = ("convolution_1", "convolution_2", "context", "head", "output")
 _CONTEXT = "context"  # rows of the head's kernel after those of the channels
 
 
@@ -62,11 +67,28 @@ class PolicyChannels(NamedTuple):
       buffered: [P, N, C_p], policy channels at all buffered steps.
       scored: [P, B, C_p], the same at the minibatch's steps.
       constants: [P, C_c], constant channels; C_c may be 0.
+      log_prob: [P, B, C_s], of the actions taken at the minibatch's steps; None without product
+        units.
     """
 
     buffered: tf.Tensor
     scored: tf.Tensor
     constants: tf.Tensor
+    log_prob: tf.Tensor | None = None
+
+
+class PreparedUpdate(NamedTuple):
+    """What holds for all minibatches of one update.
+
+    Attributes:
+      recorded: From `TemporalConv.prepare`.
+      observation: [P, N, O], normalised.
+      newest_action: [P, M, A], as sampled.
+    """
+
+    recorded: RecordedHistory
+    observation: tf.Tensor
+    newest_action: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,14 +115,19 @@ class TemporalConv:
 
     @functools.cached_property
     def _rows(self) -> dict[str, list[int]]:
-        """Returns the rows of a kernel that meet each kind of channel, then the context."""
+        """Returns the rows of a kernel that meet each kind of channel; those of the context and of
+        `SCORED` channels follow the others where there are some.
+        """
         by_name = kernel_rows(self.channels)
         rows = {
             kind: [row for c in self.channels if c.kind == kind for row in by_name[c.name]]
             for kind in (HISTORY, POLICY, CONSTANT)
         }
         width = input_width(self.channels)
-        return {**rows, _CONTEXT: list(range(width, width + self.config.context))}
+        end = width + self.config.context
+        rows[_CONTEXT] = list(range(width, end))
+        rows[SCORED] = list(range(end, end + scored_width(self.channels)))
+        return rows
 
     def names(self, kind: str) -> list[str]:
         """Returns the names of the channels of one kind, in order."""
@@ -140,6 +167,9 @@ class TemporalConv:
         shared = tf.concat([constants, context], axis=2)
         hidden += tf.matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
         hidden = self._activate(hidden + params["head/bias"][:, None])
+        if policy.log_prob is not None:
+            products = self._products(params, varying, shared, policy.log_prob)
+            hidden = tf.concat([hidden, products], axis=2)
         return parallel_dense(hidden, params["output/kernel"], params["output/bias"])[:, :, 0]
 
     def losses(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -147,18 +177,27 @@ class TemporalConv:
 
         Args:
           params: The weights.
-          inputs: By channel: history and policy channels [P, N, width], oldest step first,
+          inputs: By channel: history, policy and scored channels [P, N, width], oldest step first,
             constants [P, width]; "minibatch": [P, B] int, steps among the newest M.
 
         Returns:
           [P, B] losses L_i.
         """
         steps = inputs[MINIBATCH]
+
+        def at_steps(values: tf.Tensor) -> tf.Tensor:
+            return tf.gather(values[:, -self.update_period :], steps, batch_dims=1)
+
         buffered = tf.concat([inputs[name] for name in self.names(POLICY)], axis=2)
-        scored = tf.gather(buffered[:, -self.update_period :], steps, batch_dims=1)
+        log_probs = [at_steps(inputs[name]) for name in self.names(SCORED)]
         nothing = tf.zeros([tf.shape(steps)[0], 0], buffered.dtype)
         constants = [inputs[name] for name in self.names(CONSTANT)] or [nothing]
-        policy = PolicyChannels(buffered, scored, tf.concat(constants, axis=1))
+        policy = PolicyChannels(
+            buffered,
+            at_steps(buffered),
+            tf.concat(constants, axis=1),
+            tf.concat(log_probs, axis=2) if log_probs else None,
+        )
         return self.per_step(params, self.prepare(params, inputs), policy, steps)
 
     def reduced(self, losses: tf.Tensor) -> tf.Tensor:
@@ -168,6 +207,17 @@ class TemporalConv:
 
     def _activate(self, inputs: tf.Tensor) -> tf.Tensor:
         return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)
+
+    def _products(
+        self, params: Params, varying: tf.Tensor, shared: tf.Tensor, log_prob: tf.Tensor
+    ) -> tf.Tensor:
+        """Computes the product units, [P, B, K], from what differs between steps and what does
+        not.
+        """
+        kernel = self._kernel(params, "products/kernel", HISTORY, POLICY, SCORED)
+        forms = tf.matmul(tf.concat([varying, log_prob], axis=2), kernel)
+        forms += tf.matmul(shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT))
+        return product_units(forms + params["products/bias"][:, None])
 
     def _kernel(self, params: Params, name: str, *kinds: str) -> tf.Tensor:
         """Returns the rows (last axis but one) of a kernel that meet inputs of these kinds."""
@@ -196,7 +246,7 @@ class TemporalConv:
         )
 
 
-class TemporalConvLoss(ParallelModel, Loss[tuple[RecordedHistory, tf.Tensor]]):
+class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
     """P learned losses side by side, one per life.
 
     Called with a dict of inputs by name (see `TemporalConv.losses`) it returns the per-step losses
@@ -215,12 +265,13 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[RecordedHistory, tf.Tensor]]):
     ):
         super().__init__(population, "temporal_conv_loss")
         self.network = network = TemporalConv(tuple(channels), config, update_period)
-        kernels = {name: network.shapes[f"{name}/kernel"] for name in _LAYERS}
+        names = [name.removesuffix("/kernel") for name in network.shapes if "/kernel" in name]
+        kernels = {name: network.shapes[f"{name}/kernel"] for name in names}
         convolutions = [
             ParallelConvolution(population, kernels[name], stride, name)
-            for name, stride in zip(_LAYERS[:2], config.strides, strict=True)
+            for name, stride in zip(names[:2], config.strides, strict=True)
         ]
-        dense = [ParallelDense(population, kernels[name], name) for name in _LAYERS[2:]]
+        dense = [ParallelDense(population, kernels[name], name) for name in names[2:]]
         self.stages = [*convolutions, *dense]
         self.build()
         self.trainable = False  # evolution moves it, not gradients
@@ -229,30 +280,34 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[RecordedHistory, tf.Tensor]]):
         """Returns losses [P, B] of inputs by name; see `TemporalConv.losses`."""
         return self.network.losses(self.params, inputs)
 
-    def prepare(
-        self, agent: AgentLike, experience: Experience
-    ) -> tuple[RecordedHistory, tf.Tensor]:
-        """Convolves the recorded channels; also returns the observations [P, N, O]."""
+    def prepare(self, agent: AgentLike, experience: Experience) -> PreparedUpdate:
+        """Convolves the recorded channels."""
         del agent
         inputs = {name: experience.channel(name) for name in self.network.names(HISTORY)}
-        return self.network.prepare(self.params, inputs), experience.observation
+        recorded = self.network.prepare(self.params, inputs)
+        return PreparedUpdate(recorded, experience.observation, experience.raw_action)
 
     def minibatch_loss(
-        self, agent: AgentLike, prepared: tuple[RecordedHistory, tf.Tensor], steps: tf.Tensor
+        self, agent: AgentLike, prepared: PreparedUpdate, steps: tf.Tensor
     ) -> tf.Tensor:
         """Reduces the losses of a minibatch to [P]; gradient reaches the policy at all N steps, and
         the memory.
         """
         network = self.network
-        recorded, observation = prepared
+        recorded, observation, newest_action = prepared
         policy, memory = agent.policy, agent.memory_output()
         constants = [policy.shared_output] + ([] if memory is None else [memory])
         newest = observation[:, -network.update_period :]
-        scored = policy.loss_input(tf.gather(newest, steps, batch_dims=1))
+        output = policy(tf.gather(newest, steps, batch_dims=1))
+        log_prob = None
+        if network.names(SCORED):
+            action = tf.gather(newest_action, steps, batch_dims=1)
+            log_prob = policy.log_prob_from(output, policy.shared_output, action)
         channels = PolicyChannels(
             buffered=policy.loss_input(observation),
-            scored=scored,
+            scored=policy.loss_input_from(output),
             constants=tf.concat(constants, axis=1),
+            log_prob=log_prob,
         )
         return network.reduced(network.per_step(self.params, recorded, channels, steps))
 
@@ -280,13 +335,13 @@ class TemporalConvLoss(ParallelModel, Loss[tuple[RecordedHistory, tf.Tensor]]):
 
 def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of the parts of phi, in the order of the flat vector."""
-    inputs = input_width(channels)
+    inputs, products = input_width(channels), config.products
     first, second = config.filters
     steps = config.buffer_steps
     for width, stride in zip(config.widths, config.strides, strict=True):
         steps = convolution_length(steps, width, stride)
     pooled = second * (steps if config.pooling == "flatten" else 1)
-    return {
+    shapes: dict[str, tuple[int, ...]] = {
         "convolution_1/kernel": (config.widths[0], inputs, first),
         "convolution_1/bias": (first,),
         "convolution_2/kernel": (config.widths[1], first, second),
@@ -295,6 +350,9 @@ def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[st
         "context/bias": (config.context,),
         "head/kernel": (inputs + config.context, config.head),
         "head/bias": (config.head,),
-        "output/kernel": (config.head, 1),
-        "output/bias": (1,),
     }
+    if products:
+        meets = inputs + config.context + scored_width(channels)
+        shapes["products/kernel"] = (meets, FORMS * products)
+        shapes["products/bias"] = (FORMS * products,)
+    return shapes | {"output/kernel": (config.head + products, 1), "output/bias": (1,)}

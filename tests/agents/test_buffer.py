@@ -76,6 +76,28 @@ def test_steps_are_oldest_first_and_padding_comes_before_them():
         assert not buffer.truncated[1].any()
 
 
+def test_the_buffer_counts_the_steps_of_episodes_and_of_the_life():
+    """Life 1 ends an episode at every even step. An episode that goes on when the buffer moves is
+    not counted anew, and a cut begins another one.
+    """
+    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
+    buffer.clear(life_steps=16)
+    for period in range(3):
+        buffer.make_room()
+        for step in range(M):
+            buffer.write(step, *marked(1 + period * M + step))
+    np.testing.assert_array_equal(buffer.episode_step[1], [0, 1] * 5)
+    np.testing.assert_array_equal(buffer.time_in_life, np.arange(2, 12) / 16)
+    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
+    for _ in range(2):
+        buffer.make_room()
+        for step in range(M):
+            buffer.write(step, *marked(2))  # which ends no episode of life 0
+        buffer.cut()
+    np.testing.assert_array_equal(buffer.episode_step[0], [0, 0, 0, 1, 2, 3, 0, 1, 2, 3])
+    assert not buffer.time_in_life.any()
+
+
 def test_next_observation_covers_the_newest_period():
     buffer = filled(3)
     np.testing.assert_allclose(
@@ -126,5 +148,7 @@ def test_clear_restores_padding():
         buffer.terminated,
         buffer.truncated,
         buffer.lived,
+        buffer.episode_step,
+        buffer.time_in_life,
     ):
         assert not array.any()

@@ -73,7 +73,17 @@ def asked(make_agent, make_experience):
         }
         moved |= {} if known["discrete_actions"] else {"policy_log_std": policy.shared_output}
         moved |= {} if memory is None else {"memory": memory}
-        inputs = {**experience._asdict(), **moved, "minibatch": tf.constant(STEPS)}
+        if experiment.loss.products:
+            newest = policy(experience.observation[:, -M:])
+            found = policy.log_prob_from(newest, policy.shared_output, experience.raw_action)
+            older = [[0, 0], [experiment.loss.buffer_steps - M, 0], [0, 0]]
+            moved["policy_log_prob"] = tf.pad(found, older, constant_values=np.nan)
+        extra = {
+            name: experience.reward + number
+            for number, name in enumerate(experiment.loss.channels, 1)
+        }
+        experience = experience._replace(extra=extra)
+        inputs = {**experience._asdict(), **extra, **moved, "minibatch": tf.constant(STEPS)}
         return (
             {name: inputs[name] for name in input_specs(own.network.channels, experiment.loss)},
             own.minibatch_loss(agent, own.prepare(agent, experience), tf.constant(STEPS)).numpy(),
@@ -89,6 +99,8 @@ SETTINGS = [
     pytest.param(
         {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
     ),
+    {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+    pytest.param({"task": {"family": "choices"}, "loss": {"products": 3}}, marks=pytest.mark.slow),
     pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
     pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
 ]

@@ -164,10 +164,21 @@ def test_two_shards_at_a_time_equal_one_at_a_time(tiny, phi):
     assert len(short) == 6 and rows(short) == rows(together, range(6))
 
 
-@pytest.mark.parametrize("reward", [False, True])
-def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, reward):
+BLIND = {"products": 2, "channels": ("novelty", "time_in_episode", "time_in_life")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reward"),
+    [
+        ({}, False),
+        ({"reward": True}, True),
+        (BLIND, False),
+        ({"channels": ("future_reward",)}, True),
+    ],
+)
+def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, changes, reward):
     """The headline claim: without declared rewards, changing them changes no bit of training."""
-    experiment = make_tiny(loss={"reward": reward})
+    experiment = make_tiny(loss=changes)
     phi = make_phi(experiment, P)
     usual, odd = (
         make_loop(experiment, family).run(KEYS[:P], phi, dataclasses.replace(LEARNED, updates=8))

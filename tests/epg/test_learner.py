@@ -193,6 +193,53 @@ def test_kl_equals_the_reference(experiment):
         assert kl[life] == pytest.approx(expected, rel=1e-3) and expected > 1e-3
 
 
+@pytest.mark.parametrize("discrete", [False, True])
+def test_a_limit_shortens_the_updates_that_exceed_it(make_tiny, discrete):
+    """Life 0 minimises a loss of zero, and moves by none of it; life 1 moves as far as is allowed,
+    the same way as without a limit, down to a quarter of the divergence.
+    """
+    hashes, divergences, moved = [], [], []
+    for limit in (0.0, 1e-9, 1e3, None):
+        limit = divergences[0][1] / 4 if limit is None else float(limit)
+        tiny = make_tiny(
+            compute={"shard_lives": P},
+            policy={"output_scale": 0.5},
+            inner={"kl_limit": limit},
+            loss={"truncation_as_end": False},
+        )
+        learner = Learner(P, EnvironmentSpec(O, A, discrete), tiny, measure_kl=True)
+        phi = make_phi(learner)
+        phi[0] = 0.0
+        learner.begin(KEYS, phi, 0.0, 0.02)
+        before = learner.weights()
+        buffer = make_buffer(tiny, discrete=discrete)
+        finite, kl = learner.update(*buffer, make_order(tiny))
+        assert finite.all() and kl[0] == 0.0
+        hashes.append(learner.hashes().tolist())
+        divergences.append(kl)
+        moved.append(
+            np.concatenate(
+                [(a[1] - b[1]).ravel() for a, b in zip(learner.weights(), before, strict=True)]
+            )
+        )
+    free, tight, loose, quarter = (float(kl[1]) for kl in divergences)
+    assert free > 1e-3 and hashes[2] == hashes[0] and loose == free
+    assert abs(tight) < 1e-6 and [found[0] for found in hashes] == [hashes[0][0]] * 4
+    assert quarter == pytest.approx(free / 4, rel=0.1)
+    np.testing.assert_allclose(moved[3], 0.5 * moved[0], rtol=1e-3, atol=1e-6)
+
+
+def test_a_limit_gives_an_exploded_policy_its_weights_back(make_tiny):
+    """Steps of 1e30 leave nothing finite to compare; the life goes on as it was."""
+    tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 0.1})
+    learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=True)
+    learner.begin(KEYS, make_phi(learner), 0.0, 1e30)
+    before = learner.weights()
+    learner.update(*make_buffer(tiny), make_order(tiny))
+    for one, other in zip(before, learner.weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_kl_of_discrete_actions_equals_the_reference(make_tiny):
     """Mean over the newest M steps of KL(before, after), where no constant channel is left (no
     memory either).

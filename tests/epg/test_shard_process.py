@@ -227,7 +227,7 @@ def test_shards_use_one_process_for_each_further_cpu(reacher):
     assert bits(found[0]) == bits(found[1])
 
 
-def test_families_of_users_stay_in_this_process(reacher):
+def test_families_and_channels_of_users_stay_in_this_process(reacher):
     """A file of theirs defines them, which another process does not have."""
     task = dataclasses.replace(reacher.task, physics="exact")
 
@@ -238,5 +238,8 @@ def test_families_of_users_stay_in_this_process(reacher):
 
     assert fits() and fits(family="gymnasium:Pendulum-v1")
     assert not fits(family="of_a_user") and not fits(family="gymnasium:OfAUser-v0")
+    for names, known in ((("novelty",), True), (("novelty", "of_a_user"), False)):
+        loss = dataclasses.replace(reacher.loss, channels=names)
+        assert processes_fit(dataclasses.replace(reacher, loss=loss)) == known
     threads = dataclasses.replace(reacher.compute, parallel="threads")
     assert not processes_fit(dataclasses.replace(reacher, compute=threads))

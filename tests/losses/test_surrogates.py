@@ -112,7 +112,7 @@ def life_parts(agent, experience, life):
         weights,
         value,
         np.float64(experience.observation[life, -M:]),
-        [np.float64(p[life]) for p in experience[4:]],
+        [np.float64(p[life]) for p in experience[4:9]],
     )
 
 

@@ -1,0 +1,42 @@
+"""Holds back updates that change policies too much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from epg_tf.agents.policies import Policy
+
+
+def hold_back(
+    policy: Policy,
+    start: Sequence[tf.Tensor],
+    before: tfp.distributions.Distribution,
+    observation: tf.Tensor,
+    limit: float,
+) -> None:
+    """Shortens the step from `start` to the policies' weights where it causes more than `limit` of
+    KL divergence.
+
+    For small steps the divergence is quadratic in their length, so sqrt(limit / divergence) of the
+    step causes about `limit`; of long steps, for which it mostly grows faster, that share causes
+    less. Steps within the limit keep their bits. Policies that are no longer finite get their
+    weights at the start back.
+
+    Args:
+      policy: P policies, after the update.
+      start: Their weights before it, in the order of `Policy.variables_in_order`.
+      before: Their distributions before it, of batch shape [P, T].
+      observation: [P, T, O], normalised, where to compare.
+      limit: Nats, mean over the T steps; > 0.
+    """
+    divergence = tf.reduce_mean(before.kl_divergence(policy.distribution(observation)), axis=1)
+    within = divergence <= limit  # False for NaN
+    share = tf.where(tf.math.is_finite(divergence), tf.sqrt(limit / divergence), 0.0)
+    for variable, old in zip(policy.variables_in_order, start, strict=True):
+        axes = [-1] + [1] * (len(variable.shape) - 1)
+        part = tf.reshape(share, axes)
+        shortened = tf.where(part > 0.0, old + part * (variable - old), old)
+        variable.assign(tf.where(tf.reshape(within, axes), variable, shortened))

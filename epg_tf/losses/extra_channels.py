@@ -1,0 +1,173 @@
+"""Computes inputs of a learned loss beyond the paper's, once per update, from the buffer.
+
+EPG, section 3.3, allows for any further input, such as an exploration signal or the time step. A
+loss gets those that `config.loss.channels` names. Another one is one more entry of the table: a
+function of `Recorded`, registered with `register_channel` in the file that also makes the config.
+What a loss does not name is not computed, so only `future_reward` (and what users add) can bring it
+the reward.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import LossConfig
+
+_DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
+_PLANES = 8  # bits of a cell's number: at most 256 cells
+
+
+class Recorded(NamedTuple):
+    """What the buffer of P lives holds at an update, oldest step first, without gradient; padding
+    all zeros.
+
+    Attributes:
+      observation: [P, N, O], normalised.
+      action: [P, N, A], normalised.
+      reward: [P, N, 1], normalised.
+      ended: [P, N, 1], 1.0 at the last step of an episode, whatever ended it.
+      lived: [1, N, 1], 0.0 in the padding.
+      time_in_episode: [P, N, 1], steps since the episode began, as a share of its limit.
+      time_in_life: [1, N, 1], steps since the life began, as a share of its length.
+    """
+
+    observation: tf.Tensor
+    action: tf.Tensor
+    reward: tf.Tensor
+    ended: tf.Tensor
+    lived: tf.Tensor
+    time_in_episode: tf.Tensor
+    time_in_life: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtraChannel:
+    """One entry of the table.
+
+    Attributes:
+      compute: Function of (recorded, settings of the loss) -> [P, N, width]; a life's values must
+        not depend on other lives.
+      meaning: What users of an exported loss have to provide, one phrase; may hold the names of
+        settings of the loss in braces.
+      width: Its size per step, >= 1.
+    """
+
+    compute: Callable[[Recorded, LossConfig], tf.Tensor]
+    meaning: str
+    width: int = 1
+
+
+def future_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    """Computes the discounted sum of the step's reward and later ones of its episode, as far as the
+    buffer goes, with mean 0 and deviation 1 over the life's steps in the buffer: [P, N, 1].
+
+    The mean over the buffer serves as the first baseline of a policy gradient.
+    """
+    goes_on = loss.future_discount * (1.0 - recorded.ended)
+    total = _sums_to_come(recorded.reward, goes_on) * recorded.lived
+    steps = tf.maximum(tf.reduce_sum(recorded.lived, axis=1, keepdims=True), 1.0)
+    mean = tf.reduce_sum(total, axis=1, keepdims=True) / steps
+    centred = (total - mean) * recorded.lived
+    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / steps
+    return centred / tf.maximum(tf.sqrt(variance), _DEVIATION_FLOOR)
+
+
+def _sums_to_come(values: tf.Tensor, factors: tf.Tensor) -> tf.Tensor:
+    """Computes s_t = values_t + factors_t s_{t+1} along axis 1 of [P, N, 1], with s_N = 0.
+
+    Doubles the number of steps that each sum covers, log2(N) times.
+    """
+    reach = 1
+    while reach < values.shape[1]:
+        after = [[0, 0], [0, reach], [0, 0]]
+        values += factors * tf.pad(values[:, reach:], after)
+        factors *= tf.pad(factors[:, reach:], after)
+        reach *= 2
+    return values
+
+
+def novelty(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    """Computes 1 / sqrt(n), where n of the life's observations in the buffer lie in the step's
+    cell: [P, N, 1] (Tang et al. 2017, Eq. 1 and 2).
+
+    Cells are what 8 planes, the same in every life, cut the space of normalised observations into.
+    """
+    del loss
+    size = recorded.observation.shape[2]
+    drawn = np.random.default_rng(0).standard_normal((size + 1, _PLANES)).astype(np.float32)
+    side = tf.matmul(recorded.observation, drawn[None, :-1]) + drawn[-1] > 0.0
+    cell = tf.reduce_sum(tf.cast(side, tf.int32) * 2 ** np.arange(_PLANES, dtype=np.int32), axis=2)
+    population, cells = tf.shape(cell)[0], 2**_PLANES
+    own = cell + cells * tf.range(population)[:, None]
+    lived = tf.broadcast_to(recorded.lived[:, :, 0], tf.shape(own))
+    count = tf.math.unsorted_segment_sum(lived, own, population * cells)
+    return tf.math.rsqrt(tf.maximum(tf.gather(count, own), 1.0))[:, :, None] * recorded.lived
+
+
+def _time_in_episode(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    del loss
+    return recorded.time_in_episode
+
+
+def _time_in_life(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    del loss
+    return tf.broadcast_to(recorded.time_in_life, tf.shape(recorded.time_in_episode))
+
+
+_SHIPPED = {
+    "future_reward": ExtraChannel(
+        future_reward,
+        "discounted sum (discount {future_discount}) of the step's normalised reward and later "
+        "ones of its episode, as far as the buffer goes, with mean 0 and standard deviation 1 "
+        "(at least 0.01 before scaling) over the steps since the life began",
+    ),
+    "time_in_episode": ExtraChannel(
+        _time_in_episode, "steps since the episode began, as a share of the limit, at most 1"
+    ),
+    "time_in_life": ExtraChannel(
+        _time_in_life, "steps since the life began, as a share of its length"
+    ),
+    "novelty": ExtraChannel(
+        novelty,
+        "1 / sqrt(number of observations in the buffer that lie in the same cell), see "
+        "epg_tf.losses.extra_channels.novelty",
+    ),
+}
+EXTRA_CHANNELS: dict[str, ExtraChannel] = dict(_SHIPPED)
+
+
+def register_channel(name: str, channel: ExtraChannel) -> None:
+    """Adds a channel to the table, for `config.loss.channels` to name; replaces a user's earlier
+    one.
+
+    Raises:
+      ConfigError: The package has one of this name.
+    """
+    if name in _SHIPPED:
+        raise ConfigError(f"a channel {name!r} already exists; give yours another name")
+    EXTRA_CHANNELS[name] = channel
+
+
+def are_shipped(names: Sequence[str]) -> bool:
+    """Returns whether any process that imports this package knows the channels."""
+    return set(names) <= set(_SHIPPED)
+
+
+def extra_channel(name: str) -> ExtraChannel:
+    """Returns the entry of a name.
+
+    Raises:
+      ConfigError: There is none.
+    """
+    if name not in EXTRA_CHANNELS:
+        raise ConfigError(
+            f"config.loss.channels={name!r} is not a channel; choose among "
+            f"{sorted(EXTRA_CHANNELS)}, or load the file that registers yours"
+        )
+    return EXTRA_CHANNELS[name]

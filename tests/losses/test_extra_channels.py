@@ -1,0 +1,143 @@
+"""Tests epg_tf.losses.extra_channels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import LossConfig
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses import extra_channels
+from epg_tf.losses.channels import HISTORY, declared_channels, kernel_rows
+from epg_tf.losses.extra_channels import ExtraChannel, Recorded, register_channel
+from tests import reference
+
+P, O, A, N = 3, 4, 2, 21  # noqa: E741 (the legend's letter)
+LIVED = 17
+
+
+@pytest.fixture
+def recorded():
+    """Random steps of P lives, the first four of them padding; buffers end within an episode."""
+    generator = np.random.default_rng(0)
+    lived = (np.arange(N) >= N - LIVED).astype(np.float32)[None, :, None]
+
+    def draw(size):
+        return tf.constant((generator.standard_normal((P, N, size)) * lived).astype(np.float32))
+
+    ended = (generator.random((P, N, 1)) < 0.2).astype(np.float32) * lived
+    share = np.linspace(0, 1, N, dtype=np.float32)[None, :, None] * lived
+    return Recorded(
+        draw(O),
+        draw(A),
+        draw(1),
+        tf.constant(ended),
+        tf.constant(lived),
+        tf.constant(np.repeat(share, P, axis=0)),
+        tf.constant(share),
+    )
+
+
+def compute(name, recorded, **settings):
+    return extra_channels.extra_channel(name).compute(recorded, LossConfig(**settings)).numpy()
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.9, 1.0])
+def test_future_reward_equals_the_reference(recorded, discount):
+    """Returns to the end of the episode or of the buffer, standardised over the lived steps."""
+    found = compute("future_reward", recorded, future_discount=discount)
+    assert found.shape == (P, N, 1) and not found[:, :-LIVED].any()
+    for life in range(P):
+        reward, ended = (
+            np.float64(part[life, -LIVED:, 0]) for part in (recorded.reward, recorded.ended)
+        )
+        expected = reference.standardised(reference.discounted_returns(reward, ended, discount))
+        np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_future_rewards_that_do_not_differ_are_zero(recorded):
+    same = recorded._replace(reward=tf.zeros_like(recorded.reward))
+    assert not compute("future_reward", same).any()
+
+
+def test_novelty_counts_observations_of_the_same_cell(recorded):
+    """Where an observation recurs n times in the buffer its novelty is at most 1 / sqrt(n); a
+    neighbour's observations and the padding do not count.
+    """
+    observation = recorded.observation.numpy()
+    observation[0, -LIVED:] = observation[0, -1]
+    observation[1, -LIVED:-1] = 50.0
+    observation[1, -1] = -50.0
+    found = compute("novelty", recorded._replace(observation=tf.constant(observation)))
+    np.testing.assert_allclose(found[0, -LIVED:], LIVED**-0.5, rtol=1e-6)
+    np.testing.assert_allclose(found[1, -LIVED:-1], (LIVED - 1) ** -0.5, rtol=1e-6)
+    assert found[1, -1] == 1.0 and not found[:, :-LIVED].any()
+    counts = 1.0 / np.square(found[2, -LIVED:, 0])
+    np.testing.assert_allclose(counts, np.round(counts), rtol=1e-5)
+    assert 1.0 <= counts.min() < counts.max() < LIVED
+
+
+def test_times_are_those_recorded(recorded):
+    for name in ("time_in_episode", "time_in_life"):
+        expected = np.broadcast_to(getattr(recorded, name), (P, N, 1))
+        np.testing.assert_array_equal(compute(name, recorded), expected)
+
+
+@pytest.mark.parametrize("name", sorted(extra_channels.EXTRA_CHANNELS))
+def test_a_life_never_depends_on_another(recorded, name):
+    poison = np.ones((P, 1, 1), np.float32)
+    poison[1] = np.nan
+    ill = recorded._replace(
+        observation=recorded.observation * poison, reward=recorded.reward * poison
+    )
+    one, other = compute(name, recorded), compute(name, ill)
+    assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(set(extra_channels.EXTRA_CHANNELS) - {"future_reward"}))
+def test_only_future_reward_sees_the_reward(recorded, name):
+    odd = recorded._replace(reward=recorded.reward * np.nan)
+    assert compute(name, recorded).tobytes() == compute(name, odd).tobytes()
+
+
+def test_declared_ones_follow_the_papers_in_the_order_of_the_config():
+    spec = EnvironmentSpec(11, 3)
+    plain = declared_channels(spec, LossConfig())
+    channels = declared_channels(spec, LossConfig(channels=("novelty", "future_reward")))
+    assert channels[: len(plain)] == plain
+    assert [(c.name, c.width, c.kind) for c in channels[len(plain) :]] == [
+        ("novelty", 1, HISTORY),
+        ("future_reward", 1, HISTORY),
+    ]
+
+
+def test_rows_of_kernels_leave_out_what_only_product_units_see():
+    config = LossConfig(products=3, channels=("novelty",))
+    rows = kernel_rows(declared_channels(EnvironmentSpec(11, 3), config))
+    assert "policy_log_prob" not in rows and rows["novelty"] == range(53, 54)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("novel",), r"config.loss.channels='novel' is not a channel; .*'time_in_life'"),
+        (("novelty", "novelty"), "declares 'novelty' a second time"),
+        (("observation",), "declares 'observation' a second time"),
+    ],
+)
+def test_unusable_names_are_refused(names, message):
+    with pytest.raises(ConfigError, match=message):
+        declared_channels(EnvironmentSpec(11, 3), LossConfig(channels=names))
+
+
+def test_a_users_own_is_one_entry(recorded, monkeypatch):
+    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+    effort = ExtraChannel(lambda met, loss: tf.abs(met.action), "size of the action", width=A)
+    register_channel("effort", effort)
+    channels = declared_channels(EnvironmentSpec(O, A), LossConfig(channels=("effort",)))
+    assert (channels[-1].name, channels[-1].width) == ("effort", A)
+    np.testing.assert_array_equal(compute("effort", recorded), np.abs(recorded.action))
+    with pytest.raises(ConfigError, match="a channel 'novelty' already exists"):
+        register_channel("novelty", effort)
