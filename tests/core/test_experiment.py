@@ -259,7 +259,7 @@ def test_every_number_has_a_lower_bound():
         for name, value in fields.items():
             if isinstance(value, (bool, str)) or name in ("log_std", "target_entropy"):
                 continue
-            bad = (-1,) * len(value) if isinstance(value, tuple) else -1
+            bad = (-1,) * max(len(value), 1) if isinstance(value, tuple) else -1
             with pytest.raises(ConfigError, match=rf"^config\.{group}\.{name}(\[0\])?="):
                 from_mapping({group: {name: bad}})
 

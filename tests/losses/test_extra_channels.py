@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +15,7 @@ from epg_tf.losses import extra_channels
 from epg_tf.losses.channels import HISTORY, declared_channels, kernel_rows
 from epg_tf.losses.extra_channels import ExtraChannel, Recorded, register_channel
 from tests import reference
+from tests.docs.pages import ROOT
 
 P, O, A, N = 3, 4, 2, 21  # noqa: E741 (the legend's letter)
 LIVED = 17
@@ -130,6 +133,16 @@ def test_rows_of_kernels_leave_out_what_only_product_units_see():
 def test_unusable_names_are_refused(names, message):
     with pytest.raises(ConfigError, match=message):
         declared_channels(EnvironmentSpec(11, 3), LossConfig(channels=names))
+
+
+def test_the_channel_of_the_page_works(recorded, monkeypatch):
+    """The code of docs/policy_gradient_losses.md, as it is printed."""
+    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+    page = (ROOT / "docs" / "policy_gradient_losses.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "docs/policy_gradient_losses.md", "exec"), {})
+    expected = np.square(recorded.action).sum(axis=2, keepdims=True)
+    np.testing.assert_allclose(compute("effort", recorded), expected, rtol=1e-6)
 
 
 def test_a_users_own_is_one_entry(recorded, monkeypatch):
