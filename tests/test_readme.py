@@ -180,6 +180,15 @@ def test_the_earlier_tables_show_the_results_that_are_kept(name):
             assert any(" | ".join(cell) in page for cell in cells), cells
 
 
+@pytest.mark.parametrize(("name", "digits"), [("point_goal", 2), ("random_hopper", 1)])
+def test_the_table_of_three_losses_shows_the_results_that_are_kept(name, digits):
+    kept = json.loads((RESULTS / "reporting" / f"{name}_three_losses.json").read_text())
+    assert kept["about"]["phase"] == "reporting" and kept["epg"]["losses"] == 3
+    rows = [kept[f"epg results/phi/{name}-{seed}"] for seed in range(3)] + [kept["epg"]]
+    cells = [interval(row, "final_return_mean", "ci95", digits, False) for row in rows]
+    assert f"| `{name}` | {' | '.join(cells)} |" in TEXTS[ROOT / "docs" / "results.md"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_demos_numbers_are_those_kept(seed):
     kept = json.loads((RESULTS / f"demo_seed{seed}.json").read_text())["epg"]

@@ -49,7 +49,7 @@ def tests_section(name: str, tests: CardTests, learned: str, steps: int) -> str:
     """
     lives = tests.equal[learned]["lives"]
     sections = [
-        f"""Fresh agents on {lives} tasks that evolution never met, {steps} env steps each; mean \
+        f"""{lives} fresh agents, each in a task drawn for this test, {steps} env steps each; mean \
 and 95 % interval over lives.
 Area under the learning curve (auc): return of the newest episode, averaged over a life.
 Match: env steps after which a method first reaches the evolved loss's final mean return.
