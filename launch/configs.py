@@ -9,6 +9,7 @@ from . import command_line  # first: it silences the frameworks
 
 from epg_tf.artifacts.learned_loss import load_loss, shipped_losses
 from epg_tf.core import config_files
+from epg_tf.losses.extra_channels import sees_reward
 
 
 def main(argv: list[str]) -> int:
@@ -23,7 +24,7 @@ def main(argv: list[str]) -> int:
     print("\nlosses, for --loss=NAME\n")
     for name in shipped_losses():
         experiment = load_loss(name).experiment
-        reward = "sees the reward" if experiment.loss.reward else "never sees a reward"
+        reward = "sees the reward" if sees_reward(experiment.loss) else "never sees a reward"
         print(f"{name}\n  evolved in {experiment.task.family}, {reward}")
     print(
         f"\nSettings: `{command_line.program('settings')}`; those of a config: any command with "

@@ -40,6 +40,7 @@ from epg_tf.evaluation.evaluate import (
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
+from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, summary_table
 from epg_tf.tasks.registry import make_family
@@ -196,7 +197,7 @@ def _reward_line(evaluation: LossEvaluation | ObjectiveEvaluation) -> str:
     """Returns a line that says whether a loss of EPG sees the reward; empty for objectives."""
     if isinstance(evaluation, ObjectiveEvaluation):
         return ""
-    declared = evaluation.learned.experiment.loss.reward
+    declared = sees_reward(evaluation.learned.experiment.loss)
     return f"the reward is {'an input' if declared else 'not an input'} of the evolved loss\n"
 
 

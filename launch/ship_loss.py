@@ -60,15 +60,22 @@ def main(argv: list[str]) -> int:
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
     longer = _optional(_LONGER_TEST_DIR, "summary.json", loss)
+    if longer is not None and longer["about"].get("compare_updates", 1) == 1:
+        raise command_line.UsageError(
+            f"--longer_test_dir={_LONGER_TEST_DIR.value}: rivals do not live longer there; run "
+            f"{command_line.program('meta_test')} --compare_updates=4"
+        )
     adaptation = _optional(_ADAPTATION_DIR, "adaptation.json", loss)
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
         rivals = tested["about"].get("rivals", {})
-        exact = tested["about"]["task"].get("physics", "exact") == "exact"
+        exact = all(_is_exact(found["about"]) for found in (tested, longer or tested))
         text = shipped_card(name, loss, evolved, CardTests(tested, longer, adaptation))
     except (KeyError, TypeError, AttributeError) as error:
+        given = (_LONGER_TEST_DIR, _ADAPTATION_DIR)
+        further = "".join(f" or --{flag.name}={flag.value}" for flag in given if flag.value)
         raise command_line.UsageError(
-            f"--run_dir={run} or --test_dir={test} holds a summary.json of something else "
+            f"--run_dir={run} or --test_dir={test}{further} holds the results of something else "
             f"({type(error).__name__}: {error}); name a finished run of "
             f"{command_line.program('meta_train')} and the --output_dir of "
             f"{command_line.program('meta_test')}"
@@ -80,8 +87,8 @@ def main(argv: list[str]) -> int:
         )
     if not exact:
         raise command_line.UsageError(
-            f"--test_dir={test} is a test in coarse physics; cards report exact physics, so leave "
-            "--physics out of the test"
+            f"--test_dir={test} or --longer_test_dir={_LONGER_TEST_DIR.value} is a test in coarse "
+            "physics; cards report exact physics, so leave --physics out of the test"
         )
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:
@@ -96,6 +103,10 @@ def main(argv: list[str]) -> int:
     files.write_atomically(folder / CARD_FILE, lambda stream: stream.write(text.encode()))
     print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.load_loss({name!r})")
     return 0
+
+
+def _is_exact(about: dict[str, Any]) -> bool:
+    return bool(about["task"].get("physics", "exact") == "exact")
 
 
 def _optional(

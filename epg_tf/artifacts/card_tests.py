@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epg_tf.baselines.method import LABELS
+from epg_tf.core.experiment import Experiment
 
 _RIVALS = ("ppo", "ppo_as_epg", "sac", "td3", "reinforce")
 _FIXED = ("zero_shot_linear", "zero_shot_policy")
@@ -35,26 +36,29 @@ class CardTests:
     adaptation: Mapping[str, Any] | None = None
 
 
-def tests_section(name: str, tests: CardTests, learned: str, steps: int) -> str:
+def tests_section(name: str, tests: CardTests, learned: str, experiment: Experiment) -> str:
     """Returns tables of all tests, with the commands that made them.
 
     Args:
       name: Of the loss.
       tests: What they found.
       learned: Key of the loss's own row.
-      steps: Env steps in a life.
+      experiment: Settings of the loss.
 
     Raises:
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
-    lives = tests.equal[learned]["lives"]
+    about, lives = tests.equal["about"], tests.equal[learned]["lives"]
+    steps = about["updates"] * experiment.inner.update_period
+    times = about.get("compare_updates", 1)
+    more = "" if times == 1 else f" Rivals learn for {times} times as many env steps."
     sections = [
         f"""{lives} fresh agents, each in a task drawn for this test, {steps} env steps each; mean \
-and 95 % interval over lives.
+and 95 % interval over lives.{more}
 Area under the learning curve (auc): return of the newest episode, averaged over a life.
 Match: env steps after which a method first reaches the evolved loss's final mean return.
 
-    epg-tf meta-test --loss={name}{_flags(tests.equal, lives)} --output_dir=OUT
+    epg-tf meta-test --loss={name}{_flags(tests.equal, learned, experiment)} --output_dir=OUT
 
 | | final return | interval | auc | interval | match | failed lives |
 |---|---|---|---|---|---|---|
@@ -66,7 +70,7 @@ Match: env steps after which a method first reaches the evolved loss's final mea
         sections.append(
             f"""Rivals that learn for {times} times as many env steps as the agents of the loss:
 
-    epg-tf meta-test --loss={name}{_flags(tests.longer, lives)} --output_dir=OUT
+    epg-tf meta-test --loss={name}{_flags(tests.longer, learned, experiment)} --output_dir=OUT
 
 | | final return | interval | auc | interval | match | failed lives |
 |---|---|---|---|---|---|---|
@@ -74,24 +78,29 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 """
         )
     if tests.adaptation is not None:
-        sections.append(_adaptation(name, tests.adaptation))
+        sections.append(_adaptation(name, tests.adaptation, experiment))
     return "\n".join(sections)
 
 
-def _flags(test: Mapping[str, Any], lives: int) -> str:
-    """Returns the flags of a test, with which it can be repeated."""
+def _flags(test: Mapping[str, Any], learned: str, experiment: Experiment) -> str:
+    """Returns the flags of a test; those of a config that it replaced settings by are not known."""
     about = test["about"]
-    rivals = ",".join(rival for rival in _RIVALS if rival in test)
-    words = [f"--lives={lives}", f"--seed={about['seed']}"]
-    words += [f"--compare={rivals}"] if rivals else []
+    rivals = ",".join(rival for rival in _RIVALS if rival in test) or "none"
+    words = [f"--lives={test[learned]['lives']}", f"--seed={about['seed']}", f"--compare={rivals}"]
     if about.get("compare_updates", 1) > 1:
         words.append(f"--compare_updates={about['compare_updates']}")
+    guidance = experiment.evolution.final_guidance
+    if about.get("alpha", guidance) != guidance:
+        words.append(f"--alpha={about['alpha']:g}")
     words += ["--zero_shot=own"] if any(fixed in test for fixed in _FIXED) else []
-    return "".join(f" {word}" for word in [*words, *_reporting(about)])
+    return "".join(f" {word}" for word in [*words, *_lives(about, experiment)])
 
 
-def _reporting(about: Mapping[str, Any]) -> list[str]:
-    return ["--reporting"] if about.get("phase") == "reporting" else []
+def _lives(about: Mapping[str, Any], experiment: Experiment) -> list[str]:
+    """Returns the flags that say which lives, where they are not the usual ones."""
+    updates, reporting = about["updates"], about.get("phase") == "reporting"
+    words = [] if updates == experiment.inner.updates else [f"--updates={updates}"]
+    return [*words, "--reporting"] if reporting else words
 
 
 def _rows(test: Mapping[str, Any]) -> str:
@@ -107,10 +116,10 @@ def _row(label: str, row: Mapping[str, Any]) -> str:
     )
 
 
-def _adaptation(name: str, found: Mapping[str, Any]) -> str:
+def _adaptation(name: str, found: Mapping[str, Any], experiment: Experiment) -> str:
     """Returns what tells a loss that teaches from one that holds a policy."""
     about, lives = found["about"], found["own"]["lives"]
-    words = [f"--lives={lives}", f"--seed={about['seed']}", *_reporting(about)]
+    words = [f"--lives={lives}", f"--seed={about['seed']}", *_lives(about, experiment)]
     rows = []
     for label, path in _RETURNS.items():
         place: Any = found

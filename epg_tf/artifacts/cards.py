@@ -11,7 +11,9 @@ from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import files
+from epg_tf.core.experiment import LossConfig
 from epg_tf.core.formatting import count, duration
+from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.registry import make_family
 
@@ -33,28 +35,23 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
     Raises:
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
-    described, inner = describe(loss), loss.experiment.inner
-    steps = tests.equal["about"]["updates"] * inner.update_period
+    described, experiment = describe(loss), loss.experiment
     return f"""# {name}
 
-{_opening(described)}
+{_opening(experiment.loss, described)}
 
 {_facts_table(_life_facts(loss, described) | _run_facts(run))}
 
-{tests_section(name, tests, learned_name(loss.experiment), steps)}
+{tests_section(name, tests, learned_name(experiment), experiment)}
 Not tested: bodies other than {described["family"]}'s; other frame skips, episode limits, policy \
 networks and longer lives than
 those above; tasks outside the range `{tests.equal["about"]["task"]["range"]}`.
 """
 
 
-def _opening(described: Mapping[str, Any]) -> str:
+def _opening(loss: LossConfig, described: Mapping[str, Any]) -> str:
     """Returns what a loss is, in a sentence."""
-    seen = (
-        "with the reward among its inputs"
-        if "reward" in described["inputs"]
-        else "and never sees a reward"
-    )
+    seen = "with the reward among its inputs" if sees_reward(loss) else "and never sees a reward"
     start, family = described["initial_policy"], described["family"]
     if start is None:
         what = f"A loss of {described['parameters']:,} parameters that trains fresh agents"
@@ -124,6 +121,7 @@ def exported_card(learned: LearnedLoss) -> str:
         for name, spec in described["inputs"].items()
     )
     rule, agent, memory = (described[name] for name in ("normalisation", "agent", "memory"))
+    limit = f"; {agent['kl_rule']}" if agent["kl_limit"] else ""
     remembered = (
         f"{memory['rule']}; {memory['inputs']} inputs, {memory['units']} units"
         if memory
@@ -152,7 +150,7 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.
   of the last kernel {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first.
 - {agent["updates"]} updates in a life, M = {described["update_period"]}, minibatch
   {described["minibatch"]}; {agent["rule"]}.
-- {agent["optimizer"]}, at {agent["learning_rate"]:g}.
+- {agent["optimizer"]}, at {agent["learning_rate"]:g}{limit}.
 """
 
 
@@ -172,9 +170,10 @@ def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
         for name, value in described["facts"].items()
         if not run or name not in _SHARED
     }
+    opening = _opening(learned.experiment.loss, described)
     return f"""# A loss for {described["family"]}
 
-{_opening(described)} Evolved, but not shipped; epg-tf meta-test measures how well it trains agents.
+{opening} Evolved, but not shipped; epg-tf meta-test measures how well it trains agents.
 
 {_facts_table(_life_facts(learned, described) | run | stated)}"""
 

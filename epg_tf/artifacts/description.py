@@ -111,6 +111,12 @@ def _agent(experiment: Experiment) -> dict[str, Any]:
         "last_kernel_norm": policy.output_scale,
         "optimizer": "Adam, beta 0.9 and 0.999",
         "learning_rate": inner.learning_rate,
+        "kl_limit": inner.kl_limit,
+        "kl_rule": f"an update whose mean KL(before, after) over the newest M steps exceeds "
+        f"{inner.kl_limit:g} nats has its step of the policy multiplied by "
+        f"sqrt({inner.kl_limit:g} / KL)"
+        if inner.kl_limit
+        else "no limit",
         "updates": inner.updates,
         "rule": "after every M env steps: one gradient step on each of M / minibatch "
         "minibatches, which together hold each of the newest M steps once",

@@ -62,6 +62,7 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
             experiment.inner,
             update_period=period,
             minibatch=largest_divisor(period, rival.minibatch),
+            kl_limit=0.0,  # the learned loss's; the rival's settings are tuned without
         ),
         surrogate=dataclasses.replace(
             experiment.surrogate, kind="ppo" if name == "ppo" else "reinforce", **own

@@ -216,6 +216,8 @@ class HorovodCommunicator(Communicator):
             return self._result(future)
         except TimeoutError:
             missing = self._missing()
+        if future.done():  # the last rank came while the heartbeats were compared
+            return future.result()
         if self._elastic and missing.processes:
             self._heartbeats.remove(missing.processes)
             with contextlib.suppress(TimeoutError):

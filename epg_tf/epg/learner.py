@@ -24,7 +24,7 @@ from epg_tf.epg.meta_parameters import moves_loss, moves_start
 from epg_tf.epg.step_limit import hold_back
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
-from epg_tf.losses.extra_channels import Recorded, extra_channel
+from epg_tf.losses.extra_channels import Recorded, extra_values
 from epg_tf.losses.surrogates import SURROGATES
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
@@ -257,11 +257,5 @@ class Learner:
             next_observation=normalizer.normalize(
                 raw.next_observation, shift[:, :, seen], scale[:, :, seen]
             ),
-            extra=self._extra(met),
+            extra=extra_values(met, self.experiment.loss) or None,
         )
-
-    def _extra(self, recorded: Recorded) -> dict[str, tf.Tensor] | None:
-        """Computes the further channels that the loss declares."""
-        loss = self.experiment.loss
-        values = {name: extra_channel(name).compute(recorded, loss) for name in loss.channels}
-        return values or None

@@ -27,6 +27,7 @@ from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
 from epg_tf.evaluation.results import Results, tabulate
 from epg_tf.evaluation.summary import Summary, summarize
+from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.tasks.registry import named_environment
 
@@ -191,7 +192,7 @@ class LossEvaluation:
             "task": dataclasses.asdict(request.task),
             "seed": request.seed,
             "updates": request.env_steps // experiment.inner.update_period,
-            "reward_declared": experiment.loss.reward,
+            "reward_declared": sees_reward(experiment.loss),
             "loss_facts": self.learned.facts,
             "policy": dataclasses.asdict(experiment.policy),
             "alpha": self._alpha,

@@ -3,8 +3,7 @@
 EPG, section 3.3, allows for any further input, such as an exploration signal or the time step. A
 loss gets those that `config.loss.channels` names. Another one is one more entry of the table: a
 function of `Recorded`, registered with `register_channel` in the file that also makes the config.
-What a loss does not name is not computed, so only `future_reward` (and what users add) can bring it
-the reward.
+What a loss does not name is not computed, and only channels that say so are given the reward.
 """
 
 from __future__ import annotations
@@ -56,11 +55,13 @@ class ExtraChannel:
       meaning: What users of an exported loss have to provide, one phrase; may hold the names of
         settings of the loss in braces.
       width: Its size per step, >= 1.
+      sees_reward: Whether `compute` is given the reward; if not, `Recorded.reward` is all zeros.
     """
 
     compute: Callable[[Recorded, LossConfig], tf.Tensor]
     meaning: str
     width: int = 1
+    sees_reward: bool = True
 
 
 def future_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
@@ -128,15 +129,18 @@ _SHIPPED = {
         "(at least 0.01 before scaling) over the steps since the life began",
     ),
     "time_in_episode": ExtraChannel(
-        _time_in_episode, "steps since the episode began, as a share of the limit, at most 1"
+        _time_in_episode,
+        "steps since the episode began, as a share of the limit, at most 1",
+        sees_reward=False,
     ),
     "time_in_life": ExtraChannel(
-        _time_in_life, "steps since the life began, as a share of its length"
+        _time_in_life, "steps since the life began, as a share of its length", sees_reward=False
     ),
     "novelty": ExtraChannel(
         novelty,
         "1 / sqrt(number of observations in the buffer that lie in the same cell), see "
         "epg_tf.losses.extra_channels.novelty",
+        sees_reward=False,
     ),
 }
 EXTRA_CHANNELS: dict[str, ExtraChannel] = dict(_SHIPPED)
@@ -171,3 +175,35 @@ def extra_channel(name: str) -> ExtraChannel:
             f"{sorted(EXTRA_CHANNELS)}, or load the file that registers yours"
         )
     return EXTRA_CHANNELS[name]
+
+
+def sees_reward(loss: LossConfig) -> bool:
+    """Returns whether the reward, or what is computed from it, is among the inputs of a loss.
+
+    Raises:
+      ConfigError: A further channel is unknown.
+    """
+    return loss.reward or any(extra_channel(name).sees_reward for name in loss.channels)
+
+
+def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:
+    """Computes the further channels that a loss declares: name -> [P, N, width].
+
+    Raises:
+      ConfigError: One is unknown, or has another shape than it says.
+    """
+    blind = recorded._replace(reward=tf.zeros_like(recorded.reward))
+    values = {}
+    for name in loss.channels:
+        channel = extra_channel(name)
+        found = tf.convert_to_tensor(
+            channel.compute(recorded if channel.sees_reward else blind, loss), tf.float32
+        )
+        expected = recorded.observation.shape[:2] + [channel.width]
+        if not expected.is_compatible_with(found.shape):
+            raise ConfigError(
+                f"config.loss.channels: {name!r} has the shape {list(found.shape)} where lives x "
+                f"steps x width are {list(expected)}; correct its function or its width"
+            )
+        values[name] = found
+    return values

@@ -121,13 +121,15 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
         read("reporting", "random_hopper.json"),
         read("adaptation", "random_hopper", "adaptation.json"),
     )
-    longer = {key: equal[key] for key in ("epg", "ppo")}
-    longer["about"] = {**equal["about"], "compare_updates": 4}
+    longer = {"epg": {**equal["epg"], "lives": 32}, "ppo": equal["ppo"]}
+    longer["about"] = {**equal["about"], "compare_updates": 4, "alpha": 0.5, "updates": 16}
+    longer["about"]["phase"] = "test"
     card = shipped_card("hopper", loss, run, CardTests(equal, longer, adaptation))
     for text in (
         "epg-tf meta-test --loss=hopper --lives=128 --seed=0 --compare=ppo,ppo_as_epg,sac,td3,"
         "reinforce --zero_shot=own --reporting --output_dir=OUT\n",
-        "--compare=ppo --compare_updates=4 --reporting --output_dir=OUT\n",
+        "epg-tf meta-test --loss=hopper --lives=32 --seed=0 --compare=ppo --compare_updates=4 "
+        "--alpha=0.5 --updates=16 --output_dir=OUT\n",
         "learn for 4 times as many env steps",
         f"| fixed linear policy | {equal['zero_shot_linear']['final_return_mean']:.2f} |",
         f"(transfer) | {adaptation['transfer']['mean']:.2f} |",
@@ -137,3 +139,27 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
         assert text in card, text
     alone = shipped_card("hopper", loss, run, CardTests(equal))
     assert "times as many" not in alone and "Does it teach" not in alone
+    no_rivals = {key: equal[key] for key in ("epg", "untrained")}
+    no_rivals["about"] = {**equal["about"], "compare_updates": 4}
+    card = shipped_card("hopper", loss, run, CardTests(no_rivals))
+    assert "Rivals learn for 4 times as many env steps." in card and "--compare=none" in card
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({}, "and never sees a reward"),
+        ({"channels": ("novelty", "time_in_life")}, "and never sees a reward"),
+        ({"channels": ("future_reward",)}, "with the reward among its inputs"),
+    ],
+)
+def test_a_card_says_whether_a_loss_sees_the_reward(make_tiny, changes, seen):
+    experiment = make_tiny(loss=changes)
+    assert seen in exported_card(LearnedLoss(initial_phi(experiment, 0), experiment, {}))
+
+
+def test_a_card_states_the_limit_of_updates(make_tiny):
+    for limit, stated in ((0.0, False), (0.02, True)):
+        experiment = make_tiny(inner={"kl_limit": limit})
+        card = exported_card(LearnedLoss(initial_phi(experiment, 0), experiment, {}))
+        assert ("multiplied by sqrt(0.02 / KL)." in card) == stated

@@ -204,6 +204,46 @@ def test_under_elastic_horovod_missing_ranks_are_removed(launched, monkeypatch, 
     assert asked.is_set()
 
 
+@pytest.mark.parametrize("elastic", ["0", "1"])
+def test_who_comes_while_heartbeats_are_compared_is_not_removed(launched, monkeypatch, elastic):
+    """And the collective has its result, as if nothing had been late."""
+    monkeypatch.setenv("HOROVOD_ELASTIC", elastic)
+    came = threading.Event()
+    horovod = played_elastic(played().allreduce)
+    add = horovod.allreduce
+    horovod.allreduce = lambda *words, **names: (came.wait(30), add(*words, **names))[1]
+
+    class Late(Heartbeats):
+        def missing(self, place, wait):
+            came.set()
+            time.sleep(0.5)
+            return MissingRanks("rank 1 still busy", 0, ("machine-7",))
+
+        def remove(self, processes):
+            raise AssertionError(processes)
+
+    monkeypatch.setattr(communication, "Heartbeats", Late)
+    total = HorovodCommunicator(horovod, 0.3).sum(VALUES)
+    np.testing.assert_array_equal(total, horovod.size() * VALUES)
+
+
+def test_only_elastic_horovod_removes_ranks(launched, monkeypatch):
+    """Under others the job ends, and names them."""
+    forever = threading.Event()
+
+    class Frozen(Heartbeats):
+        def missing(self, place, wait):
+            return MissingRanks("no heartbeat from rank 1", 0, ("machine-7",))
+
+        def remove(self, processes):
+            raise AssertionError(processes)
+
+    monkeypatch.setattr(communication, "Heartbeats", Frozen)
+    with pytest.raises(RanksLost, match="no heartbeat from rank 1"):
+        HorovodCommunicator(played(allreduce=lambda *_, **__: forever.wait(30)), 0.3).sum(VALUES)
+    forever.set()
+
+
 def test_processes_that_cannot_connect_are_told_what_to_do(launched):
     def init():
         raise ValueError("Horovod initialization failed.\nPlease check log messages")

@@ -164,6 +164,17 @@ def test_two_shards_at_a_time_equal_one_at_a_time(tiny, phi):
     assert len(short) == 6 and rows(short) == rows(together, range(6))
 
 
+def test_the_time_in_a_life_is_a_share_of_its_length(make_tiny):
+    """Of the life that is run, whatever the config says."""
+    experiment = make_tiny(loss={"channels": ("time_in_life",)})
+    loop, phi = make_loop(experiment), make_phi(experiment, P)
+    for updates in (None, 2):
+        loop.run(KEYS[:P], phi, dataclasses.replace(LEARNED, updates=updates))
+        steps = (updates or UPDATES) * M
+        newest = loop._buffer.time_in_life[-M:]
+        np.testing.assert_allclose(newest, np.arange(steps - M, steps) / steps, rtol=1e-6)
+
+
 BLIND = {"products": 2, "channels": ("novelty", "time_in_episode", "time_in_life")}
 
 

@@ -11,6 +11,7 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.learner import Learner
+from epg_tf.losses.extra_channels import EXTRA_CHANNELS, ExtraChannel
 from epg_tf.tasks.base import StepResult
 from tests import reference
 
@@ -388,3 +389,33 @@ def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):
         hashes.append(learner.hashes())
     assert hashes[1][0] == hashes[0][0] != born[0] and hashes[1][1] == born[1] != hashes[0][1]
     assert all(np.isfinite(weight).all() for weight in learner.weights())
+
+
+def test_channels_are_computed_from_what_the_buffer_recorded(make_tiny, monkeypatch):
+    """Ends of either kind, times as shares, normalised rewards; the padding is all zeros."""
+    seen = []
+
+    def watch(recorded, loss):
+        seen.append(recorded)
+        return recorded.reward
+
+    monkeypatch.setitem(EXTRA_CHANNELS, "watch", ExtraChannel(watch, "the reward"))
+    tiny = make_tiny(loss={"channels": ("watch",)}, task={"episode_limit": 4})
+    learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=False)
+    buffer, shift, scale = make_buffer(tiny)
+    buffer.time_in_life[:] = np.linspace(0, 1, len(buffer.lived)) * buffer.lived
+    experience = learner._experience(Learner.raw_experience(buffer, shift, scale))
+    (recorded,), lived = seen, buffer.lived
+    assert 0 < lived.sum() < len(lived) and buffer.terminated.any() and buffer.truncated.any()
+    np.testing.assert_array_equal(
+        recorded.ended[:, :, 0], np.maximum(buffer.terminated, buffer.truncated)
+    )
+    np.testing.assert_array_equal(recorded.lived[0, :, 0], lived)
+    assert buffer.episode_step.max() > 4
+    np.testing.assert_array_equal(
+        recorded.time_in_episode[:, :, 0], np.minimum(buffer.episode_step / 4, 1)
+    )
+    np.testing.assert_array_equal(recorded.time_in_life[0, :, 0], buffer.time_in_life)
+    expected = (buffer.reward - shift[:, -1:]) * scale[:, -1:] * lived
+    np.testing.assert_allclose(recorded.reward[:, :, 0], expected, rtol=1e-5)
+    np.testing.assert_array_equal(experience.channel("watch"), recorded.reward)

@@ -13,7 +13,13 @@ from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import extra_channels
 from epg_tf.losses.channels import HISTORY, declared_channels, kernel_rows
-from epg_tf.losses.extra_channels import ExtraChannel, Recorded, register_channel
+from epg_tf.losses.extra_channels import (
+    ExtraChannel,
+    Recorded,
+    extra_values,
+    register_channel,
+    sees_reward,
+)
 from tests import reference
 from tests.docs.pages import ROOT
 
@@ -99,6 +105,19 @@ def test_a_life_never_depends_on_another(recorded, name):
     assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
 
 
+@pytest.mark.parametrize(
+    ("changes", "declared"),
+    [
+        ({}, False),
+        ({"reward": True}, True),
+        ({"channels": ("novelty", "time_in_episode", "time_in_life")}, False),
+        ({"channels": ("novelty", "future_reward")}, True),
+    ],
+)
+def test_a_loss_with_future_rewards_sees_the_reward(changes, declared):
+    assert sees_reward(LossConfig(**changes)) == declared
+
+
 @pytest.mark.parametrize("name", sorted(set(extra_channels.EXTRA_CHANNELS) - {"future_reward"}))
 def test_only_future_reward_sees_the_reward(recorded, name):
     odd = recorded._replace(reward=recorded.reward * np.nan)
@@ -151,6 +170,31 @@ def test_a_users_own_is_one_entry(recorded, monkeypatch):
     register_channel("effort", effort)
     channels = declared_channels(EnvironmentSpec(O, A), LossConfig(channels=("effort",)))
     assert (channels[-1].name, channels[-1].width) == ("effort", A)
-    np.testing.assert_array_equal(compute("effort", recorded), np.abs(recorded.action))
+    found = extra_values(recorded, LossConfig(channels=("novelty", "effort")))
+    assert list(found) == ["novelty", "effort"]
+    np.testing.assert_array_equal(found["effort"], np.abs(recorded.action))
     with pytest.raises(ConfigError, match="a channel 'novelty' already exists"):
         register_channel("novelty", effort)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatch, declared):
+    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+    gain = ExtraChannel(lambda met, loss: 2.0 * met.reward, "gain", sees_reward=declared)
+    register_channel("gain", gain)
+    loss = LossConfig(channels=("gain",))
+    assert sees_reward(loss) == declared
+    np.testing.assert_array_equal(
+        extra_values(recorded, loss)["gain"], 2.0 * declared * recorded.reward
+    )
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [lambda met, loss: met.action, lambda met, loss: met.reward[:, :, 0], lambda met, loss: 0.0],
+)
+def test_a_users_own_of_another_shape_is_refused(recorded, monkeypatch, compute):
+    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+    register_channel("odd", ExtraChannel(compute, "odd"))
+    with pytest.raises(ConfigError, match=r"'odd' has the shape .* \[3, 21, 1\]; correct its"):
+        extra_values(recorded, LossConfig(channels=("odd",)))

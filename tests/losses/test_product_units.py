@@ -135,7 +135,14 @@ def test_values_equal_the_reference(make_tiny, make_agent, make_experience, chan
     assert np.std(found) > 1e-2
 
 
-@pytest.mark.parametrize("changes", [{"reward": True}, {"channels": ("novelty", "future_reward")}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reward": True},
+        {"channels": ("novelty", "future_reward")},
+        {"reward": True, "channels": ("future_reward",)},  # which goes before the reward
+    ],
+)
 @pytest.mark.parametrize("discrete", [False, True])
 def test_a_fresh_loss_is_reinforce(make_tiny, make_agent, make_experience, changes, discrete):
     """Its value and its gradients of all policy weights are those of -mean(A log pi(a | s)), where
