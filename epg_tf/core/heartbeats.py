@@ -107,8 +107,8 @@ class Heartbeats:
         """Asks the guards of other ranks to kill them.
 
         Args:
-          processes: Their names, from `missing`; its own, which an entry of earlier rank numbers may
-            hold, is left out.
+          processes: Their names, from `missing`; its own, which an entry of earlier rank numbers
+            may hold, is left out.
         """
         for process in {*processes} - {process_name()}:
             self._request("PUT", f"removed/{process}", f"rank {self._rank}")
