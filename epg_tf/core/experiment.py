@@ -143,8 +143,8 @@ class InnerConfig:
     kl_limit: Annotated[
         NonNegative,
         means(
-            "nats; an update of the policy that causes a larger KL divergence is shortened; 0: no "
-            "limit"
+            "nats; an update by a learned loss that causes a larger KL divergence of the policy is "
+            "shortened; 0: no limit"
         ),
     ] = 0.0
     final_episodes: Annotated[

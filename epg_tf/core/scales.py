@@ -100,14 +100,15 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
 
     Agents explore less at first and update four times as often. The fitness is the mean return of
     all episodes of a life, so that a loss that teaches sooner is better; it needs no other env
-    steps. With the reward, the loss compares each env step's reward with its observation, without
+    steps. With the reward, the loss begins as a policy gradient whose steps are limited, without
     memory; without it, the temporal convolutions are needed, because an action shows in the next
     env step's observation.
     """
     usual = laptop(task, updates=32, reward=reward)
     loss = dataclasses.replace(
         usual.loss,
-        start="correlating",
+        start="policy_gradient",
+        products=8,
         widths=(1, 1),
         strides=(1, 1),
         filters=(8, 4),
@@ -117,7 +118,9 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
         usual,
         policy=PolicyConfig(log_std=-1.0),
         loss=loss if reward else usual.loss,
-        inner=dataclasses.replace(usual.inner, minibatch=8, learning_rate=1e-2),
+        inner=dataclasses.replace(
+            usual.inner, minibatch=8, learning_rate=1e-2, kl_limit=0.02 if reward else 0.0
+        ),
         evolution=dataclasses.replace(
             usual.evolution,
             lives=64,

@@ -193,7 +193,9 @@ class Learner:
         experience = self._experience(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
-        policy, limit = self.agent.policy, self.experiment.inner.kl_limit
+        policy = self.agent.policy
+        # The surrogate alone is a rival, tuned without a limit.
+        limit = 0.0 if loss is self.surrogate else self.experiment.inner.kl_limit
         before = policy.distribution(newest) if self.measure_kl or limit else None
         start = [tf.identity(variable) for variable in policy.variables_in_order] if limit else []
         finite = tf.ones([order.shape[1]], tf.bool)

@@ -243,6 +243,17 @@ def test_long_steps_stay_within_the_limit(make_tiny, rate, discrete):
     assert finite.all() and (kl > 1e-3).all() and (kl < 1.01 * 0.05).all()
 
 
+def test_a_limit_does_not_hold_for_the_surrogate_alone(make_tiny):
+    """PPO has settings of its own as a rival; blended with a learned loss it is limited."""
+    found = {}
+    for alpha in (1.0, 0.9):
+        tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 1e-6})
+        learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=True)
+        learner.begin(KEYS, make_phi(learner), alpha, 0.05)
+        _, found[alpha] = learner.update(*make_buffer(tiny), make_order(tiny))
+    assert (found[1.0] > 1e-3).all() and (found[0.9] < 1e-5).all()
+
+
 def test_a_limit_gives_an_exploded_policy_its_weights_back(make_tiny):
     """Steps of 1e30 leave nothing finite to compare; the life goes on as it was."""
     tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 0.1})
