@@ -15,7 +15,7 @@ from epg_tf.core.experiment import Experiment, LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
-from epg_tf.losses.extra_channels import extra_channel
+from epg_tf.losses.extra_channels import extra_channel, meaning_of
 
 FORMAT_VERSION = 1
 
@@ -76,7 +76,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
 def _meaning(name: str, end: str, loss: LossConfig) -> str:
     """Returns what an input is."""
     if name in loss.channels:
-        return extra_channel(name).meaning.format(**dataclasses.asdict(loss))
+        return meaning_of(extra_channel(name), loss)
     return _MEANINGS[name].format(end)
 
 

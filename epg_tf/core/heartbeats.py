@@ -107,10 +107,10 @@ class Heartbeats:
         """Asks the guards of other ranks to kill them.
 
         Args:
-          processes: Their names, from `missing`; its own, which an entry of earlier rank numbers
-            may hold, is left out.
+          processes: Their names, from `missing`. The own name, which an old entry may hold after
+            ranks got new numbers, is left out.
         """
-        for process in {*processes} - {process_name()}:
+        for process in (name for name in processes if name != process_name()):
             self._request("PUT", f"removed/{process}", f"rank {self._rank}")
 
     def start_guard(self) -> None:

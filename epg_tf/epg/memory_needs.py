@@ -55,8 +55,11 @@ def memory_needs(
     at_work = min(threads, math.ceil(most / lives))
     agents = _FLOAT * lives * at_work
     observed, acted = spec.observation_size, spec.action_size
-    step = observed + acted + 3
-    shapes = parameter_shapes(declared_channels(spec, loss), loss)
+    channels = declared_channels(spec, loss)
+    # The buffer, the same as a tensor, and normalised; computed from it, further channels.
+    step = 3 * (observed + acted + 3)
+    step += sum(channel.width for channel in channels if channel.name in loss.channels)
+    shapes = parameter_shapes(channels, loss)
     phi = sum(math.prod(shape) for shape in shapes.values())
     windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
     head = loss.head + FORMS * loss.products
@@ -66,10 +69,11 @@ def memory_needs(
     networks += _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
     return [
         MemoryNeed(
-            # The buffer, the same as a tensor, and normalised.
-            agents * (3 * loss.buffer_steps * step + inner.update_period * observed),
+            agents * (loss.buffer_steps * step + inner.update_period * observed),
             "the steps that losses see",
-            f"{buffer}, {shard}",
+            f"{buffer}, config.loss.channels={loss.channels}, {shard}"
+            if loss.channels
+            else f"{buffer}, {shard}",
         ),
         MemoryNeed(
             # The layers' outputs, which the gradient needs, and the gradient of the widest.

@@ -87,7 +87,7 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
         )
     channels = [Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS]
     for name in config.channels:
-        if name in [channel.name for channel in channels]:
+        if name in [MINIBATCH, *(channel.name for channel in channels)]:
             raise ConfigError(
                 f"config.loss.channels={config.channels} declares {name!r} a second time; name it "
                 "once"

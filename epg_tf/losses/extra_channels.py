@@ -151,11 +151,25 @@ def register_channel(name: str, channel: ExtraChannel) -> None:
     one.
 
     Raises:
-      ConfigError: The package has one of this name.
+      ConfigError: The package has one of this name, or name or meaning cannot be used.
     """
     if name in _SHIPPED:
         raise ConfigError(f"a channel {name!r} already exists; give yours another name")
+    if not name.isidentifier():
+        raise ConfigError(f"a channel cannot be called {name!r}; use letters, digits, underscores")
+    try:
+        meaning_of(channel, LossConfig())
+    except (LookupError, ValueError) as error:
+        raise ConfigError(
+            f"meaning of the channel {name!r}: {channel.meaning!r} may hold only names of settings "
+            f"of the loss in braces; double other braces ({type(error).__name__}: {error})"
+        ) from error
     EXTRA_CHANNELS[name] = channel
+
+
+def meaning_of(channel: ExtraChannel, loss: LossConfig) -> str:
+    """Returns what users of an exported loss have to provide, with the settings filled in."""
+    return channel.meaning.format(**dataclasses.asdict(loss))
 
 
 def are_shipped(names: Sequence[str]) -> bool:

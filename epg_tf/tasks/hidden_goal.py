@@ -1,8 +1,8 @@
 """Defines HiddenGoal, a family that needs learning: only the reward shows where the goal is.
 
 The goal lies in a direction that is the same during a life. On average over directions, the
-distance to the goal is smallest at the arena's centre, where episodes start. So no fixed policy
-does better than one that stands still.
+distance to the goal is smallest at the arena's centre, near which episodes start. So no fixed
+policy gets more than 0.01 per episode; one that stands still gets 0.
 """
 
 from __future__ import annotations

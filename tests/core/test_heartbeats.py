@@ -153,6 +153,7 @@ def test_a_stopped_rank_is_ended_by_its_guard_once_another_asks(other_rank):
     asking = Heartbeats(0, 2)
     time.sleep(0.5)
     assert asking.missing(3, time.sleep).processes == ()
+    assert asking.missing(4, time.sleep).processes == (name,)  # alive, but late
     rank.send_signal(signal.SIGSTOP)
     missing = asking.missing(3, time.sleep)
     assert missing.processes == (name,) and "no heartbeat from rank 1" in missing.reasons
@@ -164,6 +165,12 @@ def test_a_stopped_rank_is_ended_by_its_guard_once_another_asks(other_rank):
     assert rank.wait(20) == -signal.SIGKILL
     wait_for_the_end_of(guard)
     asking.close()
+
+
+def test_no_rank_asks_for_its_own_end(launcher):
+    """Although a heartbeat of its earlier rank may name it."""
+    Heartbeats(0, 2).remove([heartbeats.process_name(), "another-process"])
+    assert [key for key in Store.kept if "removed" in key] == ["/removed/another-process"]
 
 
 def test_a_guard_ends_with_its_rank(other_rank):

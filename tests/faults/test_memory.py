@@ -74,6 +74,11 @@ SIZES = {
     "buffer": ("evolution", {"loss": {"buffer_steps": 20_000}}),
     "policies": ("evolution", {"policy": {"hidden": [1000, 1000]}, "loss": {"buffer_steps": 64}}),
     "losses": ("evolution", {"loss": {"context": 2000, "filters": [10, 40]}}),
+    "products": ("evolution", {"loss": {"products": 3000, "buffer_steps": 64}}),
+    "channels": (
+        "evolution",
+        {"loss": {"buffer_steps": 20_000, "channels": ["future_reward", "novelty"]}},
+    ),
     "memories": ("evolution", {"loss": {"memory_inputs": 2000, "memory_units": 500}}),
     "networks": ("metagenrl", {"agent": {**AGENT, "hidden": [1000, 1000]}}),
     "batch": ("metagenrl", {"agent": {**AGENT, "batch": 1000, "chunk": 20}}),

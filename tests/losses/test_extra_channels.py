@@ -147,6 +147,7 @@ def test_rows_of_kernels_leave_out_what_only_product_units_see():
         (("novel",), r"config.loss.channels='novel' is not a channel; .*'time_in_life'"),
         (("novelty", "novelty"), "declares 'novelty' a second time"),
         (("observation",), "declares 'observation' a second time"),
+        (("minibatch",), "declares 'minibatch' a second time"),
     ],
 )
 def test_unusable_names_are_refused(names, message):
@@ -175,6 +176,19 @@ def test_a_users_own_is_one_entry(recorded, monkeypatch):
     np.testing.assert_array_equal(found["effort"], np.abs(recorded.action))
     with pytest.raises(ConfigError, match="a channel 'novelty' already exists"):
         register_channel("novelty", effort)
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning", "message"),
+    [
+        ("two words", "odd", "cannot be called 'two words'"),
+        ("odd", "of {nothing}", r"'odd': 'of \{nothing\}' may hold only .*KeyError"),
+        ("odd", "of {", "may hold only .*ValueError"),
+    ],
+)
+def test_a_users_own_that_cannot_be_described_is_refused(name, meaning, message):
+    with pytest.raises(ConfigError, match=message):
+        register_channel(name, ExtraChannel(lambda met, loss: met.reward, meaning))
 
 
 @pytest.mark.parametrize("declared", [True, False])

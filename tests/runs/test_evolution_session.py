@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import epg_tf
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed, VersionError
 from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.post_mortem import why_lives_failed
 from epg_tf.epg.shards import Shards
+from epg_tf.epg.state import initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
@@ -244,6 +247,13 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
     with pytest.raises(RunFailed, match=f"^all 8 lives of 2 epochs in a row failed .*{reason}"):
         next(epochs)
     assert checkpoints.load_newest(tmp_path / "run" / "checkpoints")[0].epoch == 2
+
+
+def test_the_search_for_the_reason_can_be_stopped(tiny):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        why_lives_failed(tiny, 0, initial_state(tiny, 0), stop)
 
 
 @pytest.mark.slow
