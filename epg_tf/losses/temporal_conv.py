@@ -33,6 +33,7 @@ from epg_tf.core.parameters import Params
 from epg_tf.core.shapes import convolution_length
 from epg_tf.losses.channels import (
     CONSTANT,
+    FEATURES,
     HISTORY,
     MINIBATCH,
     POLICY,
@@ -40,6 +41,7 @@ from epg_tf.losses.channels import (
     Channel,
     input_width,
     kernel_rows,
+    network_channels,
     scored_width,
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
@@ -258,13 +260,18 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
       channels: Declared inputs, from `declared_channels`.
       config: Sizes, slopes, pooling, reduction.
       update_period: M.
+
+    Attributes:
+      network: The pure function.
     """
+
+    network_class: type[TemporalConv] = TemporalConv
 
     def __init__(
         self, population: int, channels: Sequence[Channel], config: LossConfig, update_period: int
     ):
         super().__init__(population, "temporal_conv_loss")
-        self.network = network = TemporalConv(tuple(channels), config, update_period)
+        self.network = network = self.network_class(tuple(channels), config, update_period)
         names = [name.removesuffix("/kernel") for name in network.shapes if "/kernel" in name]
         kernels = {name: network.shapes[f"{name}/kernel"] for name in names}
         convolutions = [
@@ -334,7 +341,13 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
 
 
 def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the parts of phi, in the order of the flat vector."""
+    """Returns name -> shape of the parts of phi, in the order of the flat vector.
+
+    Args:
+      channels: Declared inputs, from `declared_channels`.
+      config: Sizes, and whether the loss is shared over actions.
+    """
+    channels = network_channels(channels, config)
     inputs, products = input_width(channels), config.products
     first, second = config.filters
     steps = config.buffer_steps
@@ -355,4 +368,8 @@ def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[st
         meets = inputs + config.context + scored_width(channels)
         shapes["products/kernel"] = (meets, FORMS * products)
         shapes["products/bias"] = (FORMS * products,)
-    return shapes | {"output/kernel": (config.head + products, 1), "output/bias": (1,)}
+    shapes |= {"output/kernel": (config.head + products, 1), "output/bias": (1,)}
+    if config.shared_over_actions:
+        shapes[f"{FEATURES}/kernel"] = (1, config.features)
+        shapes[f"{FEATURES}/bias"] = (config.features,)
+    return shapes
