@@ -74,6 +74,10 @@ SIZES = {
     "buffer": ("evolution", {"loss": {"buffer_steps": 20_000}}),
     "policies": ("evolution", {"policy": {"hidden": [1000, 1000]}, "loss": {"buffer_steps": 64}}),
     "losses": ("evolution", {"loss": {"context": 2000, "filters": [10, 40]}}),
+    "features": (
+        "evolution",
+        {"loss": {"shared_over_actions": True, "features": 100, "buffer_steps": 2000}},
+    ),
     "memories": ("evolution", {"loss": {"memory_inputs": 2000, "memory_units": 500}}),
     "networks": ("metagenrl", {"agent": {**AGENT, "hidden": [1000, 1000]}}),
     "batch": ("metagenrl", {"agent": {**AGENT, "batch": 1000, "chunk": 20}}),
