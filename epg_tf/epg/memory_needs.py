@@ -84,8 +84,8 @@ def memory_needs(
             f"config.loss.filters={loss.filters}, {buffer}, {shard}",
         ),
         MemoryNeed(
-            # Before and after the activation.
-            2 * agents * loss.buffer_steps * observed * loss.features * loss.shared_over_actions,
+            # Bias and activation are computed in place.
+            agents * loss.buffer_steps * observed * loss.features * loss.shared_over_actions,
             "the features that losses see",
             f"config.loss.features={loss.features}, {buffer}, {shard}",
         ),
