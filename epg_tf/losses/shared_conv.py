@@ -100,9 +100,11 @@ class SharedConv(TemporalConv):
         return tf.reduce_mean(self._activate(observation[..., None] * kernel + bias), axis=2)
 
     def _params_of_all(self, params: Params) -> Params:
-        """Repeats the weights of each life for its components; those that all lives share stay."""
+        """Repeats the biases of each life for its components; a kernel serves all of them as it is
+        (`parallel_matmul`), and so do weights of all lives.
+        """
         return {
-            name: values if values.shape[0] == 1 else self._alike(values)
+            name: self._alike(values) if values.shape[0] > 1 and "/bias" in name else values
             for name, values in params.items()
         }
 

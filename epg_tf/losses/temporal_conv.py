@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from epg_tf.core.experiment import LossConfig
-from epg_tf.core.parallel_layers import parallel_convolution, parallel_dense
+from epg_tf.core.parallel_layers import parallel_convolution, parallel_matmul
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import Params
 from epg_tf.core.shapes import convolution_length
@@ -165,14 +165,15 @@ class TemporalConv:
         context = self._context(params, recorded.convolved, policy.buffered, constants)
         history = tf.gather(recorded.newest_history, steps, batch_dims=1)
         varying = tf.concat([history, policy.scored], axis=2)
-        hidden = tf.matmul(varying, self._kernel(params, "head/kernel", HISTORY, POLICY))
+        hidden = parallel_matmul(varying, self._kernel(params, "head/kernel", HISTORY, POLICY))
         shared = tf.concat([constants, context], axis=2)
-        hidden += tf.matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
+        hidden += parallel_matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
         hidden = self._activate(hidden + params["head/bias"][:, None])
         if policy.log_prob is not None:
             products = self._products(params, varying, shared, policy.log_prob)
             hidden = tf.concat([hidden, products], axis=2)
-        return parallel_dense(hidden, params["output/kernel"], params["output/bias"])[:, :, 0]
+        outputs = parallel_matmul(hidden, params["output/kernel"])
+        return (outputs + params["output/bias"][:, None])[:, :, 0]
 
     def losses(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Scores steps from all inputs by name, in one go; differentiable in them.
@@ -217,8 +218,10 @@ class TemporalConv:
         not.
         """
         kernel = self._kernel(params, "products/kernel", HISTORY, POLICY, SCORED)
-        forms = tf.matmul(tf.concat([varying, log_prob], axis=2), kernel)
-        forms += tf.matmul(shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT))
+        forms = parallel_matmul(tf.concat([varying, log_prob], axis=2), kernel)
+        forms += parallel_matmul(
+            shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT)
+        )
         return product_units(forms + params["products/bias"][:, None])
 
     def _kernel(self, params: Params, name: str, *kinds: str) -> tf.Tensor:
@@ -235,7 +238,7 @@ class TemporalConv:
             policy, self._kernel(params, "convolution_1/kernel", POLICY), first
         )
         over_time = tf.reduce_sum(self._kernel(params, "convolution_1/kernel", CONSTANT), axis=1)
-        convolved += tf.matmul(constants, over_time) + params["convolution_1/bias"][:, None]
+        convolved += parallel_matmul(constants, over_time) + params["convolution_1/bias"][:, None]
         hidden = self._activate(convolved)
         hidden = parallel_convolution(hidden, params["convolution_2/kernel"], second)
         hidden = self._activate(hidden + params["convolution_2/bias"][:, None])
@@ -243,9 +246,8 @@ class TemporalConv:
             hidden = tf.reduce_mean(hidden, axis=1, keepdims=True)
         else:
             hidden = tf.reshape(hidden, [-1, 1, hidden.shape[1] * hidden.shape[2]])
-        return self._activate(
-            parallel_dense(hidden, params["context/kernel"], params["context/bias"])
-        )
+        hidden = parallel_matmul(hidden, params["context/kernel"])
+        return self._activate(hidden + params["context/bias"][:, None])
 
 
 class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
