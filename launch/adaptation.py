@@ -100,7 +100,7 @@ def _test(loss: str) -> AdaptationTest:
     request = loss_request(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _REPORTING.value:
         request = dataclasses.replace(request, phase="reporting")
-    fixed = tuple(zero_shot.beside(learned))
+    fixed = tuple(p for p in zero_shot.beside(learned) if zero_shot.fits(p, experiment.task))
     try:
         return AdaptationTest(dataclasses.replace(learned, experiment=experiment), request, fixed)
     except ConfigError as error:

@@ -129,7 +129,9 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     refuse_overrides(TESTED, "it is as in evolution; leave it out")
     other = from_mapping(_settings())
     here, there = make_family(home.task), make_family(other.task)
-    for name in ("observation_size", "action_size", "discrete_actions"):
+    any_body = home.loss.shared_over_actions and home.evolution.moves == "loss"
+    sizes = () if any_body else ("observation_size", "action_size")
+    for name in (*sizes, "discrete_actions"):
         if getattr(here, name) != getattr(there, name):
             raise command_line.UsageError(
                 f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "

@@ -12,7 +12,7 @@ from epg_tf.core.experiment import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.losses.channels import CONSTANT, HISTORY, MINIBATCH, Channel
-from epg_tf.losses.temporal_conv import TemporalConv
+from epg_tf.losses.shared_conv import learned_network
 
 Inputs = Mapping[str, tf.Tensor]
 
@@ -70,7 +70,7 @@ class ExportedLoss(tf.Module):
         initial_policy: Mapping[str, Array] | None = None,
     ):
         super().__init__(name="learned_loss")
-        self._network = network = TemporalConv(tuple(channels), config, update_period)
+        self._network = network = learned_network(channels, config, update_period)
         self._moved = [channel.name for channel in channels if channel.kind != HISTORY]
         self._description = description
         self.params = {

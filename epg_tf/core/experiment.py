@@ -105,6 +105,21 @@ class LossConfig:
             "inputs and of the log probability of the action; 0 in the paper"
         ),
     ] = 0
+    shared_over_actions: Annotated[
+        bool,
+        means(
+            "whether all components of an action share one set of parameters and observations "
+            "enter as features averaged over their dimensions, so that phi serves any body; "
+            "continuous actions only; not in the paper"
+        ),
+    ] = False
+    features: Annotated[
+        Count,
+        means(
+            "functions of one dimension of the observation, averaged over dimensions; only with "
+            "shared_over_actions"
+        ),
+    ] = 8
     channels: Annotated[
         tuple[str, ...],
         means(
@@ -299,6 +314,11 @@ def _start_conflicts(loss: LossConfig) -> Iterator[str]:
         )
     if loss.start != "correlating":
         return
+    if loss.shared_over_actions:
+        yield (
+            "config.loss.start='correlating' reads dimensions of the observation, which config."
+            "loss.shared_over_actions=True averages; set config.loss.start='centred'"
+        )
     if not loss.reward:
         yield (
             "config.loss.start='correlating' compares the reward with observations; set "

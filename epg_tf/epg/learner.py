@@ -25,8 +25,8 @@ from epg_tf.epg.step_limit import hold_back
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
 from epg_tf.losses.extra_channels import Recorded, extra_values
+from epg_tf.losses.shared_conv import learned_loss
 from epg_tf.losses.surrogates import SURROGATES
-from epg_tf.losses.temporal_conv import TemporalConvLoss
 
 
 class RawExperience(NamedTuple):
@@ -72,7 +72,7 @@ class Learner:
         self.measure_kl = measure_kl
         self.agent = Agent(population, spec, experiment)
         channels = declared_channels(spec, experiment.loss)
-        self.loss = TemporalConvLoss(
+        self.loss = learned_loss(
             population, channels, experiment.loss, experiment.inner.update_period
         )
         self.surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)

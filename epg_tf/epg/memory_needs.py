@@ -63,6 +63,7 @@ def memory_needs(
     phi = sum(math.prod(shape) for shape in shapes.values())
     windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
     head = loss.head + FORMS * loss.products
+    copies = acted if loss.shared_over_actions else 1  # of the loss's network, for an agent
     shard = f"config.compute.shard_lives={lives}"
     buffer = f"config.loss.buffer_steps={loss.buffer_steps}"
     networks = _POLICY_COPIES * _weights((observed, *policy.hidden, acted))
@@ -82,9 +83,15 @@ def memory_needs(
             f"{buffer}, config.policy.hidden={policy.hidden}, {shard}",
         ),
         MemoryNeed(
-            agents * (2 * windows * loss.filters[0] + inner.update_period * head),
+            agents * copies * (2 * windows * loss.filters[0] + inner.update_period * head),
             "the outputs of losses at these steps",
             f"config.loss.filters={loss.filters}, {buffer}, {shard}",
+        ),
+        MemoryNeed(
+            # Bias and activation are computed in place.
+            agents * loss.buffer_steps * observed * loss.features * loss.shared_over_actions,
+            "the features that losses see",
+            f"config.loss.features={loss.features}, {buffer}, {shard}",
         ),
         MemoryNeed(
             agents * networks,
@@ -93,7 +100,7 @@ def memory_needs(
             f"{experiment.surrogate.value_hidden}, {shard}",
         ),
         MemoryNeed(
-            agents * _PHI_COPIES * phi,
+            agents * (_PHI_COPIES + copies - 1) * phi,
             "the parameters of losses",
             f"config.loss.filters={loss.filters}, config.loss.context={loss.context}, "
             f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}, "

@@ -132,13 +132,15 @@ class LossEvaluation:
     others: tuple[tuple[LossName, LearnedLoss], ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where phi does not fit the settings or cannot teach, or memory does
-        not hold the lives.
+        """Raises ConfigError where phi does not fit the settings or cannot teach, a fixed policy
+        does not fit the body, or memory does not hold the lives.
         """
         for name, other in self.others:
             _check_alike(self.learned.experiment, name.name, other)
         experiment = self.learned.experiment
         check_phi(experiment, self.learned.phi)
+        for policy in self.fixed:
+            zero_shot.check_body(policy, self.request.task)
         learns = self.request.env_steps and self._alpha < 1.0
         if learns and not moves_loss(experiment):
             raise ConfigError(

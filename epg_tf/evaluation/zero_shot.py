@@ -15,6 +15,7 @@ from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request, learned_name
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.files import PathLike
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.tasks.registry import make_family
@@ -64,12 +65,7 @@ class FixedPolicy:
         Raises:
           ConfigError: Observations or actions of the request's task have other sizes.
         """
-        home, there = self.learned.experiment.task, make_family(request.task)
-        if make_family(home).spec != there.spec:
-            raise ConfigError(
-                f"{self.learned.name}: the policy is for {home.family}, whose observations or "
-                f"actions are not those of {there.name}; evolve one there"
-            )
+        check_body(self.learned, request.task)
         experiment, phi = self.learned.experiment, self.learned.phi
         compute = dataclasses.replace(experiment.compute, threads=self.threads)
         experiment = dataclasses.replace(experiment, compute=compute)
@@ -80,6 +76,20 @@ class FixedPolicy:
         flat = np.repeat(found.final_return[:, None], len(ends), axis=1)
         return dataclasses.replace(
             found, env_steps=ends, returns=flat, kl=np.full(flat.shape, np.nan)
+        )
+
+
+def fits(policy: LearnedLoss, task: TaskConfig) -> bool:
+    """Returns whether observations and actions of a task have the sizes of the policy's."""
+    return make_family(policy.experiment.task).spec == make_family(task).spec
+
+
+def check_body(policy: LearnedLoss, task: TaskConfig) -> None:
+    """Raises ConfigError if observations or actions of a task have other sizes."""
+    if not fits(policy, task):
+        raise ConfigError(
+            f"{policy.name}: the policy is for {policy.experiment.task.family}, whose observations "
+            f"or actions are not those of {task.family}; evolve one there"
         )
 
 

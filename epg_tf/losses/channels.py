@@ -22,6 +22,8 @@ CONSTANT = "constant"  # the same at all steps, with gradient: `shared_output`, 
 SCORED = "scored"  # of the scored steps alone, with gradient: only the product units see it
 KINDS = (HISTORY, POLICY, CONSTANT, SCORED)
 
+FEATURES = "features"  # what a loss shared over actions makes of an observation
+
 MINIBATCH = "minibatch"  # the one input that is no channel: which steps to score
 
 
@@ -63,6 +65,10 @@ _ROWS = (
 )
 
 
+# Of which a loss that is shared over actions sees one number for each component of the action.
+BY_COMPONENT = ("action", "policy_mean", "policy_log_std", "policy_log_prob")
+
+
 def _choices(spec: EnvironmentSpec) -> int:
     """Returns how many independent parts an action has."""
     return 1 if spec.discrete_actions else spec.action_size
@@ -76,10 +82,15 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
       config: Whether the loss sees rewards, the size of the memory, and further channels.
 
     Raises:
-      ConfigError: A further channel is unknown or declared twice, or there are too few product
-        units to begin as a policy gradient.
+      ConfigError: A further channel is unknown or declared twice, there are too few product units
+        to begin as a policy gradient, or a loss is to be shared over discrete actions.
     """
-    parts = _choices(spec)
+    if config.shared_over_actions and spec.discrete_actions:
+        raise ConfigError(
+            "config.loss.shared_over_actions=True is for continuous actions, and those of the "
+            "task's family are discrete; set it to False"
+        )
+    parts = 1 if config.shared_over_actions else _choices(spec)
     if config.start == "policy_gradient" and config.products < parts:
         raise ConfigError(
             f"config.loss.products={config.products} is too few for config.loss.start="
@@ -94,6 +105,22 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
             )
         channels.append(Channel(name, extra_channel(name).width, HISTORY))
     return tuple(channel for channel in channels if channel.width)
+
+
+def network_channels(channels: Sequence[Channel], config: LossConfig) -> tuple[Channel, ...]:
+    """Returns the channels as the kernels meet them: those declared; for a loss that is shared over
+    actions, those of one component of the action.
+    """
+    if not config.shared_over_actions:
+        return tuple(channels)
+    return tuple(
+        Channel(FEATURES, config.features, HISTORY)
+        if channel.name == "observation"
+        else dataclasses.replace(
+            channel, width=1 if channel.name in BY_COMPONENT else channel.width
+        )
+        for channel in channels
+    )
 
 
 def kernel_rows(channels: Sequence[Channel]) -> dict[str, range]:

@@ -8,7 +8,15 @@ import numpy as np
 
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import Array
-from epg_tf.losses.channels import POLICY, Channel, input_width, kernel_rows, scored_width
+from epg_tf.losses.channels import (
+    FEATURES,
+    POLICY,
+    Channel,
+    input_width,
+    kernel_rows,
+    network_channels,
+    scored_width,
+)
 from epg_tf.losses.temporal_conv import parameter_shapes
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
@@ -28,12 +36,18 @@ def initial_parameters(
     context also begin as correlations of the reward with features of the observation, so that where
     the floor goes can depend on what the task rewards. With "policy_gradient" the loss begins as
     REINFORCE (Williams 1992) on the declared reward, see `_reinforce`.
+
+    A loss that is shared over actions begins so for each component of an action. The biases of its
+    features are N(0, 1): with biases of 0 they would be two functions, the mean and the mean size.
     """
     params: dict[str, Array] = {}
     for name, shape in parameter_shapes(channels, config).items():
         deviation = np.sqrt(int(np.prod(shape[:-1])))
         kernel = len(shape) > 1
         params[name] = generator.standard_normal(shape) / deviation if kernel else np.zeros(shape)
+    channels = network_channels(channels, config)
+    if config.shared_over_actions:
+        params[f"{FEATURES}/bias"] = generator.standard_normal(config.features)
     if config.start in ("centred", "correlating"):
         _centre(params["head/kernel"], params["output/kernel"], channels)
     if config.start == "correlating":

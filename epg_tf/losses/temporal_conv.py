@@ -27,12 +27,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from epg_tf.core.experiment import LossConfig
-from epg_tf.core.parallel_layers import parallel_convolution, parallel_dense
+from epg_tf.core.parallel_layers import parallel_convolution, parallel_matmul
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import Params
 from epg_tf.core.shapes import convolution_length
 from epg_tf.losses.channels import (
     CONSTANT,
+    FEATURES,
     HISTORY,
     MINIBATCH,
     POLICY,
@@ -40,6 +41,7 @@ from epg_tf.losses.channels import (
     Channel,
     input_width,
     kernel_rows,
+    network_channels,
     scored_width,
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
@@ -163,14 +165,15 @@ class TemporalConv:
         context = self._context(params, recorded.convolved, policy.buffered, constants)
         history = tf.gather(recorded.newest_history, steps, batch_dims=1)
         varying = tf.concat([history, policy.scored], axis=2)
-        hidden = tf.matmul(varying, self._kernel(params, "head/kernel", HISTORY, POLICY))
+        hidden = parallel_matmul(varying, self._kernel(params, "head/kernel", HISTORY, POLICY))
         shared = tf.concat([constants, context], axis=2)
-        hidden += tf.matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
+        hidden += parallel_matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
         hidden = self._activate(hidden + params["head/bias"][:, None])
         if policy.log_prob is not None:
             products = self._products(params, varying, shared, policy.log_prob)
             hidden = tf.concat([hidden, products], axis=2)
-        return parallel_dense(hidden, params["output/kernel"], params["output/bias"])[:, :, 0]
+        outputs = parallel_matmul(hidden, params["output/kernel"])
+        return (outputs + params["output/bias"][:, None])[:, :, 0]
 
     def losses(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Scores steps from all inputs by name, in one go; differentiable in them.
@@ -215,8 +218,10 @@ class TemporalConv:
         not.
         """
         kernel = self._kernel(params, "products/kernel", HISTORY, POLICY, SCORED)
-        forms = tf.matmul(tf.concat([varying, log_prob], axis=2), kernel)
-        forms += tf.matmul(shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT))
+        forms = parallel_matmul(tf.concat([varying, log_prob], axis=2), kernel)
+        forms += parallel_matmul(
+            shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT)
+        )
         return product_units(forms + params["products/bias"][:, None])
 
     def _kernel(self, params: Params, name: str, *kinds: str) -> tf.Tensor:
@@ -233,7 +238,7 @@ class TemporalConv:
             policy, self._kernel(params, "convolution_1/kernel", POLICY), first
         )
         over_time = tf.reduce_sum(self._kernel(params, "convolution_1/kernel", CONSTANT), axis=1)
-        convolved += tf.matmul(constants, over_time) + params["convolution_1/bias"][:, None]
+        convolved += parallel_matmul(constants, over_time) + params["convolution_1/bias"][:, None]
         hidden = self._activate(convolved)
         hidden = parallel_convolution(hidden, params["convolution_2/kernel"], second)
         hidden = self._activate(hidden + params["convolution_2/bias"][:, None])
@@ -241,9 +246,8 @@ class TemporalConv:
             hidden = tf.reduce_mean(hidden, axis=1, keepdims=True)
         else:
             hidden = tf.reshape(hidden, [-1, 1, hidden.shape[1] * hidden.shape[2]])
-        return self._activate(
-            parallel_dense(hidden, params["context/kernel"], params["context/bias"])
-        )
+        hidden = parallel_matmul(hidden, params["context/kernel"])
+        return self._activate(hidden + params["context/bias"][:, None])
 
 
 class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
@@ -258,13 +262,18 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
       channels: Declared inputs, from `declared_channels`.
       config: Sizes, slopes, pooling, reduction.
       update_period: M.
+
+    Attributes:
+      network: The pure function.
     """
+
+    network_class: type[TemporalConv] = TemporalConv
 
     def __init__(
         self, population: int, channels: Sequence[Channel], config: LossConfig, update_period: int
     ):
         super().__init__(population, "temporal_conv_loss")
-        self.network = network = TemporalConv(tuple(channels), config, update_period)
+        self.network = network = self.network_class(tuple(channels), config, update_period)
         names = [name.removesuffix("/kernel") for name in network.shapes if "/kernel" in name]
         kernels = {name: network.shapes[f"{name}/kernel"] for name in names}
         convolutions = [
@@ -334,7 +343,13 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
 
 
 def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the parts of phi, in the order of the flat vector."""
+    """Returns name -> shape of the parts of phi, in the order of the flat vector.
+
+    Args:
+      channels: Declared inputs, from `declared_channels`.
+      config: Sizes, and whether the loss is shared over actions.
+    """
+    channels = network_channels(channels, config)
     inputs, products = input_width(channels), config.products
     first, second = config.filters
     steps = config.buffer_steps
@@ -355,4 +370,8 @@ def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[st
         meets = inputs + config.context + scored_width(channels)
         shapes["products/kernel"] = (meets, FORMS * products)
         shapes["products/bias"] = (FORMS * products,)
-    return shapes | {"output/kernel": (config.head + products, 1), "output/bias": (1,)}
+    shapes |= {"output/kernel": (config.head + products, 1), "output/bias": (1,)}
+    if config.shared_over_actions:
+        shapes[f"{FEATURES}/kernel"] = (1, config.features)
+        shapes[f"{FEATURES}/bias"] = (config.features,)
+    return shapes

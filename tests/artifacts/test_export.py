@@ -18,7 +18,8 @@ from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.core.errors import RecordError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import divided, initial_phi, initial_policy
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.losses.shared_conv import learned_loss
+from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 
@@ -63,7 +64,7 @@ def asked(make_agent, make_experience):
         sizes = known["observation_size"], known["action_size"]
         agent = make_agent(experiment, P, *sizes, discrete=known["discrete_actions"])
         experience = make_experience(P, experiment.loss.buffer_steps, M, *sizes)
-        own = TemporalConvLoss(P, channels_of(known), experiment.loss, M)
+        own = learned_loss(P, channels_of(known), experiment.loss, M)
         own.load(np.repeat(learned.phi[None], P, axis=0))
         policy, memory = agent.policy, agent.memory_output()
         moved = {
@@ -100,6 +101,7 @@ SETTINGS = [
         {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
     ),
     {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+    {"loss": {"products": 3, "reward": True, "shared_over_actions": True}},
     pytest.param({"task": {"family": "choices"}, "loss": {"products": 3}}, marks=pytest.mark.slow),
     pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
     pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
@@ -155,9 +157,7 @@ def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
 ):
     learned = make_learned()
     agent, experience = make_agent(learned.experiment, P, 6, 2), make_experience(P, 32, M, 6, 2)
-    own = TemporalConvLoss(
-        P, channels_of(interface(learned.experiment)), learned.experiment.loss, M
-    )
+    own = learned_loss(P, channels_of(interface(learned.experiment)), learned.experiment.loss, M)
     own.load(np.repeat(learned.phi[None], P, axis=0))
     export.export_loss(learned, tmp_path, "card")
     exported, variables, gradients = (

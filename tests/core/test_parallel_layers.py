@@ -10,6 +10,7 @@ from epg_tf.core.parallel_layers import (
     initial_mlp,
     parallel_convolution,
     parallel_dense,
+    parallel_matmul,
     parallel_mlp,
 )
 from epg_tf.core.parallel_models import ParallelDense, mlp_layers
@@ -33,6 +34,22 @@ def test_dense_equals_separate_keras_layers(bias):
         layer.build((None, 4))
         layer.set_weights([kernel[member], biases[member]] if bias else [kernel[member]])
         np.testing.assert_allclose(found[member], layer(inputs[member]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernels", [1, P, 2 * P])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_kernel_serves_members_that_follow_each_other(kernels, known):
+    """As if it were repeated, in products and convolutions, also where shapes are not known."""
+    inputs, kernel = draw(2 * P, 9, 4), draw(kernels, 3, 4, 5, seed=1)
+    repeated = np.repeat(kernel, 2 * P // kernels, axis=0)
+
+    def compute(inputs, kernel):
+        return parallel_matmul(inputs, kernel[:, 0]), parallel_convolution(inputs, kernel, 2)
+
+    spec = tf.TensorSpec([2 * P if known else None, 9, 4])
+    function = tf.function(compute, input_signature=[spec, tf.TensorSpec(kernel.shape)])
+    for found, expected in zip(function(inputs, kernel), compute(inputs, repeated), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

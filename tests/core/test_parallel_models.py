@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -20,6 +21,7 @@ from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.lstm_objective import LSTMObjective, ParallelBackwardLSTM
+from epg_tf.losses.shared_conv import SharedConvLoss
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
 P = 3
@@ -33,8 +35,10 @@ TINY = LossConfig(
     head=4,
     memory_units=3,
 )
+SHARED = dataclasses.replace(TINY, shared_over_actions=True, products=2)
 MODELS = {
     "temporal_conv": lambda: TemporalConvLoss(P, declared_channels(SPEC, TINY), TINY, 8),
+    "shared_conv": lambda: SharedConvLoss(P, declared_channels(SPEC, SHARED), SHARED, 8),
     "lstm_objective": lambda: LSTMObjective(P, ObjectiveConfig(4, 2, 6), 0.9),
     "gaussian_policy": lambda: GaussianPolicy(P, SPEC, PolicyConfig(hidden=(7, 6))),
     "categorical_policy": lambda: CategoricalPolicy(
@@ -45,6 +49,15 @@ MODELS = {
 }
 LAYERS = {
     "temporal_conv": ["convolution_1", "convolution_2", "context", "head", "output"],
+    "shared_conv": [
+        "convolution_1",
+        "convolution_2",
+        "context",
+        "head",
+        "products",
+        "output",
+        "features",
+    ],
     "lstm_objective": ["action_1", "action_2", "lstm", "output"],
     "gaussian_policy": ["hidden_1", "hidden_2", "output", "log_std"],
     "categorical_policy": ["hidden_1", "output"],

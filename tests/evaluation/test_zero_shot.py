@@ -96,3 +96,16 @@ def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
     request = dataclasses.replace(loss_request(tiny, 3, 4), task=elsewhere)
     with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
         zero_shot.FixedPolicy(policy, 2).train(request)
+    assert zero_shot.fits(policy, tiny.task) and not zero_shot.fits(policy, elsewhere)
+
+
+def test_a_test_of_a_shared_loss_in_another_body_refuses_it_at_once(make_fixed, make_tiny):
+    """Not after the loss has been tested there."""
+    policy = LearnedLoss(initial_phi(make_fixed(), 0), make_fixed(), {})
+    home = make_tiny(loss={"shared_over_actions": True})
+    there = dataclasses.replace(home, task=dataclasses.replace(home.task, family="hidden_goal"))
+    learned = LearnedLoss(initial_phi(home, 0), there, {})
+    request = loss_request(there, 3, 4)
+    LossEvaluation(learned, LossName("phi"), request, ("epg",))
+    with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
+        LossEvaluation(learned, LossName("phi"), request, ("epg",), fixed=(policy,))

@@ -79,6 +79,10 @@ SIZES = {
         "evolution",
         {"loss": {"buffer_steps": 20_000, "channels": ["future_reward", "novelty"]}},
     ),
+    "features": (
+        "evolution",
+        {"loss": {"shared_over_actions": True, "features": 100, "buffer_steps": 2000}},
+    ),
     "memories": ("evolution", {"loss": {"memory_inputs": 2000, "memory_units": 500}}),
     "networks": ("metagenrl", {"agent": {**AGENT, "hidden": [1000, 1000]}}),
     "batch": ("metagenrl", {"agent": {**AGENT, "batch": 1000, "chunk": 20}}),

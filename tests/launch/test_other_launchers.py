@@ -223,6 +223,38 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
     assert {name.split(".")[1] for name in about["replaced"]} <= tested
 
 
+@pytest.mark.slow
+def test_a_shared_loss_is_tested_in_another_body(tmp_path):
+    """Evolved in hidden_goal (4 observations, 2 actions), tested in directional_half_cheetah."""
+    process = commands.run(
+        "meta_train",
+        "--config=configs/hidden_goal.py",
+        f"--run_dir={tmp_path / 'run'}",
+        *commands.settings(
+            evolution__epochs=1,
+            loss__shared_over_actions=True,
+            loss__products=1,
+            loss__start="policy_gradient",
+        ),
+    )
+    assert process.returncode == 0, process.stderr
+    arguments = (
+        "meta_test",
+        f"--loss={tmp_path / 'run' / 'final'}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--lives=2",
+        "--config=configs/directional_half_cheetah.py",
+        "--config.task.episode_limit=6",
+    )
+    process = commands.run(*arguments, "--compare=reinforce")
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["about"]["task"]["family"] == "directional_half_cheetah"
+    assert summary["epg"]["lives"] == 2 and "reinforce" in summary
+    stated = json.loads((tmp_path / "run" / "final" / "loss.json").read_text())
+    assert (stated["observation_size"], stated["action_size"]) == (4, 2)
+
+
 @pytest.mark.parametrize("path", ["missing/b.json", "keep.txt", "."])
 def test_benchmark_refuses_before_measuring_what_it_cannot_write(tmp_path, path):
     (tmp_path / "keep.txt").write_text("precious")
