@@ -57,6 +57,8 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--seed",
         "--compare",
         "--compare_updates",
+        "--alpha",
+        "--updates",
         "--zero_shot",
         "--reporting",
         "--output_dir",
