@@ -22,6 +22,7 @@ from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
 from epg_tf.epg.step_limit import hold_back
+from epg_tf.losses.channel_checks import check_channels
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
 from epg_tf.losses.extra_channels import Recorded, extra_values
@@ -72,6 +73,7 @@ class Learner:
         self.measure_kl = measure_kl
         self.agent = Agent(population, spec, experiment)
         channels = declared_channels(spec, experiment.loss)
+        check_channels(experiment.loss, spec.observation_size, spec.action_size)
         self.loss = learned_loss(
             population, channels, experiment.loss, experiment.inner.update_period
         )

@@ -201,23 +201,11 @@ def sees_reward(loss: LossConfig) -> bool:
 
 
 def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:
-    """Computes the further channels that a loss declares: name -> [P, N, width].
-
-    Raises:
-      ConfigError: One is unknown, or has another shape than it says.
-    """
+    """Computes the further channels that a loss declares: name -> [P, N, width]."""
     blind = recorded._replace(reward=tf.zeros_like(recorded.reward))
     values = {}
     for name in loss.channels:
         channel = extra_channel(name)
-        found = tf.convert_to_tensor(
-            channel.compute(recorded if channel.sees_reward else blind, loss), tf.float32
-        )
-        expected = recorded.observation.shape[:2] + [channel.width]
-        if not expected.is_compatible_with(found.shape):
-            raise ConfigError(
-                f"config.loss.channels: {name!r} has the shape {list(found.shape)} where lives x "
-                f"steps x width are {list(expected)}; correct its function or its width"
-            )
-        values[name] = found
+        found = channel.compute(recorded if channel.sees_reward else blind, loss)
+        values[name] = tf.convert_to_tensor(found, tf.float32)
     return values

@@ -138,6 +138,17 @@ def test_the_buffer_keeps_copies():
     np.testing.assert_array_equal(buffer.newest(), before)
 
 
+def test_an_episode_of_one_life_does_not_go_on_in_the_next():
+    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
+    for _ in range(2):
+        buffer.clear(life_steps=8)
+        buffer.make_room()
+        for step in range(M):
+            buffer.write(step, *marked(2))  # which ends no episode of life 0
+        np.testing.assert_array_equal(buffer.episode_step[0, -M:], np.arange(M))
+        np.testing.assert_array_equal(buffer.time_in_life[-M:], np.arange(M) / 8)
+
+
 def test_clear_restores_padding():
     buffer = filled(3)
     buffer.clear()

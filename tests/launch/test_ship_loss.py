@@ -110,6 +110,37 @@ def test_a_test_of_another_loss_is_refused(made, tmp_path):
     )
 
 
+@pytest.mark.slow
+def test_further_tests_are_checked_and_in_the_card(made, tmp_path):
+    """A test with longer lives, of rivals alone; of this loss, and in exact physics."""
+    summary = json.loads((made / "test" / "summary.json").read_text())
+
+    def result(flag, **about):
+        (tmp_path / "further").mkdir(exist_ok=True)
+        changed = {**summary, "about": {**summary["about"], **about}}
+        for name in ("summary.json", "adaptation.json"):
+            (tmp_path / "further" / name).write_text(json.dumps(changed))
+        words = ["--name=tiny", f"--output_dir={tmp_path / 'out'}"]
+        return ship(made, *words, f"--{flag}={tmp_path / 'further'}")
+
+    coarse = {**summary["about"]["task"], "physics": "coarse"}
+    for flag, about, part in (
+        ("longer_test_dir", {}, "rivals do not live longer there"),
+        ("longer_test_dir", {"compare_updates": 4, "task": coarse}, "coarse"),
+        ("longer_test_dir", {"compare_updates": 4, "loss_facts": {}}, "holds no test of"),
+        ("adaptation_dir", {"loss_facts": {}}, "holds no test of"),
+        ("adaptation_dir", {}, "holds the results of something else"),
+    ):
+        process = result(flag, **about)
+        assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
+        assert f"--{flag}={tmp_path / 'further'}" in process.stderr and part in process.stderr
+        assert not (tmp_path / "out").exists()
+    process = result("longer_test_dir", compare_updates=4)
+    assert process.returncode == 0, process.stderr
+    card = (tmp_path / "out" / "tiny" / "card.md").read_text()
+    assert card.count("Rivals that learn for 4 times as many env steps") == 1
+
+
 def test_shipped_losses_are_found_by_name_unless_a_folder_has_it(made, tmp_path, monkeypatch):
     monkeypatch.setattr(learned_loss, "SHIPPED", tmp_path / "shipped")
     assert ship(made, "--name=tiny", f"--output_dir={tmp_path / 'shipped'}").returncode == 0

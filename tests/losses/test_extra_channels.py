@@ -1,4 +1,4 @@
-"""Tests epg_tf.losses.extra_channels."""
+"""Tests epg_tf.losses.extra_channels and channel_checks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import extra_channels
+from epg_tf.losses.channel_checks import check_channels
 from epg_tf.losses.channels import HISTORY, declared_channels, kernel_rows
 from epg_tf.losses.extra_channels import (
     ExtraChannel,
@@ -204,11 +205,29 @@ def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "compute",
-    [lambda met, loss: met.action, lambda met, loss: met.reward[:, :, 0], lambda met, loss: 0.0],
+    ("compute", "message"),
+    [
+        (lambda met, loss: met.action, r"has the shape \[2, 512, 2\] .* \[2, 512, 1\]; correct"),
+        (lambda met, loss: met.reward[:, :, 0], r"has the shape \[2, 512\]"),
+        (lambda met, loss: 0.0, r"has the shape \[\]"),
+        (lambda met, loss: met.reward - tf.reduce_mean(met.reward), "must not mix rows"),
+        (lambda met, loss: met.rewards, r"fails \(AttributeError: .*'rewards'\)"),
+        (lambda met, loss: tf.matmul(met.reward, met.reward), r"fails \(Invalid"),
+    ],
 )
-def test_a_users_own_of_another_shape_is_refused(recorded, monkeypatch, compute):
+def test_a_users_own_that_cannot_be_used_is_refused(monkeypatch, compute, message):
+    """In one line, before anything is lived."""
     monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
     register_channel("odd", ExtraChannel(compute, "odd"))
-    with pytest.raises(ConfigError, match=r"'odd' has the shape .* \[3, 21, 1\]; correct its"):
-        extra_values(recorded, LossConfig(channels=("odd",)))
+    loss = LossConfig(channels=("novelty", "odd"))
+    with pytest.raises(ConfigError, match=message) as it:
+        check_channels(loss, O, A)
+    assert "\n" not in str(it.value)
+
+
+def test_usable_channels_pass(monkeypatch):
+    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+    for name, channel in list(extra_channels.EXTRA_CHANNELS.items()):
+        register_channel(f"own_{name}", channel)
+    names = tuple(name for name in extra_channels.EXTRA_CHANNELS if name.startswith("own_"))
+    check_channels(LossConfig(channels=names), O, A)

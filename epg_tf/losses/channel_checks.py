@@ -1,0 +1,54 @@
+"""Checks the channels that a user's file adds to those of the package."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import tensorflow as tf
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import LossConfig
+from epg_tf.losses.extra_channels import Recorded, are_shipped, extra_channel, extra_values
+
+
+def check_channels(loss: LossConfig, observation_size: int, action_size: int) -> None:
+    """Computes users' channels once, for two lives of random steps and for the first of them alone;
+    in a graph their errors would take many lines.
+
+    Raises:
+      ConfigError: One fails, has another shape than it says, or mixes lives.
+    """
+    generator = np.random.default_rng(0)
+    shape = (2, loss.buffer_steps)
+    observation, action, reward = (
+        tf.constant(generator.standard_normal((*shape, size)), tf.float32)
+        for size in (observation_size, action_size, 1)
+    )
+    ended = tf.constant(generator.random((*shape, 1)) < 0.1, tf.float32)
+    time = tf.constant(generator.random((*shape, 1)), tf.float32)
+    lived = tf.ones((1, *shape[1:], 1))
+    two = Recorded(observation, action, reward, ended, lived, time, time[:1])
+    one = Recorded(*(part[:1] for part in two))
+    for name in loss.channels:
+        if are_shipped([name]):
+            continue
+        expected, single = [*shape, extra_channel(name).width], replace(loss, channels=(name,))
+        try:
+            both, alone = (extra_values(recorded, single)[name] for recorded in (two, one))
+        except Exception as error:
+            reason = f"{error}".partition("\n")[0]
+            raise ConfigError(
+                f"config.loss.channels: {name!r} fails ({type(error).__name__}: {reason}); correct "
+                "its function"
+            ) from error
+        if both.shape != expected:
+            raise ConfigError(
+                f"config.loss.channels: {name!r} has the shape {list(both.shape)} where lives x "
+                f"steps x width are {expected}; correct its function or its width"
+            )
+        if alone.shape != both[:1].shape or not np.allclose(both[:1], alone, 1e-3, 1e-5):
+            raise ConfigError(
+                f"config.loss.channels: {name!r} gives a life other values where there is another "
+                "life beside it; its function must not mix rows"
+            )
