@@ -1,8 +1,8 @@
 """A learned loss for any body: one temporal-convolutional network for all components of an action.
 
-MetaGenRL makes its objective independent of the size of actions by sharing weights and averaging
-(Kirsch et al. 2020, section 4.1); EPG's loss knows the sizes of its family. Here, for component d
-of the action,
+MetaGenRL's objective shares the weights that meet components of an action and averages what they
+give (Kirsch et al. 2019, Appendix B.1); it sees no observations. EPG's loss has parameters for each
+component and each dimension. Here, for component d of the action,
 
     f_k(o)  = mean over j of leaky relu(w_k o_j + b_k)
     x_i,d   = features f(o_i), a_i,d, [reward,] termination, mean_d, log_std_d, memory, further ones
