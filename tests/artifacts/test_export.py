@@ -210,6 +210,7 @@ def test_agents_do_not_meet(make_learned, asked):
     np.testing.assert_allclose(alone["loss"], well["loss"][:1], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_shipped_loss_describes_itself(tmp_path):
     learned = epg_tf.load_loss("random_hopper")
     export.export_loss(learned, tmp_path, "the card")
