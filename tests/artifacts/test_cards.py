@@ -89,6 +89,7 @@ def test_a_card_beside_the_loss_is_kept(run):
     assert "stale words" not in card and "A loss for" not in card
 
 
+@pytest.mark.slow
 def test_a_loss_of_ones_own_family_is_exported_once_the_family_is_known(run, monkeypatch):
     loss = epg_tf.load_loss(run)
     assert epg_tf.export_loss(loss, run / "exported") <= 1e-6

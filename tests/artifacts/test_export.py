@@ -243,6 +243,7 @@ def test_a_shipped_loss_describes_itself(tmp_path):
     assert export.largest_difference(learned, tmp_path) <= 1e-6
 
 
+@pytest.mark.slow
 def test_a_wrong_phi_is_noticed(make_learned, tmp_path):
     learned = make_learned()
     export.export_loss(learned, tmp_path, "card")

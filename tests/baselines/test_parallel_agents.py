@@ -85,6 +85,7 @@ def test_an_infinite_loss_stops_the_update():
         agents.train(tuple(batch), np.zeros((3, BATCH, 1, 2), "f4"))
 
 
+@pytest.mark.slow
 def test_the_temperature_follows_the_target_entropy_of_each_agent():
     """An entropy above its target lowers the temperature, one below raises it."""
     for target, sign in ((-50.0, -1), (50.0, 1)):

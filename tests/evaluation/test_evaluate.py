@@ -57,6 +57,7 @@ def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
     assert rows.final("policy_sha256").tolist() == lives.policy_hash.tolist()
 
 
+@pytest.mark.slow
 def test_tests_are_in_exact_physics_whatever_those_of_evolution(make_tiny):
     task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
     coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))

@@ -264,6 +264,7 @@ def test_an_unreadable_card_is_told(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_overwrite_spares_what_is_no_export(tmp_path):
     """A run's loss, a foreign folder, an export where a policy is to go, and the shipped losses."""
     shutil.copytree(GOLDEN.parent / "run", tmp_path / "run")

@@ -288,6 +288,7 @@ def test_overwrite_replaces_runs_alone(tmp_path):
     assert (tmp_path / "checkpoints" / "model.pt").read_text() == "precious"
 
 
+@pytest.mark.slow
 def test_a_folder_in_use_is_refused_and_left_alone(finished, tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     process = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path}", *commands.settings())

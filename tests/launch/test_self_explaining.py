@@ -65,6 +65,7 @@ def test_a_misspelt_command_is_one_line():
     assert "'meta-tran' is not a command; did you mean meta-train" in process.stderr
 
 
+@pytest.mark.slow
 def test_a_command_can_be_run_by_its_name():
     """With dashes or underscores; its own --help is its module's."""
     process = epg_tf("meta-train", "--help")

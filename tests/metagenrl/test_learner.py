@@ -461,6 +461,7 @@ def test_the_acting_policy_is_a_copy_of_the_policy():
     assert (learner.acting_policy().act(observation) != before).all()
 
 
+@pytest.mark.slow
 def test_agents_in_several_calls_learn_as_in_one(monkeypatch):
     """Each call takes its own agents' part of everything."""
     found = []

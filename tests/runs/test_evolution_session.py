@@ -226,13 +226,10 @@ def test_an_impossible_seed_is_refused_before_anything_is_written(tiny, tmp_path
     ("experiment", "reason"),
     [
         ({"inner": {"learning_rate": 1e7}}, "in life 0 "),
-        pytest.param(
-            {},
-            "in life 0 the reward was not finite at env step 1;",
-            marks=pytest.mark.slow,
-        ),
+        ({}, "in life 0 the reward was not finite at env step 1;"),
     ],
 )
+@pytest.mark.slow
 def test_a_run_whose_lives_all_fail_ends_and_says_why(
     make_tiny, tmp_path, monkeypatch, experiment, reason
 ):
