@@ -96,12 +96,15 @@ def asked(make_agent, make_experience):
 
 SETTINGS = [
     pytest.param({}, marks=pytest.mark.slow),
-    {"loss": {"reward": True, "pooling": "mean"}},
+    pytest.param({"loss": {"reward": True, "pooling": "mean"}}, marks=pytest.mark.slow),
     pytest.param(
         {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
     ),
     {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
-    {"loss": {"products": 3, "reward": True, "shared_over_actions": True}},
+    pytest.param(
+        {"loss": {"products": 3, "reward": True, "shared_over_actions": True}},
+        marks=pytest.mark.slow,
+    ),
     pytest.param({"task": {"family": "choices"}, "loss": {"products": 3}}, marks=pytest.mark.slow),
     pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
     pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
@@ -264,6 +267,7 @@ def test_a_graph_names_no_path(make_learned, tmp_path):
     assert not any(part in graph for part in (str(tmp_path).encode(), b"site-packages", b".py"))
 
 
+@pytest.mark.slow
 def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkeypatch):
     export.export_loss(make_learned(), tmp_path, "first")
     monkeypatch.setattr(export, "largest_difference", lambda learned, folder: 1e-3)

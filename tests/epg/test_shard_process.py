@@ -78,6 +78,7 @@ def test_lives_have_the_same_bits_as_in_this_process(process, reacher, exact):
     assert process.seconds["updating"] > 0.0 and set(process.seconds) == set(here.seconds)
 
 
+@pytest.mark.slow
 def test_errors_arrive_with_their_place(process, reacher):
     """And the process lives on."""
     asked = request(reacher)

@@ -69,6 +69,7 @@ def test_every_method_has_a_label_and_the_objective_alone_a_loss():
     assert [name for name, method in methods.items() if method.explores] == ["ppo", "reinforce"]
 
 
+@pytest.mark.slow
 def test_evaluate_objective_trains_the_agents_of_the_request():
     learned = LearnedObjective(PARAMETERS, TINY, {})
     found = evaluate_objective(learned, 0, 2, methods=["objective", "untrained_objective"])

@@ -11,6 +11,8 @@ import epg_tf
 from epg_tf.artifacts import learned_loss
 from tests.launch import commands
 
+pytestmark = pytest.mark.slow
+
 CONFIG = "--config=configs/point_goal.py"
 
 
