@@ -47,7 +47,6 @@ class Buffer:
       truncated: [P, N], 0 or 1.
       next_observation: [P, M, O] float32, of the newest M steps, never from the next episode.
       lived: [N] float32, 1 where a step has been lived, 0 in the padding.
-      episode_step: [P, N] float32, how many steps of the episode came before; 0 in the padding.
       time_in_life: [N] float32, how many steps of the life came before, as a share of its length; 0
         in the padding, or if the length is not known.
     """
@@ -64,9 +63,8 @@ class Buffer:
         self.truncated = self.steps[:, :, acted + 2]
         self.next_observation = np.zeros((population, update_period, observation_size), np.float32)
         self.lived = np.zeros(steps, np.float32)
-        self.episode_step = np.zeros((population, steps), np.float32)
         self.time_in_life = np.zeros(steps, np.float32)
-        self._age = np.zeros(population, np.float32)  # of the episodes that go on
+        self._age = np.zeros(population, np.float32)  # of the episode at the oldest row
         self._written = 0
         self._life_steps = 0
 
@@ -76,15 +74,15 @@ class Buffer:
         Args:
           life_steps: U, env steps of the life that begins; 0: not known.
         """
-        for array in (self.steps, self.lived, self.episode_step, self.time_in_life, self._age):
+        for array in (self.steps, self.lived, self.time_in_life, self._age):
             array[:] = 0.0
         self._written, self._life_steps = 0, life_steps
 
     def make_room(self) -> None:
         """Drops the oldest M rows, so that the newest M can be written."""
         period = self.update_period
+        self._age = self._ages(period)[:, -1]
         self.steps[:, :-period] = self.steps[:, period:]
-        self.episode_step[:, :-period] = self.episode_step[:, period:]
         for array in (self.lived, self.time_in_life):
             array[:-period] = array[period:]
         self.lived[-period:] = 1.0
@@ -109,13 +107,30 @@ class Buffer:
         self.terminated[:, row] = result.terminated
         self.truncated[:, row] = result.truncated
         self.next_observation[:, step] = result.observation
-        self.episode_step[:, row] = self._age
-        self._age = np.where(result.terminated | result.truncated, 0.0, self._age + 1.0)
 
     def cut(self) -> None:
         """Marks the newest step as cut by a time limit, unless its episode ended for good."""
         self.truncated[:, -1] = 1.0 - self.terminated[:, -1]
-        self._age = np.zeros_like(self._age)
+
+    def episode_step(self) -> Array:
+        """Returns how many steps of its episode came before each step; 0 in the padding.
+
+        Returns:
+          [P, N] float32.
+        """
+        return self._ages(self.steps.shape[1])[:, :-1]
+
+    def _ages(self, count: int) -> Array:
+        """Returns the age of the episode before each of the oldest `count` rows and after the last,
+        [P, count + 1] float32; episodes begin anew after their end and after the padding.
+        """
+        rows = slice(count)
+        ended = (self.terminated[:, rows] + self.truncated[:, rows] > 0) | (self.lived[rows] == 0)
+        numbers = np.arange(count + 1)
+        begun = np.zeros((len(ended), count + 1), int)
+        begun[:, 1:] = np.maximum.accumulate(np.where(ended, numbers[1:], 0), axis=1)
+        ages: Array = np.where(begun, numbers - begun, numbers + self._age[:, None])
+        return (ages * (np.append(self.lived[rows], 1.0) > 0)).astype(np.float32)
 
     def newest(self) -> Array:
         """Returns a view [P, M, O + A + 1] of the newest observations, actions, rewards."""

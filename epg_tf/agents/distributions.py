@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -20,9 +18,7 @@ def gaussian_log_prob(mean: tf.Tensor, log_std: tf.Tensor, action: tf.Tensor) ->
     """Returns the log density of each component of actions, [P, T, A], from means [P, T, A] and log
     deviations [P, A].
     """
-    log_std = log_std[:, None]
-    distance = (action - mean) * tf.exp(-log_std)
-    return -0.5 * tf.square(distance) - log_std - 0.5 * math.log(2.0 * math.pi)
+    return tfp.distributions.Normal(mean, tf.exp(log_std)[:, None]).log_prob(action)
 
 
 def one_hot_categorical(logits: tf.Tensor) -> tfp.distributions.Distribution:

@@ -214,7 +214,7 @@ class CategoricalPolicy(Policy):
     ) -> tf.Tensor:
         """Returns the log probability of the choice, [P, T, 1], differentiable in the logits."""
         del shared_output
-        return tf.reduce_sum(action * tf.nn.log_softmax(policy_output), axis=2, keepdims=True)
+        return one_hot_categorical(policy_output).log_prob(action)[:, :, None]
 
 
 def policy_class(spec: EnvironmentSpec) -> type[Policy]:

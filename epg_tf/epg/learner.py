@@ -158,7 +158,7 @@ class Learner:
             lived=buffer.lived,
             shift=shift,
             scale=scale,
-            episode_step=buffer.episode_step,
+            episode_step=buffer.episode_step(),
             time_in_life=buffer.time_in_life,
         )
         return RawExperience(*map(tf.convert_to_tensor, raw))

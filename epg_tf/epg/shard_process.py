@@ -94,13 +94,20 @@ class ShardProcess:
           Interrupted: `stop` was set.
           ProcessLost: The process has ended.
         """
-        self._send(request)
+        # A suspended process does not empty the socket, so a long request waits in a thread.
+        sending = threading.Thread(target=self._try_to_send, args=(request,), daemon=True)
+        sending.start()
         deadline: float | None = None
+        told = False
         while not self._answers():
-            if self._stop.is_set() and deadline is None:
-                self._send(_STOP)
+            if not self._stop.is_set():
+                continue
+            if deadline is None:
                 deadline = time.monotonic() + _STOP_SECONDS
-            if deadline is not None and time.monotonic() > deadline:
+            if not told and not sending.is_alive():
+                self._send(_STOP)
+                told = True
+            if time.monotonic() > deadline:
                 self._process.kill()  # it is suspended, or hangs in native code
         try:
             found, self.seconds = self._connection.recv()
@@ -124,6 +131,11 @@ class ShardProcess:
             self._connection.send(message)
         except OSError:
             raise self._lost() from None
+
+    def _try_to_send(self, message: Any) -> None:
+        """Sends a message; where the process has ended, that shows when its answer is read."""
+        with contextlib.suppress(OSError):
+            self._connection.send(message)
 
     def _lost(self) -> EpgError:
         if self._stop.is_set():

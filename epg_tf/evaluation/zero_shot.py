@@ -13,7 +13,7 @@ import numpy as np
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request, learned_name
+from epg_tf.baselines.method import Baseline, LearningCurves, Request, learned_name
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.files import PathLike
@@ -25,39 +25,20 @@ NAMES = ("zero_shot_linear", "zero_shot_policy")
 
 
 @dataclasses.dataclass(frozen=True)
-class FixedPolicy:
+class FixedPolicy(Baseline):
     """Puts one policy into every task; it has no updates, and sees observations as they are.
 
     It acts with its noise, as learning agents do, so its episodes are listed with theirs; its curve
     is flat.
 
     Attributes:
+      name: Key of the method in files: with or without hidden layers.
       learned: The policy, of a run with `evolution.moves` "initialisation" and no updates.
       threads: `compute.threads` of the process, which the policy's own settings may not share.
     """
 
     learned: LearnedLoss
     threads: int
-
-    @property
-    def name(self) -> str:
-        """Key of the method in files: with or without hidden layers."""
-        return learned_name(self.learned.experiment)
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: its episodes have its noise."""
-        return True
-
-    @property
-    def loss(self) -> LossName | None:
-        """None: it has no loss."""
-        return None
 
     def train(self, request: Request) -> LearningCurves:
         """Plays the final episodes of the L agents, in the same tasks and from the same starts.
@@ -131,7 +112,7 @@ def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPol
       ConfigError: Two of them have the same name, which would be one row.
     """
     threads = home.experiment.compute.threads
-    found = [FixedPolicy(policy, threads) for policy in policies]
+    found = [FixedPolicy(learned_name(policy.experiment), policy, threads) for policy in policies]
     names = [method.name for method in found]
     if len(set(names)) < len(names):
         raise ConfigError(

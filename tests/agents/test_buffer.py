@@ -86,7 +86,7 @@ def test_the_buffer_counts_the_steps_of_episodes_and_of_the_life():
         buffer.make_room()
         for step in range(M):
             buffer.write(step, *marked(1 + period * M + step))
-    np.testing.assert_array_equal(buffer.episode_step[1], [0, 1] * 5)
+    np.testing.assert_array_equal(buffer.episode_step()[1], [0, 1] * 5)
     np.testing.assert_array_equal(buffer.time_in_life, np.arange(2, 12) / 16)
     buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
     for _ in range(2):
@@ -94,7 +94,7 @@ def test_the_buffer_counts_the_steps_of_episodes_and_of_the_life():
         for step in range(M):
             buffer.write(step, *marked(2))  # which ends no episode of life 0
         buffer.cut()
-    np.testing.assert_array_equal(buffer.episode_step[0], [0, 0, 0, 1, 2, 3, 0, 1, 2, 3])
+    np.testing.assert_array_equal(buffer.episode_step()[0], [0, 0, 0, 1, 2, 3, 0, 1, 2, 3])
     assert not buffer.time_in_life.any()
 
 
@@ -145,7 +145,7 @@ def test_an_episode_of_one_life_does_not_go_on_in_the_next():
         buffer.make_room()
         for step in range(M):
             buffer.write(step, *marked(2))  # which ends no episode of life 0
-        np.testing.assert_array_equal(buffer.episode_step[0, -M:], np.arange(M))
+        np.testing.assert_array_equal(buffer.episode_step()[0, -M:], np.arange(M))
         np.testing.assert_array_equal(buffer.time_in_life[-M:], np.arange(M) / 8)
 
 
@@ -159,7 +159,7 @@ def test_clear_restores_padding():
         buffer.terminated,
         buffer.truncated,
         buffer.lived,
-        buffer.episode_step,
+        buffer.episode_step(),
         buffer.time_in_life,
     ):
         assert not array.any()

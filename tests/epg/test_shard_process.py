@@ -157,15 +157,19 @@ def test_a_life_of_another_process_ends_when_it_is_stopped(reacher):
 
 
 @pytest.mark.slow
-def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch):
+@pytest.mark.parametrize("parameters", [0, 10**6], ids=["short", "longer than the socket holds"])
+def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch, parameters):
     monkeypatch.setattr(shard_process, "_STOP_SECONDS", 0.5)
     stop = threading.Event()
     process = ShardProcess(reacher, False, stop)
     process.run(request(reacher))
     process._process.send_signal(signal.SIGSTOP)
     threading.Timer(0.3, stop.set).start()
+    asked = request(reacher)
+    if parameters:
+        asked = dataclasses.replace(asked, phi=np.zeros((2, parameters), np.float32))
     with pytest.raises(Interrupted):
-        process.run(request(reacher))
+        process.run(asked)
     process.close()
     assert process._process.returncode == -signal.SIGKILL
 

@@ -95,7 +95,7 @@ def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
     elsewhere = dataclasses.replace(tiny.task, family="random_reacher")
     request = dataclasses.replace(loss_request(tiny, 3, 4), task=elsewhere)
     with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
-        zero_shot.FixedPolicy(policy, 2).train(request)
+        zero_shot.FixedPolicy("zero_shot_linear", policy, 2).train(request)
     assert zero_shot.fits(policy, tiny.task) and not zero_shot.fits(policy, elsewhere)
 
 

@@ -14,6 +14,7 @@ from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.product_units import bounded, product_units
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 from tests import reference
+from tests.losses.policy_gradient import assert_is_reinforce
 
 P, O, A, M, N = 3, 4, 2, 8, 32  # noqa: E741 (the legend's letter)
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
@@ -165,17 +166,9 @@ def test_a_fresh_loss_is_reinforce(make_tiny, make_agent, make_experience, chang
         agent.policy(observation), agent.policy.shared_output, action
     )
     assert max(np.abs(parts).max(), np.abs(advantage).max()) < 10.0
-    variables = agent.policy.variables_in_order
-    with tf.GradientTape(persistent=True) as tape:
-        losses = scored(loss, agent, experience)
-        log_prob = agent.policy.distribution(observation).log_prob(action)
-        surrogate = -tf.reduce_mean(advantage * log_prob, axis=1)
-    np.testing.assert_allclose(losses, surrogate, rtol=1e-5, atol=1e-5)
-    expected = tape.gradient(surrogate, variables)
-    for found, gradient in zip(tape.gradient(losses, variables), expected, strict=True):
-        scale = np.abs(gradient).max()
-        assert scale > 1e-2
-        np.testing.assert_allclose(found, gradient, rtol=1e-5, atol=1e-5 * scale)
+    losses, tape = assert_is_reinforce(
+        lambda: scored(loss, agent, experience), agent, experience, name, STEPS
+    )
     assert not tape.gradient(losses, agent.memory.kernel).numpy().any()
     slow = [
         reference_losses(life, experiment, phi, experience, agent)[steps].mean()

@@ -19,6 +19,7 @@ from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.shared_conv import SharedConvLoss, learned_loss
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from tests import reference
+from tests.losses.policy_gradient import assert_is_reinforce
 
 P, O, A, M, N = 3, 4, 3, 8, 32  # noqa: E741 (the legend's letter)
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
@@ -181,22 +182,7 @@ def test_a_fresh_loss_is_reinforce(make_tiny, make_agent, make_experience, chang
     loss, _ = make_loss(experiment, start=True)
     experience = with_future(make_experience(P, N, M, O, A))
     name = "reward" if experiment.loss.reward else "future_reward"
-    advantage = tf.gather(experience.channel(name)[:, -M:, 0], STEPS, batch_dims=1)
-    observation, action = (
-        tf.gather(part[:, -M:], STEPS, batch_dims=1)
-        for part in (experience.observation, experience.raw_action)
-    )
-    variables = agent.policy.variables_in_order
-    with tf.GradientTape(persistent=True) as tape:
-        losses = scored(loss, agent, experience)
-        log_prob = agent.policy.distribution(observation).log_prob(action)
-        surrogate = -tf.reduce_mean(advantage * log_prob, axis=1)
-    np.testing.assert_allclose(losses, surrogate, rtol=1e-5, atol=1e-5)
-    expected = tape.gradient(surrogate, variables)
-    for found, gradient in zip(tape.gradient(losses, variables), expected, strict=True):
-        scale = np.abs(gradient).max()
-        assert scale > 1e-2
-        np.testing.assert_allclose(found, gradient, rtol=1e-5, atol=1e-5 * scale)
+    assert_is_reinforce(lambda: scored(loss, agent, experience), agent, experience, name, STEPS)
 
 
 def test_a_centred_loss_is_a_valley_in_every_component(make_tiny, make_agent, make_experience):
