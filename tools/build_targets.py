@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,7 @@ class Tree:
         )
 
 
+@functools.cache
 def _holds_data(folder: Path) -> bool:
     """Returns whether a folder has files, and neither Python nor a package of Bazel."""
     names = {path.name for path in folder.rglob("*") if path.is_file()}

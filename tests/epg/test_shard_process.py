@@ -104,6 +104,7 @@ def test_errors_that_pickle_shortens_keep_their_text_and_place(error, arrives):
     assert "test_shard_process.py" in sent.place and type(error).__name__ in sent.place
 
 
+@pytest.mark.slow
 def test_signals_to_all_processes_of_a_job_do_not_end_it(process, reacher):
     """Those of a terminal reach another session than its own; a scheduler's it ignores."""
     wanted = bits(process.run(request(reacher)))

@@ -116,7 +116,7 @@ def test_fewer_epochs_than_done_are_refused(finished):
 @pytest.mark.parametrize(
     "number, code, parallel",
     [
-        (signal.SIGINT, 130, "threads"),
+        pytest.param(signal.SIGINT, 130, "threads", marks=pytest.mark.slow),
         (signal.SIGTERM, 143, "threads"),
         pytest.param(signal.SIGINT, 130, "processes", marks=pytest.mark.slow),
     ],

@@ -180,6 +180,7 @@ def test_benchmark_writes_its_numbers(tmp_path):
     assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
 
 
+@pytest.mark.slow
 def test_benchmark_prints_one_row_for_the_table():
     process = commands.run(
         "benchmark", CONFIG, *commands.life_settings(), "--lives=4", "--markdown"

@@ -60,6 +60,7 @@ def results(folder):
     ]
 
 
+@pytest.mark.slow
 def test_the_library_is_silent_and_gives_the_numbers_of_evolve(finished, tiny, shards, capsys):
     folder, epochs = finished
     assert [result.state.epoch for result in epochs] == [1, 2, 3]
