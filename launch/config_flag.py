@@ -16,7 +16,8 @@ from ml_collections import config_flags
 from epg_tf.core import communication, config_files
 from epg_tf.core.config_files import read_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, Physics, from_mapping
+from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.mix_settings import Physics
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
@@ -65,7 +66,8 @@ def experiment(cost: Cost | None = None, physics: Physics | None = None) -> Expe
             "another, e.g. --config=point_goal"
         )
     read = from_mapping(found)
-    make_family(read.task)
+    for task in read.tasks:
+        make_family(task)
     return print_and_end(read.in_physics(physics) if physics else read, cost)
 
 

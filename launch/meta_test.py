@@ -29,7 +29,7 @@ from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, load_objective
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Physics
+from epg_tf.core.mix_settings import Physics
 from epg_tf.evaluation import comparisons, zero_shot
 from epg_tf.evaluation.evaluate import (
     LossEvaluation,

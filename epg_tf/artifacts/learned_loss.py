@@ -86,7 +86,7 @@ def interface(experiment: Experiment) -> dict[str, Any]:
     channels = declared_channels(family.spec, experiment.loss) if moves_loss(experiment) else ()
     return {
         "kind": _KINDS[experiment.evolution.moves],
-        "family": family.name,
+        "family": ", ".join(make_family(task).name for task in experiment.tasks),
         "observation_size": family.observation_size,
         "action_size": family.action_size,
         "discrete_actions": family.discrete_actions,
@@ -161,9 +161,10 @@ def load_loss(folder: PathLike) -> LearnedLoss:
         )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
-        if not is_family(experiment.task.family):
+        unknown = [task.family for task in experiment.tasks if not is_family(task.family)]
+        if unknown:
             raise RecordError(
-                f"{folder}: it was evolved in the family {_short(experiment.task.family)}, which "
+                f"{folder}: it was evolved in the family {_short(unknown[0])}, which "
                 "is not registered; first load the file that registers it, e.g. the config of its "
                 "run"
             )

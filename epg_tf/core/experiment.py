@@ -25,10 +25,9 @@ from epg_tf.core.fields import (
     Threads,
     means,
 )
+from epg_tf.core.mix_settings import MixConfig, Physics, mix_conflicts
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.core.shapes import convolution_length
-
-Physics = Literal["exact", "coarse"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +228,22 @@ class Experiment:
     reinforce: ReinforceConfig = ReinforceConfig()
     sac: SACConfig = SACConfig()
     td3: TD3Config = TD3Config()
+    mix: MixConfig = MixConfig()
+
+    @property
+    def tasks(self) -> tuple[TaskConfig, ...]:
+        """What the lives of evolution are spread over: `task`, then those of the mix."""
+        mix = self.mix
+        each = zip(mix.families, mix.frame_skips, mix.episode_limits, mix.physics, strict=True)
+        others = (
+            TaskConfig(family, frame_skip, limit, physics=physics)
+            for family, frame_skip, limit, physics in each
+        )
+        return (self.task, *others)
+
+    def of_task(self, number: int) -> Experiment:
+        """Returns the same experiment in one of its `tasks` alone."""
+        return dataclasses.replace(self, task=self.tasks[number], mix=MixConfig())
 
     @property
     def life_steps(self) -> int:
@@ -267,6 +282,7 @@ def _check_together(experiment: Experiment) -> None:
         _loss_conflicts(experiment.loss),
         evolution_conflicts(experiment.evolution),
         _moves_conflicts(experiment),
+        mix_conflicts(experiment.mix, experiment.evolution, experiment.loss.shared_over_actions),
         _lifetime_conflicts(experiment),
     ):
         for conflict in conflicts:
@@ -346,7 +362,8 @@ def _moves_conflicts(experiment: Experiment) -> Iterator[str]:
 def _lifetime_conflicts(experiment: Experiment) -> Iterator[str]:
     evolution, inner = experiment.evolution, experiment.inner
     shortest = evolution.shortest_life or inner.updates
-    steps, limit = shortest * inner.update_period, experiment.task.episode_limit
+    steps = shortest * inner.update_period
+    limit, several = max(task.episode_limit for task in experiment.tasks), experiment.mix.families
     if shortest > inner.updates:
         yield (
             f"config.evolution.shortest_life={shortest} is above "
@@ -356,5 +373,5 @@ def _lifetime_conflicts(experiment: Experiment) -> Iterator[str]:
         yield (
             f"config.evolution.fitness_from={evolution.fitness_from!r} needs an episode that ends "
             f"within the life; the shortest life has {steps} env steps, "
-            f"config.task.episode_limit={limit}"
+            f"{'an episode of the mix up to ' if several else 'config.task.episode_limit='}{limit}"
         )

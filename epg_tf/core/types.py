@@ -105,8 +105,16 @@ class LifeResults(LifeOutcomes):
 
     def head(self, count: int) -> LifeResults:
         """Returns the first `count` lives."""
+        return self.take(np.arange(count))
+
+    def take(self, rows: Array) -> LifeResults:
+        """Returns the lives of these rows, in their order.
+
+        Args:
+          rows: int.
+        """
         return LifeResults(
-            **{f.name: getattr(self, f.name)[:count] for f in dataclasses.fields(self)}
+            **{f.name: getattr(self, f.name)[rows] for f in dataclasses.fields(self)}
         )
 
     @staticmethod

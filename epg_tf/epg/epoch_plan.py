@@ -33,6 +33,18 @@ def pairs(evolution: EvolutionConfig) -> Array:
     return vectors // 2 * per_vector + lives % per_vector
 
 
+def life_tasks(experiment: Experiment) -> list[int]:
+    """Returns the number of the task of each of the W lives: the pairs take the tasks in turn."""
+    if not experiment.mix.families:
+        return [0] * experiment.evolution.lives
+    return [int(number) for number in pairs(experiment.evolution) % len(experiment.tasks)]
+
+
+def return_units(experiment: Experiment) -> Array:
+    """Returns what a return is divided by in each of the experiment's tasks, float64."""
+    return np.array(experiment.mix.return_units or (1.0,) * len(experiment.tasks))
+
+
 def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
     """Returns the number of updates in the lives of an epoch.
 

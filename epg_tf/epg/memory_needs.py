@@ -37,6 +37,20 @@ def refuse_lives_that_cannot_fit(experiment: Experiment, count: int) -> None:
     refuse_what_cannot_fit(memory_needs(experiment, spec, thread_count(experiment), count))
 
 
+def evolution_needs(experiment: Experiment, threads: int) -> list[MemoryNeed]:
+    """Returns what one process of evolution keeps in memory: each thread what each task needs.
+
+    Args:
+      experiment: Settings.
+      threads: Shards that run at once.
+    """
+    return [
+        need
+        for number, task in enumerate(experiment.tasks)
+        for need in memory_needs(experiment.of_task(number), make_family(task).spec, threads)
+    ]
+
+
 def memory_needs(
     experiment: Experiment, spec: EnvironmentSpec, threads: int, count: int | None = None
 ) -> list[MemoryNeed]:

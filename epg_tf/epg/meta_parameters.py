@@ -63,7 +63,7 @@ def initial_phi(experiment: Experiment, seed: int) -> Array:
     """
     parts = []
     if moves_loss(experiment):
-        channels = loss_channels(experiment)
+        channels, *_ = [loss_channels(experiment.of_task(n)) for n in range(len(experiment.tasks))]
         parts.append(initial_parameters(loss_generator(seed), channels, experiment.loss))
     if moves_start(experiment):
         spec = make_family(experiment.task).spec

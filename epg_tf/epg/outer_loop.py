@@ -19,9 +19,16 @@ from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.optimizers import AdamSettings, adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
-from epg_tf.core.types import Array, LifeKey
+from epg_tf.core.types import Array, LifeKey, LifeOutcomes
 from epg_tf.epg import diagnostics, epoch_metrics, evolution_strategies
-from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_updates, pairs
+from epg_tf.epg.epoch_plan import (
+    PerturbedPhi,
+    life_keys,
+    life_tasks,
+    life_updates,
+    pairs,
+    return_units,
+)
 from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
@@ -96,7 +103,8 @@ def run_epoch(
     phi_of_life = PerturbedPhi(evolution, seed, state, cached=2 * runner.threads)
     # Each life samples an MDP and trains a policy in it over U steps; its return is measured.
     keys = life_keys(evolution, seed, state.epoch)
-    lives = runner.run(keys, phi_of_life, teaching)
+    tasks = life_tasks(experiment)
+    lives = in_units(experiment, tasks, runner.run(keys, phi_of_life, teaching, tasks=tasks))
     # Update phi (Eq. 7).
     weights = fitness_weights(evolution, keys, lives.final_return)
     moved, signal_to_noise = es_step(state, weights, evolution, seed)
@@ -104,7 +112,8 @@ def run_epoch(
     again = None
     if evolution.diagnosis_period and (state.epoch + 1) % evolution.diagnosis_period == 0:
         other_keys = [dataclasses.replace(key, phase="diagnosis") for key in keys]
-        again = runner.run(other_keys, phi_of_life, teaching, report=False)
+        again = runner.run(other_keys, phi_of_life, teaching, report=False, tasks=tasks)
+        again = in_units(experiment, tasks, again)
     spent = sum(int(each.env_steps.sum()) for each in (lives, again) if each is not None)
     moved = dataclasses.replace(moved, epoch=state.epoch + 1, env_steps=state.env_steps + spent)
     moved, validation_return = validate(experiment, seed, moved, runner)
@@ -123,6 +132,18 @@ def run_epoch(
         "pair_correlation": epoch_metrics.pair_correlation(evolution, lives, again),
     }
     return EpochResult(moved, metrics)
+
+
+def in_units(experiment: Experiment, tasks: Sequence[int], lives: LifeOutcomes) -> LifeOutcomes:
+    """Returns outcomes whose returns are in units of their tasks (`mix.return_units`).
+
+    Args:
+      experiment: Settings.
+      tasks: [L] number of each life's task.
+      lives: L outcomes.
+    """
+    units = return_units(experiment)[np.asarray(tasks)]
+    return dataclasses.replace(lives, final_return=lives.final_return / units)
 
 
 def teaching_in(experiment: Experiment, seed: int, epoch: int) -> Teaching:
@@ -214,7 +235,11 @@ def validate(
         return state, float("nan")
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
     teaching = final_teaching(experiment)
-    lives = runner.run(keys, lambda life: state.phi, teaching, report=False, exact=True)
+    tasks = [key.index % len(experiment.tasks) for key in keys]
+    lives = runner.run(
+        keys, lambda life: state.phi, teaching, report=False, exact=True, tasks=tasks
+    )
+    lives = in_units(experiment, tasks, lives)
     mean = evolution_strategies.mean_return(lives.final_return)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))
     if mean > state.best_return:

@@ -8,9 +8,10 @@ import numpy as np
 
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
-from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys
+from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_tasks
 from epg_tf.epg.inner_loop import InnerLoop
 from epg_tf.epg.outer_loop import teaching_in
+from epg_tf.epg.shards import lives_of_shards
 from epg_tf.epg.state import EvolutionState
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.registry import make_family
@@ -52,20 +53,21 @@ def why_lives_failed(
     Raises:
       Interrupted: `stop` was set.
     """
-    shard = experiment.compute.shard_lives
-    keys = life_keys(experiment.evolution, seed, state.epoch)[:shard]
-    keys += keys[-1:] * (shard - len(keys))
+    size = experiment.compute.shard_lives
+    keys = life_keys(experiment.evolution, seed, state.epoch)
+    own = lives_of_shards(life_tasks(experiment), size)[0]
+    shard = own + own[-1:] * (size - len(own))
     phi_of_life = PerturbedPhi(experiment.evolution, seed, state, cached=2)
-    phi: Array = np.stack(
-        [phi_of_life(min(life, experiment.evolution.lives - 1)) for life in range(shard)]
-    )
-    loop = InnerLoop(experiment, make_family(experiment.task), stop=stop)
+    phi: Array = np.stack([phi_of_life(life) for life in shard])
+    alone = experiment.of_task(0)
+    loop = InnerLoop(alone, make_family(alone.task), stop=stop)
     watch = _FirstDivergence()
-    lives = loop.run(keys, phi, teaching_in(experiment, seed, state.epoch), watch)
+    teaching = teaching_in(experiment, seed, state.epoch)
+    lives = loop.run([keys[life] for life in shard], phi, teaching, watch)
     if watch.where is not None:
         step, life, reason = watch.where
-        return f"in life {life} {reason} at env step {step}"
+        return f"in life {shard[life]} {reason} at env step {step}"
     failed = np.flatnonzero(lives.failed)
     if not failed.size:
         return "lived again, the first lives do not fail"
-    return f"in life {failed[0]} the loss or its gradient was not finite"
+    return f"in life {shard[failed[0]]} the loss or its gradient was not finite"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.types import Array, LifeKey, LifeResults
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.registry import make_family, simulate
 
@@ -22,16 +22,19 @@ class ShardRequest:
       phi: [P, D] float32, the loss of each life.
       teaching: How the agents learn.
       exact: Whether the lives are in exact physics, whatever those of the experiment.
+      task: Number of the experiment's task that all of them live in.
     """
 
     keys: Sequence[LifeKey]
     phi: Array
     teaching: Teaching
     exact: bool
+    task: int = 0
 
 
 class ShardLoop:
-    """Owns an inner loop, and simulations in exact physics once they are asked for.
+    """Owns an inner loop for each task of an experiment, and simulations in exact physics, once
+    they are asked for.
 
     One thread at a time may use it.
 
@@ -39,7 +42,7 @@ class ShardLoop:
       experiment: Settings.
       measure_kl: Whether lives report the KL divergence of their updates.
       stop: When set, lives end early with `Interrupted`.
-      family_maker: Makes the family that agents live in; the experiment's by default.
+      family_maker: Makes the families that agents live in.
     """
 
     def __init__(
@@ -51,27 +54,37 @@ class ShardLoop:
     ):
         self.experiment = experiment
         self._family_maker = family_maker
-        self._loop = InnerLoop(experiment, family_maker(experiment.task), measure_kl, stop)
-        self._exact: Simulation | None = None
+        self._measure_kl = measure_kl
+        self._stop = stop
+        self._loops: dict[int, InnerLoop] = {}
+        self._exact: dict[int, Simulation] = {}
 
     @property
     def seconds(self) -> dict[str, float]:
         """Returns the seconds spent so far in each of `inner_loop.PARTS`."""
-        return self._loop.seconds
+        loops = self._loops.values()
+        return {part: sum(loop.seconds[part] for loop in loops) for part in PARTS}
 
     def run(self, request: ShardRequest) -> LifeResults:
         """Runs the P lives of a shard; errors as of `InnerLoop.run`."""
-        simulation = self._exact_simulation() if request.exact else None
-        return self._loop.run(request.keys, request.phi, request.teaching, simulation=simulation)
+        experiment = self.experiment.of_task(request.task)
+        if request.task not in self._loops:
+            family = self._family_maker(experiment.task)
+            loop = InnerLoop(experiment, family, self._measure_kl, self._stop)
+            self._loops[request.task] = loop
+        simulation = self._exact_simulation(request.task, experiment) if request.exact else None
+        return self._loops[request.task].run(
+            request.keys, request.phi, request.teaching, simulation=simulation
+        )
 
-    def _exact_simulation(self) -> Simulation | None:
-        """Returns simulations in exact physics; None where the loop's own are."""
-        if self.experiment.task.physics == "exact":
+    def _exact_simulation(self, number: int, experiment: Experiment) -> Simulation | None:
+        """Returns simulations of a task in exact physics; None where the loop's own are."""
+        if experiment.task.physics == "exact":
             return None
-        if self._exact is None:
-            family = self._family_maker(self.experiment.in_physics("exact").task)
-            self._exact = simulate(family, self.experiment.compute.shard_lives)
-        return self._exact
+        if number not in self._exact:
+            family = self._family_maker(experiment.in_physics("exact").task)
+            self._exact[number] = simulate(family, experiment.compute.shard_lives)
+        return self._exact[number]
 
     def close(self) -> None:
         """Does nothing: it holds no process."""

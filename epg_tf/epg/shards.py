@@ -50,8 +50,8 @@ def processes_fit(experiment: Experiment) -> bool:
     loss because a file of the user defines it.
     """
     apart = experiment.compute.parallel == "processes" and os.name == "posix"
-    known = is_importable(experiment.task.family) and are_shipped(experiment.loss.channels)
-    return apart and known and not has_gpu()
+    known = all(is_importable(task.family) for task in experiment.tasks)
+    return apart and known and are_shipped(experiment.loss.channels) and not has_gpu()
 
 
 class Shards:
@@ -95,6 +95,7 @@ class Shards:
         teaching: Teaching,
         done: Callable[[int], None] | None = None,
         exact: bool = False,
+        tasks: Sequence[int] | None = None,
     ) -> LifeResults:
         """Runs one life per key.
 
@@ -104,6 +105,7 @@ class Shards:
           teaching: How the agents learn.
           done: Called with the number of lives of each shard that ends.
           exact: Whether the lives are in exact physics, whatever those of the experiment.
+          tasks: [L] numbers of the experiment's tasks that they live in; None: all in the first.
 
         Returns:
           Results of the L lives, in the order of the keys.
@@ -111,23 +113,26 @@ class Shards:
         Raises:
           Interrupted: `stop` was called.
         """
-        count, size = len(keys), self.shard_lives
+        numbers = [0] * len(keys) if tasks is None else tasks
+        shards = lives_of_shards(numbers, self.shard_lives)
         futures = []
-        for start in range(0, count, size):
-            lives = [min(start + offset, count - 1) for offset in range(size)]
+        for shard in shards:
+            lives = shard + shard[-1:] * (self.shard_lives - len(shard))
             phis = functools.partial(self._stacked, lives, phi_of_life)
-            shard = [keys[life] for life in lives]
-            futures.append(self._pool.submit(self._run_shard, shard, phis, teaching, exact))
+            own_keys, task = [keys[life] for life in lives], numbers[shard[0]]
+            futures.append(
+                self._pool.submit(self._run_shard, own_keys, phis, teaching, exact, task)
+            )
         try:
             results = []
-            for number, future in enumerate(futures):
-                results.append(future.result())
+            for shard, future in zip(shards, futures, strict=True):
+                results.append(future.result().head(len(shard)))
                 if done is not None:
-                    done(min(size, count - number * size))
+                    done(len(shard))
         except BaseException:
             self.stop()
             raise
-        return LifeResults.join(results).head(count)
+        return LifeResults.join(results).take(np.argsort(np.concatenate(shards)))
 
     @staticmethod
     def _stacked(lives: Sequence[int], phi_of_life: PhiOfLife) -> Array:
@@ -139,6 +144,7 @@ class Shards:
         phis: Callable[[], Array],
         teaching: Teaching,
         exact: bool,
+        task: int,
     ) -> LifeResults:
         """Runs the lives of one shard on the inner loop of this thread."""
         if self.stopped.is_set():
@@ -147,7 +153,7 @@ class Shards:
             self._local.loop = self._make_loop(next(self._places))
             self._loops.append(self._local.loop)
         loop: ShardLoop | ShardProcess = self._local.loop
-        return loop.run(ShardRequest(keys, phis(), teaching, exact))
+        return loop.run(ShardRequest(keys, phis(), teaching, exact, task))
 
     def _make_loop(self, place: int) -> ShardLoop | ShardProcess:
         """Returns the inner loop of one thread: the first one's is in this process."""
@@ -208,6 +214,7 @@ class RankedShards:
         teaching: Teaching,
         report: bool = True,
         exact: bool = False,
+        tasks: Sequence[int] | None = None,
     ) -> LifeOutcomes:
         """Runs one life per key; arguments as in `Shards.run`.
 
@@ -219,33 +226,51 @@ class RankedShards:
           teaching: How the agents learn.
           report: Whether `done` is called.
           exact: As in `Shards.run`.
+          tasks: As in `Shards.run`.
 
         Returns:
           Outcomes of all lives, the same bits on every rank.
         """
         communicator = self.communicator
-        mine = lives_of_rank(
-            len(keys), self._shards.shard_lives, communicator.rank, communicator.size
-        )
+        numbers = [0] * len(keys) if tasks is None else tasks
+        shards = lives_of_shards(numbers, self._shards.shard_lives)
+        mine = lives_of_rank(shards, communicator.rank, communicator.size)
         packed = np.zeros((len(keys), 4), np.int64)
         if mine:
-            own_keys = [keys[life] for life in mine]
+            own_keys, own_tasks = [keys[life] for life in mine], [numbers[life] for life in mine]
             done = self._done if report else None
 
             def own_phi(number: int) -> Array:
                 return phi_of_life(mine[number])
 
-            packed[mine] = pack(self._shards.run(own_keys, own_phi, teaching, done, exact))
+            lives = self._shards.run(own_keys, own_phi, teaching, done, exact, own_tasks)
+            packed[mine] = pack(lives)
         return unpack(communicator.sum(packed))
 
 
-def lives_of_rank(lives: int, shard_lives: int, rank: int, size: int) -> list[int]:
-    """Returns the lives of a rank, in order: all of every size-th shard, from shard `rank` on.
+def lives_of_shards(tasks: Sequence[int], shard_lives: int) -> list[list[int]]:
+    """Returns the lives of each shard, all in the same task, in the order of tasks, then lives.
+
+    Args:
+      tasks: [L] number of each life's task.
+      shard_lives: P, lives in a shard at most.
+    """
+    shards = []
+    for task in sorted(set(tasks)):
+        lives = [life for life, number in enumerate(tasks) if number == task]
+        shards += [
+            lives[start : start + shard_lives] for start in range(0, len(lives), shard_lives)
+        ]
+    return shards
+
+
+def lives_of_rank(shards: Sequence[Sequence[int]], rank: int, size: int) -> list[int]:
+    """Returns the lives of a rank: all of every size-th shard, from shard `rank` on.
 
     So no rank has more than one shard more than another, and all ranks get the same mix of noise
     vectors.
     """
-    return [life for life in range(lives) if life // shard_lives % size == rank]
+    return [life for shard in shards[rank::size] for life in shard]
 
 
 def pack(lives: LifeOutcomes) -> Array:

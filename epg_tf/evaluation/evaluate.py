@@ -15,8 +15,9 @@ from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LossName, Method, Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, Physics, TaskConfig
+from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.mix_settings import Physics
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.threads import configure_tensorflow, cpus

@@ -13,8 +13,8 @@ from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.artifacts.saved_policy import AgentPolicy, TrainedDeterministicPolicy, TrainedPolicy
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Physics
 from epg_tf.core.files import PathLike
+from epg_tf.core.mix_settings import Physics
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array

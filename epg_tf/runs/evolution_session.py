@@ -11,7 +11,7 @@ from epg_tf.core.errors import Interrupted, RunFailed, Stopped
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.core.memory import refuse_what_cannot_fit
-from epg_tf.epg.memory_needs import memory_needs
+from epg_tf.epg.memory_needs import evolution_needs
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.post_mortem import why_lives_failed
 from epg_tf.epg.shards import Shards
@@ -20,7 +20,6 @@ from epg_tf.runs.evolution_run import identity_of
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.progress import EvolutionProgress, SilentProgress, Write
 from epg_tf.runs.recorder import NullRecorder, Recorder
-from epg_tf.tasks.registry import make_family
 
 
 def evolve_in_folder(
@@ -103,7 +102,7 @@ class EvolutionSession:
     ):
         self._experiment, self._seed, self._target = experiment, seed, target
         self._workers = workers
-        needs = memory_needs(experiment, make_family(experiment.task).spec, workers.shards.threads)
+        needs = evolution_needs(experiment, workers.shards.threads)
         refuse_what_cannot_fit(needs, workers.communicator.local_size)
         self._progress = SilentProgress()
         if write is not None:

@@ -21,6 +21,11 @@ _COMPILE_SECONDS = 0.1  # for a step of a chunk and a virtual step, about
 
 def evolution_waits(experiment: Experiment) -> list[str]:
     """Returns a line for what takes a shard long between two looks at the clock."""
+    alone = [experiment.of_task(number) for number in range(len(experiment.tasks))]
+    return [line for one in alone for line in _waits_of_task(one)]
+
+
+def _waits_of_task(experiment: Experiment) -> list[str]:
     lives, inner, loss = experiment.compute.shard_lives, experiment.inner, experiment.loss
     lines = []
     family = make_family(experiment.task)

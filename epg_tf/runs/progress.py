@@ -182,7 +182,7 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
     steps = evolution.lives * experiment.life_steps
     shorter = "at most " if evolution.shortest_life else ""
     lines = [
-        f"evolving {_MOVED[evolution.moves]} for {experiment.task.family} in {path}"
+        f"evolving {_MOVED[evolution.moves]} for {_families(experiment)} in {path}"
         + (f", on {ranks} ranks" if ranks > 1 else "")
         + (f", continued after epoch {epoch}" if epoch else ""),
         f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}"
@@ -199,12 +199,16 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
     return lines + evolution_waits(experiment)
 
 
+def _families(experiment: Experiment) -> str:
+    return ", ".join(task.family for task in experiment.tasks)
+
+
 def _other_costs(experiment: Experiment) -> str:
     """Returns what costs env steps besides those in which lives learn, as the end of a line."""
     evolution = experiment.evolution
     final = (
         f"{experiment.inner.final_episodes} final episodes a life (at most "
-        f"{experiment.task.episode_limit} env steps each)"
+        f"{max(task.episode_limit for task in experiment.tasks)} env steps each)"
     )
     validation = (
         f"{evolution.validation_lives} validation lives every {evolution.validation_period} epochs"

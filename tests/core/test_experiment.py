@@ -305,10 +305,10 @@ def test_the_registry_passes_the_settings_on(name):
     assert (family.frame_skip, family.episode_limit, family.task_range) == (3, 17, "nominal")
 
 
-def test_settings_from_before_the_rivals_had_groups_are_read():
-    """Loss files and runs of earlier versions lack them; they get defaults."""
+def test_settings_from_before_rivals_and_mixes_are_read():
+    """Files of earlier versions lack their groups, which get defaults."""
     experiment = from_mapping({"sac": {"batch": 7}, "ppo": {"update_period": 9}})
-    old = {name: v for name, v in experiment.to_mapping().items() if name not in RIVALS}
+    old = {name: v for name, v in experiment.to_mapping().items() if name not in (*RIVALS, "mix")}
     assert len(old) == 7 and from_mapping(old) == Experiment()
     assert experiment.sac.batch == 7 and from_mapping(experiment.to_mapping()) == experiment
     with pytest.raises(ConfigError, match="^config.reinforce.gae_lambda is not a setting"):

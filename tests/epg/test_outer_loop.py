@@ -58,7 +58,7 @@ class ScriptedShards:
         self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
         self.asked = []
 
-    def run(self, keys, phi, teaching, done=None, exact=False):
+    def run(self, keys, phi, teaching, done=None, exact=False, tasks=None):
         """Returns the fitness of every life's phi."""
         parameters = [phi(life).copy() for life in range(len(keys))]
         assert exact == (keys[0].phase == "validation")

@@ -11,7 +11,15 @@ from epg_tf.core.types import LifeKey, LifeOutcomes
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.outer_loop import evolve
-from epg_tf.epg.shards import RankedShards, Shards, lives_of_rank, pack, thread_count, unpack
+from epg_tf.epg.shards import (
+    RankedShards,
+    Shards,
+    lives_of_rank,
+    lives_of_shards,
+    pack,
+    thread_count,
+    unpack,
+)
 from epg_tf.epg.state import broadcast_state, initial_state
 from tests.epg.test_outer_loop import ScriptedShards, start_at
 from tests.thread_ranks import on_ranks
@@ -25,16 +33,22 @@ def bits(outcomes) -> list[bytes]:
 
 def test_whole_shards_go_to_ranks_in_turn():
     """10 lives, 3 to a shard: shards 0 1 2 | 3 4 5 | 6 7 8 | 9."""
-    assert lives_of_rank(10, 3, 0, 1) == list(range(10))
-    assert [lives_of_rank(10, 3, rank, 2) for rank in (0, 1)] == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9]]
-    assert [lives_of_rank(10, 3, rank, 5) for rank in (2, 3, 4)] == [[6, 7, 8], [9], []]
+    shards = lives_of_shards([0] * 10, 3)
+    assert lives_of_rank(shards, 0, 1) == list(range(10))
+    assert [lives_of_rank(shards, rank, 2) for rank in (0, 1)] == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9]]
+    assert [lives_of_rank(shards, rank, 5) for rank in (2, 3, 4)] == [[6, 7, 8], [9], []]
+
+
+def test_the_lives_of_a_shard_are_in_one_task():
+    assert lives_of_shards([0, 1, 0, 1, 1, 0, 1], 2) == [[0, 2], [5], [1, 3], [4, 6]]
 
 
 @pytest.mark.parametrize(
     ("lives", "shard_lives", "size"), [(256, 64, 3), (7, 2, 3), (5, 8, 2), (64, 4, 16)]
 )
 def test_every_life_is_lived_once_and_the_load_is_even(lives, shard_lives, size):
-    parts = [lives_of_rank(lives, shard_lives, rank, size) for rank in range(size)]
+    whole = lives_of_shards([0] * lives, shard_lives)
+    parts = [lives_of_rank(whole, rank, size) for rank in range(size)]
     assert sorted(sum(parts, [])) == list(range(lives))
     shards = [len({life // shard_lives for life in part}) for part in parts]
     assert max(shards) - min(shards) <= 1
@@ -84,7 +98,7 @@ def test_one_failed_life_reaches_every_rank(tiny):
     class Scripted:
         shard_lives, threads = 2, 1
 
-        def run(self, keys, phi, teaching, done=None, exact=False):
+        def run(self, keys, phi, teaching, done=None, exact=False, tasks=None):
             found = np.array([phi(i)[0] for i in range(len(keys))])
             done(len(keys))
             return LifeOutcomes(

@@ -1,0 +1,57 @@
+"""One loss for several bodies: HiddenGoal, TurnedMotors, DirectionalHalfCheetah and
+DirectionalHopper, rewards declared. Variant: `laptop`. Not in the papers.
+
+A life is 2048 env steps in one of the families. The fresh loss is REINFORCE on the rewards of the
+next ten env steps or so, shared by all components of an action; with an inner rate of 3e-3 it
+teaches in all four families before any evolution (docs/policy_gradient_losses.md). Returns count in
+units of about what a good agent gets.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core import scales
+from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.mix_settings import MixConfig
+
+
+def _laptop() -> Experiment:
+    usual = scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True)
+    return dataclasses.replace(
+        usual,
+        loss=dataclasses.replace(
+            usual.loss,
+            shared_over_actions=True,
+            channels=("future_reward",),
+            future_discount=0.9,
+            products=4,
+        ),
+        inner=dataclasses.replace(usual.inner, updates=64, learning_rate=3e-3),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            lives=128,
+            noise_vectors=128,
+            fitness="rank_in_pair",
+            epochs=100,
+            learning_rate=3e-2,
+            final_learning_rate=3e-3,
+            learning_rate_epochs=100,
+            validation_period=10,
+        ),
+        mix=MixConfig(
+            families=("turned_motors", "directional_half_cheetah", "directional_hopper"),
+            frame_skips=(4, 5, 4),
+            episode_limits=(25, 100, 250),
+            physics=("exact", "coarse", "coarse"),
+            return_units=(10.0, 13.0, 200.0, 200.0),
+        ),
+    )
+
+
+VARIANTS = {"laptop": _laptop()}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(VARIANTS, variant, "mixed")
