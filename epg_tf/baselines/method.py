@@ -28,6 +28,7 @@ LABELS = {
     "untrained": "untrained agent",
     "random_loss": "unevolved, random",
     "centred_loss": "unevolved, centred",
+    "policy_gradient_loss": "unevolved, REINFORCE",
 }
 """Names of methods in pictures and tables, by their keys in files."""
 

@@ -58,7 +58,7 @@ class Menu:
 
 
 LOSSES = Menu(
-    ("epg", "untrained", "random_loss", "centred_loss"),
+    ("epg", "untrained", *loss_methods.UNEVOLVED),
     {
         "none": (),
         "ppo": ("ppo", "ppo_as_epg"),

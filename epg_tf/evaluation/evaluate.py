@@ -58,7 +58,8 @@ def evaluate(
       updates: Updates per life, or None for the experiment's number.
       methods: Of `loss_methods.METHODS`: "epg"; "ppo", "reinforce", "sac" and "td3", each with
         settings of its own; "ppo_as_epg", PPO with EPG's M; "untrained", an agent that never
-        learns; "random_loss" and "centred_loss", a new loss for each agent that was never evolved.
+        learns; "random_loss", "centred_loss" and, where the loss began so, "policy_gradient_loss",
+        a new loss for each agent that was never evolved.
 
     Returns:
       One table; agents with the same number met the same task, start and action noise.

@@ -116,7 +116,18 @@ def centred_loss(evaluated: EvaluatedLoss) -> Method:
     return _unevolved("centred_loss", evaluated, "centred")
 
 
-def _unevolved(name: str, evaluated: EvaluatedLoss, start: Literal["random", "centred"]) -> Method:
+def policy_gradient_loss(evaluated: EvaluatedLoss) -> Method:
+    """Returns the method that gives each agent another loss that begins as REINFORCE and was never
+    evolved.
+    """
+    return _unevolved("policy_gradient_loss", evaluated, "policy_gradient")
+
+
+def _unevolved(
+    name: str,
+    evaluated: EvaluatedLoss,
+    start: Literal["random", "centred", "policy_gradient"],
+) -> Method:
     experiment = evaluated.loops.experiment
     started = dataclasses.replace(
         experiment, loss=dataclasses.replace(experiment.loss, start=start)
@@ -137,10 +148,16 @@ METHODS: dict[str, Callable[[EvaluatedLoss], Method]] = {
     "untrained": untrained,
     "random_loss": random_loss,
     "centred_loss": centred_loss,
+    "policy_gradient_loss": policy_gradient_loss,
 }
+UNEVOLVED = ("random_loss", "centred_loss", "policy_gradient_loss")
 
 
 def applicable(experiment: Experiment, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns those of some `METHODS` that a test can have: no unevolved loss beside no loss."""
-    unevolved = ("random_loss", "centred_loss")
-    return tuple(name for name in names if name not in unevolved or moves_loss(experiment))
+    """Returns those of some `METHODS` that a test can have: no unevolved loss beside no loss, and
+    one that begins as a policy gradient only beside one that did.
+    """
+    left_out = set() if moves_loss(experiment) else {*UNEVOLVED}
+    if experiment.loss.start != "policy_gradient":
+        left_out.add("policy_gradient_loss")
+    return tuple(name for name in names if name not in left_out)

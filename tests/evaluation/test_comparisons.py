@@ -7,7 +7,7 @@ import pytest
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, of_loss
 
-ALWAYS = ("epg", "untrained", "random_loss", "centred_loss")
+ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_loss")
 
 
 @pytest.mark.parametrize(

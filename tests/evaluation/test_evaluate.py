@@ -158,9 +158,11 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
 
 @pytest.mark.slow
 def test_every_rival_has_a_row_and_its_settings_are_stated(make_tiny):
-    tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)})
+    loss = {"start": "policy_gradient", "reward": True, "products": 2}
+    tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)}, loss=loss)
     results, about = outcome(tiny, tuple(METHODS))
     names = "epg ppo ppo_as_epg sac td3 reinforce untrained random_loss centred_loss"
+    names += " policy_gradient_loss"
     assert list(results.groups()) == names.split()
     assert about["rivals"]["sac"]["batch"] == 4 and about["rivals"]["td3"]["hidden"] == (3,)
     assert (about["alpha"], about["compare_updates"]) == (0.0, 1)
@@ -199,6 +201,17 @@ def test_rivals_may_live_longer_than_the_others(tiny):
     assert steps == {"epg": 24, "ppo_as_epg": 72, "sac": 72, "untrained": 24}
     short = outcome(tiny, ("ppo_as_epg",))[0].pivot()[1]
     np.testing.assert_array_equal(results.select("ppo_as_epg").pivot()[1][:, :3], short)
+
+
+def test_a_loss_that_began_as_reinforce_is_compared_with_its_start(make_tiny):
+    """After one update: what differs between fresh losses has no gradient yet."""
+    loss = {"start": "policy_gradient", "reward": True, "products": 2}
+    tiny = make_tiny(loss=loss, inner={"updates": 1})
+    results, _ = outcome(tiny, ("epg", "policy_gradient_loss"))
+    evolved, fresh = (rows.final() for rows in results.groups().values())
+    np.testing.assert_allclose(evolved, fresh, rtol=1e-4)
+    without = outcome(make_tiny(), ("untrained", "policy_gradient_loss"))[0]
+    assert list(without.groups()) == ["untrained"]
 
 
 def test_unevolved_losses_differ_from_agent_to_agent_and_in_their_start(make_tiny):
