@@ -42,6 +42,8 @@ $(LINT_READY): constraints-lint.txt | $(READY)
 demo: $(READY)
 	@$(PY) -m launch.meta_train --config=configs/point_goal.py --run_dir=$(RUN)/evolution --seed=$(SEED) --resume
 	@$(PY) -m launch.meta_test --loss=$(RUN)/evolution/best --output_dir=$(RUN)/test --lives=128 --overwrite
+	@$(PY) -m launch.meta_train --config=configs/hidden_goal.py:demo --run_dir=$(RUN)/teacher --seed=$(SEED) --resume
+	@$(PY) -m launch.meta_test --loss=$(RUN)/teacher/best --output_dir=$(RUN)/teacher-test --lives=128 --overwrite
 
 test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests

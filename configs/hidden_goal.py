@@ -1,5 +1,5 @@
-"""HiddenGoal, reward declared: our own family, in which no fixed policy does well. Variant:
-`laptop`.
+"""HiddenGoal, reward declared: our own family, in which no fixed policy does well. Variants:
+`laptop` (default), and `demo`, 20 epochs of it.
 
 A life is 1024 env steps, 40 episodes. The best possible return is about 10, that of standing still
 0 (docs/tasks.md). The rivals' groups are of epg-tf tune-baseline (results/tuning); PPO with EPG's M
@@ -14,19 +14,26 @@ from epg_tf.core import scales
 from epg_tf.core.experiment import SurrogateConfig, TaskConfig
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
 
+_LAPTOP = dataclasses.replace(
+    scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
+    surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=64),
+    ppo=PPOConfig(
+        update_period=32,
+        minibatch=16,
+        epochs=64,
+        learning_rate=3e-4,
+        log_std=-1.0,
+        discount=0.9,
+    ),
+    reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
+)
 VARIANTS = {
-    "laptop": dataclasses.replace(
-        scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
-        surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=64),
-        ppo=PPOConfig(
-            update_period=32,
-            minibatch=16,
-            epochs=64,
-            learning_rate=3e-4,
-            log_std=-1.0,
-            discount=0.9,
+    "laptop": _LAPTOP,
+    "demo": dataclasses.replace(
+        _LAPTOP,
+        evolution=dataclasses.replace(
+            _LAPTOP.evolution, epochs=20, learning_rate_epochs=20, validation_period=10
         ),
-        reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
     ),
 }
 

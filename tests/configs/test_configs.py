@@ -1,6 +1,7 @@
 """Every config is a valid experiment, the paper's are Table 1, and the laptop's evolve."""
 
 import csv
+import dataclasses
 import importlib
 import json
 from pathlib import Path
@@ -56,6 +57,8 @@ TASKS = {
     "directional_half_cheetah:paper": ("directional_half_cheetah", 5, 1000, "training"),
     "fetch:paper": ("fetch", 20, 50, "training"),
     "hidden_goal:laptop": ("hidden_goal", 4, 25, "training"),
+    "hidden_goal:demo": ("hidden_goal", 4, 25, "training"),
+    "mixed:laptop": ("hidden_goal", 4, 25, "training"),
     "turned_motors:laptop": ("turned_motors", 4, 25, "training"),
     "turned_motors:unrewarded": ("turned_motors", 4, 25, "training"),
     **{
@@ -93,9 +96,15 @@ def test_a_config_is_a_valid_experiment(name):
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_a_laptop_evolves_in_coarse_physics_where_there_are_some_and_papers_never(name):
     made = experiment(name)
-    declared = make_family(made.in_physics("exact").task).has_coarse_physics
-    expected = "coarse" if declared and "paper" not in name else "exact"
-    assert made.task.physics == expected
+    for task in made.tasks:
+        declared = make_family(dataclasses.replace(task, physics="exact")).has_coarse_physics
+        expected = "coarse" if declared and "paper" not in name else "exact"
+        assert task.physics == expected
+
+
+def test_the_mix_has_the_tasks_of_the_families_own_configs():
+    for task in experiment("mixed:laptop").tasks:
+        assert task == experiment(f"{task.family}:laptop").task
 
 
 @pytest.mark.parametrize("name", sorted(TABLE_1))
