@@ -1,5 +1,5 @@
-"""DirectionalHopper, reward declared (EPG, Figure 8). Variants: `laptop` (default), `paper`,
-`paper_v1`.
+"""DirectionalHopper, reward declared (EPG, Figure 8). Variants: `laptop` (default), `night` (the
+paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
@@ -21,6 +21,7 @@ VARIANTS = {
         updates=128,
         reward=True,
     ),
+    "night": scales.night(_PAPER, update_period=64, updates=128, reward=True),
     "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),
     "paper_v1": scales.paper(
         dataclasses.replace(_PAPER, range="mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"),

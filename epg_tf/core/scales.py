@@ -1,5 +1,5 @@
-"""Holds what configs share: the paper's scale, one for a laptop, one for families that need
-learning, and the choice between variants.
+"""Holds what configs share: the paper's scale, one for a laptop, one for a night, one for families
+that need learning, and the choice between variants.
 """
 
 import dataclasses
@@ -92,6 +92,43 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
             validation_period=20,
         ),
         compute=ComputeConfig(shard_lives=16),  # one for each of two cores, see docs/speed.md
+    )
+
+
+def night(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
+    """Returns an experiment with the paper's bodies and lives (Table 1) for one night on 2 cores,
+    in coarse physics.
+
+    It is `laptop` with 64 lives an epoch, all in one shard. With the reward, the loss begins as
+    correlating, and agents explore less and update four times as often.
+    """
+    usual = laptop(dataclasses.replace(task, physics="coarse"), updates, reward)
+    loss = dataclasses.replace(
+        usual.loss,
+        start="correlating",
+        widths=(1, 1),
+        strides=(1, 1),
+        filters=(8, 4),
+        memory_units=0,
+    )
+    return dataclasses.replace(
+        usual,
+        policy=PolicyConfig(log_std=-1.0) if reward else usual.policy,
+        loss=loss if reward else usual.loss,
+        inner=dataclasses.replace(
+            usual.inner,
+            update_period=update_period,
+            minibatch=update_period // 4 if reward else update_period,
+        ),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            epochs=300,
+            lives=64,
+            noise_vectors=64,
+            learning_rate=4e-2,
+            learning_rate_epochs=300,
+        ),
+        compute=ComputeConfig(shard_lives=64),
     )
 
 
