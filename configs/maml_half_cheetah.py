@@ -1,0 +1,36 @@
+"""MAML on DirectionalHalfCheetah (EPG, Figure 9). Variants: `laptop` (default) and `paper`.
+
+EPG states one gradient step on as many env steps as its own agents live, and nothing else of its
+MAML. Task, life and episode limit are those of `directional_half_cheetah`; discount, 20 tasks, the
+inner learning rate 0.1 and two hidden layers of 64 units those of public implementations. `laptop`
+meta-trains in coarse physics and starts with the smaller deviation of that config.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core import scales
+from epg_tf.core.experiment import PolicyConfig, TaskConfig
+from epg_tf.core.maml_experiment import AdaptationConfig, MAMLExperiment, OuterConfig
+
+_PAPER = MAMLExperiment(
+    task=TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000),
+    adaptation=AdaptationConfig(env_steps=8192),
+    outer=OuterConfig(iterations=500),
+)
+VARIANTS = {
+    "laptop": dataclasses.replace(
+        _PAPER,
+        task=TaskConfig("directional_half_cheetah", 5, 100, physics="coarse"),
+        policy=PolicyConfig(log_std=-1.0),
+        adaptation=AdaptationConfig(env_steps=2048),
+        outer=OuterConfig(iterations=300),
+    ),
+    "paper": _PAPER,
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(VARIANTS, variant, "maml_half_cheetah")
