@@ -58,15 +58,23 @@ class MAMLRun:
       seed: Of all randomness.
       target: The folder, and what happens to an earlier run there.
       write: Called with lines about progress.
+      threads: Operations of TensorFlow at once; no effect on results, and little on speed.
 
     Raises:
       ConfigError: The settings need more memory than there is.
       RecordError: The folder cannot be used in this way; nothing has been deleted.
     """
 
-    def __init__(self, experiment: MAMLExperiment, seed: int, target: RunTarget, write: Write):
+    def __init__(
+        self,
+        experiment: MAMLExperiment,
+        seed: int,
+        target: RunTarget,
+        write: Write,
+        threads: int = 1,
+    ):
         refuse_what_cannot_fit(memory_needs(experiment))
-        configure_tensorflow(1)
+        configure_tensorflow(threads)
         self._experiment, self._seed = experiment, seed
         self._stop = threading.Event()
         self._progress = MAMLProgress(experiment, write)
