@@ -2,8 +2,8 @@
 `paper`.
 
 A test with config.task.range="out_of_distribution" has goals behind it. EPG states one and ten
-gradient steps on 8192 env steps each, and nothing else of its MAML; other settings are as in
-`maml_half_cheetah`, task and life of `laptop` those of `goal_ant:laptop_right_half`.
+gradient steps on 8192 env steps each, and no other setting; these are as in `maml_half_cheetah`.
+Task and life of `laptop` are those of `goal_ant:laptop_right_half`.
 """
 
 from ml_collections import ConfigDict

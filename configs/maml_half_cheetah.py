@@ -1,9 +1,8 @@
 """MAML on DirectionalHalfCheetah (EPG, Figure 9). Variants: `laptop` (default) and `paper`.
 
-EPG states one gradient step on as many env steps as its own agents live, and nothing else of its
-MAML. Task, life and episode limit are those of `directional_half_cheetah`; discount, 20 tasks, the
-inner learning rate 0.1 and two hidden layers of 64 units those of public implementations. `laptop`
-meta-trains in coarse physics and starts with the smaller deviation of that config.
+EPG states one gradient step, and no other setting of its MAML. Task, life and policy are those of
+`directional_half_cheetah`; 20 tasks and the step size 0.1 are those of public implementations.
+`laptop` meta-trains in coarse physics, as evolution there. Nothing is tuned yet.
 """
 
 import dataclasses
