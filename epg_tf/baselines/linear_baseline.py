@@ -20,39 +20,47 @@ _LARGEST = 10.0  # of a normalised observation
 
 
 class Visited(NamedTuple):
-    """Samples of one life.
+    """T samples of each of P lives.
 
     Attributes:
-      observation: [T, O], normalised.
-      reached: [T, O], normalised observations after each step, in the same episode.
-      time: [T], share of the episode's limit that had gone by before each step.
-      step: Share of the limit that a step takes.
-      ended: [T] bool, whether the step was the last of its episode.
+      observation: [P, T, O], normalised.
+      reached: [P, T, O], normalised observations after each step, in the same episode.
+      time: [P, T], share of the episode's limit that had gone by before each step.
+      ended: [P, T] bool, whether the step was the last of its episode.
     """
 
     observation: Array
     reached: Array
     time: Array
-    step: float
     ended: Array
 
 
-def values(visited: Visited, returns: Array) -> tuple[Array, Array]:
-    """Returns values of a least-squares fit, of the states acted in and reached, [T] float32 each.
-
-    A state reached at an episode's end is worth 0. An episode that the samples' end cut off takes
-    no part in the fit, unless it is the only one.
+def values(visited: Visited, step: float, returns: Array) -> tuple[Array, Array]:
+    """Returns values of the states acted in and reached, [P, T] float32 each, of a fit per life.
 
     Args:
       visited: Samples.
-      returns: [T], what followed each of them.
+      step: Share of the limit that a step takes.
+      returns: [P, T], what followed each of them in its episode.
+    """
+    lives = (Visited(*life) for life in zip(*visited, strict=True))
+    found = [_of_life(life, step, its) for life, its in zip(lives, returns, strict=True)]
+    value, following = (np.stack(part) for part in zip(*found, strict=True))
+    return value, following
+
+
+def _of_life(visited: Visited, step: float, returns: Array) -> tuple[Array, Array]:
+    """Returns `values` of one life, [T] each, by least squares.
+
+    A state reached at an episode's end is worth 0. An episode that the samples' end cut off takes
+    no part in the fit, unless it is the only one.
     """
     known = features(visited.observation, visited.time)
     counted = complete(visited.ended)[:, None]
     squares = np.matmul((known * counted).T, known)
     squares += _RIDGE * len(known) * np.eye(known.shape[1])
     weights = np.linalg.solve(squares, np.matmul((known * counted).T, returns.astype(np.float64)))
-    following = np.matmul(features(visited.reached, visited.time + visited.step), weights)
+    following = np.matmul(features(visited.reached, visited.time + step), weights)
     return (
         np.matmul(known, weights).astype(np.float32),
         np.where(visited.ended, 0.0, following).astype(np.float32),

@@ -8,8 +8,8 @@ they moved with a life's own experience, the policy would change without a gradi
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -196,7 +196,7 @@ class MAMLLives:
         seen = normalizer.normalize(observation, self._shift, self._scale)
         return acting.act(seen, noise)
 
-    def _noise(self, streams: Sequence[np.random.Generator]) -> Any:
+    def _noise(self, streams: Sequence[np.random.Generator]) -> Iterator[Array]:
         """Yields the noise of every env step, [P, A]."""
         draw, shape = self._kind.acting_kind.draw_noise, (_ALIKE, self._family.action_size)
         while True:
@@ -209,34 +209,22 @@ class MAMLLives:
         """Returns what losses use of samples: advantages over the linear baseline."""
         settings, limit = self._experiment.adaptation, self._experiment.task.episode_limit
         shift, scale = self._shift[:, None], self._scale[:, None]
-        seen = normalizer.normalize(buffer.observation, shift, scale)
-        reached = normalizer.normalize(buffer.next_observation, shift, scale)
-        time, ended = buffer.episode_step() / limit, buffer.terminated + buffer.truncated > 0
+        visited = linear_baseline.Visited(
+            observation=normalizer.normalize(buffer.observation, shift, scale),
+            reached=normalizer.normalize(buffer.next_observation, shift, scale),
+            time=buffer.episode_step() / limit,
+            ended=buffer.terminated + buffer.truncated > 0,
+        )
         # Copies, since these are views of one array.
-        reward, terminated, truncated, action = (
-            part.copy()
-            for part in (buffer.reward, buffer.terminated, buffer.truncated, buffer.action)
-        )
+        recorded = (buffer.reward, buffer.terminated, buffer.truncated, buffer.action)
+        reward, terminated, truncated, action = (part.copy() for part in recorded)
         returns = linear_baseline.returns_to_go(reward, terminated, truncated, settings.discount)
-        value, next_value = zip(
-            *(
-                linear_baseline.values(linear_baseline.Visited(*life), following)
-                for *life, following in zip(
-                    seen,
-                    reached,
-                    time,
-                    [1.0 / limit] * len(seen),
-                    ended,
-                    returns.numpy(),
-                    strict=True,
-                )
-            ),
-            strict=True,
-        )
+        value, next_value = linear_baseline.values(visited, 1.0 / limit, returns.numpy())
         advantage = linear_baseline.standardised_advantages(
-            Steps(reward, np.stack(value), np.stack(next_value), terminated, truncated),
+            Steps(reward, value, next_value, terminated, truncated),
             settings.discount,
             settings.gae_lambda,
         ).numpy()
+        seen = visited.observation
         outputs = (part.numpy() for part in self._compiled.outputs(self.weights, seen))
         return Targets(seen, action, advantage, np.zeros_like(advantage), *outputs)

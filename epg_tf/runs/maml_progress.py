@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from epg_tf.baselines.maml import IterationResult, MAMLState
+from epg_tf.baselines.maml_state import IterationResult, MAMLState
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.runs.pace import Pace, Reminder

@@ -11,24 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.agents.normalizer import Moments
 from epg_tf.artifacts.learned_start import save_start
-from epg_tf.baselines.maml import (
-    COLUMNS,
-    IterationResult,
-    MAMLState,
-    MetaTraining,
-    initial_state,
-)
+from epg_tf.baselines.maml import COLUMNS, MetaTraining
 from epg_tf.baselines.maml_lives import Initialisation
+from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
 from epg_tf.core import files
-from epg_tf.core.errors import Interrupted, VersionError
+from epg_tf.core.errors import Interrupted
 from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.threads import configure_tensorflow
-from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.maml_checkpoints import save_state, state_of
 from epg_tf.runs.maml_progress import MAMLProgress
 from epg_tf.runs.progress import Write
 from epg_tf.tasks.registry import make_family
@@ -119,7 +113,7 @@ class MAMLRun:
         checkpoint = self._folder.newest_checkpoint()
         state = initial_state(self._experiment, self._seed)
         if checkpoint is not None:
-            state = _state_of(checkpoint)
+            state = state_of(self._folder.path, checkpoint)
         self._folder.continue_after(
             state.iteration,
             RunLength(self._experiment.outer.iterations, "config.outer.iterations"),
@@ -139,20 +133,7 @@ class MAMLRun:
 
     def _save(self, state: MAMLState) -> None:
         """Writes the checkpoint, and `best/`, which a kill may have left one validation behind."""
-        arrays = {
-            "weights": state.weights,
-            "first_moment": state.first_moment,
-            "second_moment": state.second_moment,
-            "observed_mean": state.observed.mean,
-            "observed_squares": state.observed.squares,
-            **{f"best_{name}": values for name, values in state.best._asdict().items()},
-        }
-        facts = {
-            "observed_steps": state.observed.steps,
-            "env_steps": state.env_steps,
-            "best_return": state.best_return,
-        }
-        checkpoints.save(self._folder.path / "checkpoints", state.iteration, arrays, facts)
+        save_state(self._folder.path, state)
         if state.best_return > -np.inf:
             self._save_start("best", state.best, state)
 
@@ -184,33 +165,6 @@ class MAMLRun:
         }
         files.write_json(self._folder.path / "summary.json", summary)
         self._progress.finished(summary)
-
-
-def _state_of(checkpoint: checkpoints.Checkpoint) -> MAMLState:
-    """Returns the state in a checkpoint.
-
-    Raises:
-      VersionError: Another version of this package wrote it.
-    """
-    arrays, facts = checkpoint.arrays, checkpoint.facts
-    try:
-        return MAMLState(
-            iteration=checkpoint.epoch,
-            weights=arrays["weights"],
-            first_moment=arrays["first_moment"],
-            second_moment=arrays["second_moment"],
-            observed=Moments(
-                facts["observed_steps"], arrays["observed_mean"], arrays["observed_squares"]
-            ),
-            env_steps=facts["env_steps"],
-            best=Initialisation(*(arrays[f"best_{name}"] for name in Initialisation._fields)),
-            best_return=facts["best_return"],
-        )
-    except KeyError as error:
-        raise VersionError(
-            f"the checkpoint of iteration {checkpoint.epoch} has no {error}, so another version of "
-            "epg_tf wrote it; resume with that one, or start another run"
-        ) from error
 
 
 def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:

@@ -18,13 +18,20 @@ LIMIT = 5
 
 
 def life(steps=23, size=3):
-    """Returns samples whose episodes last `LIMIT` steps; the newest is cut off."""
+    """Returns samples of one life whose episodes last `LIMIT` steps; the newest is cut off."""
     generator = np.random.default_rng(0)
     observation = generator.standard_normal((steps + 1, size)).astype(np.float32)
     number = np.arange(steps) % LIMIT
     return Visited(
-        observation[:-1], observation[1:], number / LIMIT, 1.0 / LIMIT, number == LIMIT - 1
+        observation[None, :-1],
+        observation[None, 1:],
+        number[None] / LIMIT,
+        number[None] == LIMIT - 1,
     )
+
+
+def fitted(visited, returns):
+    return values(visited, 1.0 / LIMIT, returns)
 
 
 def test_features_are_those_of_the_paper():
@@ -35,18 +42,18 @@ def test_features_are_those_of_the_paper():
 def test_a_linear_return_is_found_before_and_after_each_step():
     visited = life()
     truth = np.linspace(-1.0, 1.0, 10)
-    returns = features(visited.observation, visited.time) @ truth
-    value, following = values(visited, returns)
+    returns = features(visited.observation[0], visited.time[0])[None] @ truth
+    value, following = fitted(visited, returns)
     np.testing.assert_allclose(value, returns, atol=1e-2)
-    there = features(visited.reached, visited.time + 1.0 / LIMIT) @ truth
+    there = features(visited.reached[0], visited.time[0] + 1.0 / LIMIT)[None] @ truth
     np.testing.assert_allclose(following[~visited.ended], there[~visited.ended], atol=2e-2)
     assert not following[visited.ended].any()
 
 
 def test_an_episode_that_was_cut_off_takes_no_part_unless_it_is_the_only_one():
-    visited, returns = life(), np.arange(23.0)
-    changed = np.where(complete(visited.ended), returns, 1e3)
-    np.testing.assert_array_equal(values(visited, returns)[0], values(visited, changed)[0])
+    visited, returns = life(), np.arange(23.0)[None]
+    changed = np.where(complete(visited.ended[0]), returns, 1e3)
+    np.testing.assert_array_equal(fitted(visited, returns)[0], fitted(visited, changed)[0])
     ended = np.array([False, True, False, False])
     np.testing.assert_array_equal(complete(ended), [True, True, False, False])
     assert complete(np.zeros(4, bool)).all()

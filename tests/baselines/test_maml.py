@@ -8,9 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from epg_tf.baselines.maml import COLUMNS, MetaTraining, initial_state
+from epg_tf.baselines.maml import COLUMNS, MetaTraining
 from epg_tf.baselines.maml_lives import MAMLLives
 from epg_tf.baselines.maml_method import MAMLMethod
+from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import Interrupted, RunFailed
 from epg_tf.core.experiment import TaskConfig

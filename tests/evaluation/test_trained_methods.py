@@ -9,7 +9,7 @@ import pytest
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.learned_start import load_start, save_start
-from epg_tf.baselines.maml import initial_state
+from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.maml_experiment import maml_from_mapping
