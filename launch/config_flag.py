@@ -14,9 +14,10 @@ from absl import flags
 from ml_collections import config_flags
 
 from epg_tf.core import communication, config_files
-from epg_tf.core.config_files import read_experiment
+from epg_tf.core.config_files import AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.mix_settings import Physics
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
@@ -40,6 +41,9 @@ _PRINT = flags.DEFINE_bool(
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *RIVALS)
 
+# What only settings of a system have -> its name; EPG's "task" last, which MAML has, too.
+_MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "task": "EPG"}
+
 Cost = Callable[[Any], Sequence[str]]
 
 
@@ -59,13 +63,7 @@ def experiment(cost: Cost | None = None, physics: Physics | None = None) -> Expe
       UsageError: The flag was not given, or its file cannot be loaded.
       ConfigError: A setting is unusable.
     """
-    found = _settings("point_goal")
-    if "environments" in found:
-        raise command_line.UsageError(
-            f"--config={_typed()} holds settings of MetaGenRL, and this command is for EPG; name "
-            "another, e.g. --config=point_goal"
-        )
-    read = from_mapping(found)
+    read = from_mapping(_settings_of("EPG", "point_goal"))
     for task in read.tasks:
         make_family(task)
     return print_and_end(read.in_physics(physics) if physics else read, cost)
@@ -80,19 +78,39 @@ def metagenrl_experiment(cost: Cost | None = None) -> MetaGenRLExperiment:
     Raises:
       UsageError, ConfigError: As `experiment`, or an environment does not fit.
     """
-    found = _settings("metagenrl_laptop")
-    if "task" in found:
-        raise command_line.UsageError(
-            f"--config={_typed()} holds settings of EPG, and this command is for MetaGenRL; name "
-            "another, e.g. --config=metagenrl_laptop"
-        )
-    read = metagenrl_from_mapping(found)
+    read = metagenrl_from_mapping(_settings_of("MetaGenRL", "metagenrl_laptop"))
     for name in read.environments:
         several = (
             "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
         )
         continuous_environment("config.environments", name, several)
     return print_and_end(read, cost)
+
+
+def maml_experiment(cost: Cost | None = None) -> MAMLExperiment:
+    """Returns the validated experiment of MAML of --config; for --print_config prints it and ends.
+
+    Args:
+      cost: As for `experiment`.
+
+    Raises:
+      UsageError, ConfigError: As `experiment`.
+    """
+    read = maml_from_mapping(_settings_of("MAML", "maml_half_cheetah"))
+    make_family(read.task)
+    return print_and_end(read, cost)
+
+
+def _settings_of(system: str, example: str) -> Mapping[str, Any]:
+    """Returns the settings of --config, which must be of a system: those of another are refused."""
+    found = _settings(example)
+    kind = next((name for mark, name in _MARKS.items() if mark in found), system)
+    if kind != system:
+        raise command_line.UsageError(
+            f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "
+            f"another, e.g. --config={example}"
+        )
+    return found
 
 
 def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
@@ -180,7 +198,7 @@ def load_families() -> None:
         raise command_line.UsageError("--print_config: there is no --config to print; name one")
 
 
-def _run_for_families() -> Experiment | MetaGenRLExperiment:
+def _run_for_families() -> AnyExperiment:
     """Returns the experiment of --config, of which a command uses the families alone."""
     refuse_overrides((), "only the families that the file registers are used; leave it out")
     return read_experiment(_settings())

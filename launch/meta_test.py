@@ -29,6 +29,7 @@ from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, load_objective
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.mix_settings import Physics
 from epg_tf.evaluation import comparisons, zero_shot
 from epg_tf.evaluation.evaluate import (
@@ -40,6 +41,7 @@ from epg_tf.evaluation.evaluate import (
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
+from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, summary_table
@@ -82,7 +84,8 @@ _COMPARE = flags.DEFINE_list(
     ["ppo"],
     "Which rivals learn on the same tasks: none, ppo, all, or names separated by commas. For "
     f"losses of EPG ppo means {' and '.join(comparisons.LOSSES.groups['ppo'])}; names are "
-    f"{', '.join(comparisons.LOSSES.groups['all'])}, and of MetaGenRL "
+    f"{', '.join(comparisons.LOSSES.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
+    f"with the name {' or '.join(comparisons.LOSSES.trained)}. Of MetaGenRL names are "
     f"{', '.join(comparisons.OBJECTIVES.groups['all'])}.",
 )
 _COMPARE_UPDATES = flags.DEFINE_integer(
@@ -241,7 +244,17 @@ def _of_loss(
         alpha=_ALPHA.value,
         compare_updates=_COMPARE_UPDATES.value,
         others=tuple((loss_name(name, other.facts), other) for name, other in others),
+        trained=_trained(experiment),
     )
+
+
+def _trained(experiment: Experiment) -> tuple[TrainedMethod, ...]:
+    """Returns the methods of --compare that were meta-trained before."""
+    folders = comparisons.LOSSES.folders(_COMPARE.value)
+    try:
+        return load_all(folders, experiment)
+    except ConfigError as error:
+        raise command_line.UsageError(f"--{error}") from error
 
 
 def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:

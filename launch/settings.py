@@ -15,9 +15,14 @@ from absl import flags
 from epg_tf.core import fields
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.fields import Description
+from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 
-_KINDS: dict[str, type] = {"epg": Experiment, "metagenrl": MetaGenRLExperiment}
+_KINDS: dict[str, type] = {
+    "epg": Experiment,
+    "metagenrl": MetaGenRLExperiment,
+    "maml": MAMLExperiment,
+}
 _SYSTEM = flags.DEFINE_enum("system", "epg", list(_KINDS), "Whose settings.")
 _WIDTH = 100
 _INDENT = " " * 4
@@ -30,7 +35,7 @@ def main(argv: list[str]) -> int:
     for setting in fields.describe(_KINDS[_SYSTEM.value]):
         print(_paragraph(setting))
     others = ", ".join(f"--system={name}" for name in _KINDS if name != _SYSTEM.value)
-    print(f"\nthe settings of the other system: {others}")
+    print(f"\nthe settings of the other systems: {others}")
     return 0
 
 

@@ -159,6 +159,11 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             f"{folder}: it is an objective of MetaGenRL, not a loss of EPG; epg-tf meta-test reads "
             "both"
         )
+    if description.get("kind") == "maml_initialisation":
+        raise RecordError(
+            f"{folder}: it is an initialisation of MAML, not a loss of EPG; epg-tf meta-test "
+            "compares losses with it, as maml:FOLDER"
+        )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
         unknown = [task.family for task in experiment.tasks if not is_family(task.family)]

@@ -23,6 +23,8 @@ LABELS = {
     "ppo_as_epg": "PPO (M as EPG)",
     "sac": "SAC (TF-Agents)",
     "td3": "TD3 (TF-Agents)",
+    "maml": "MAML (1 step)",
+    "maml10": "MAML (10 steps)",
     "reinforce": "on-policy REINFORCE",
     "ddpg": "DDPG (TF-Agents)",
     "untrained": "untrained agent",

@@ -13,7 +13,7 @@ import difflib
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,8 +21,16 @@ from typing import Any
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, EpgError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed
+
+AnyExperiment = Experiment | MetaGenRLExperiment | MAMLExperiment
+# A group or field that only settings of one system have -> their reader; all others are of EPG.
+_READERS: dict[str, Callable[[Any], AnyExperiment]] = {
+    "environments": metagenrl_from_mapping,
+    "adaptation": maml_from_mapping,
+}
 
 RUN_SETTINGS = "config.json"  # of the folder of a run
 _RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
@@ -109,7 +117,7 @@ def make_importable(config: ConfigFile) -> None:
         sys.path.append(str(folder))
 
 
-def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
+def load_experiment(name: str) -> AnyExperiment:
     """Returns the experiment of a config; runs its code.
 
     Args:
@@ -129,7 +137,7 @@ def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
         raise ConfigError(f"config={name!r} gives no settings ({reason})") from error
 
 
-def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:
+def run_settings(folder: files.PathLike) -> AnyExperiment:
     """Returns the settings of the run in `folder`; runs no code.
 
     Raises:
@@ -142,13 +150,14 @@ def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:
     return read_experiment(renamed(saved))
 
 
-def read_experiment(mapping: Mapping[str, Any]) -> Experiment | MetaGenRLExperiment:
-    """Returns the experiment of EPG or of MetaGenRL that nested mappings describe.
+def read_experiment(mapping: Mapping[str, Any]) -> AnyExperiment:
+    """Returns the experiment, of whatever system, that nested mappings describe.
 
     Raises:
       ConfigError: Settings are unusable.
     """
-    return metagenrl_from_mapping(mapping) if "environments" in mapping else from_mapping(mapping)
+    found = (reader for name, reader in _READERS.items() if name in mapping)
+    return next(found, from_mapping)(mapping)
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:

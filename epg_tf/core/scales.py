@@ -18,6 +18,7 @@ from epg_tf.core.experiment import (
     SurrogateConfig,
     TaskConfig,
 )
+from epg_tf.core.maml_experiment import MAMLExperiment
 
 
 def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
@@ -170,7 +171,9 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     )
 
 
-def chosen(variants: Mapping[str, Experiment], variant: str, name: str) -> ConfigDict:
+def chosen(
+    variants: Mapping[str, Experiment | MAMLExperiment], variant: str, name: str
+) -> ConfigDict:
     """Returns the settings of a variant of the config `name`.
 
     Raises:

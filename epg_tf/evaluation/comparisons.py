@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from epg_tf.baselines.off_policy_lives import has_bounds
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
-from epg_tf.evaluation import loss_methods, objective_methods
+from epg_tf.evaluation import loss_methods, objective_methods, trained_methods
 from epg_tf.tasks.registry import make_family
 
 
@@ -19,12 +19,14 @@ class Menu:
     Attributes:
       always: Methods that every test trains.
       groups: Word -> the methods that it stands for.
-      methods: All methods, in the order of tables.
+      methods: All methods without a folder, in the order of tables.
+      trained: Methods that were meta-trained before, each from a folder that the user names.
     """
 
     always: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
     methods: tuple[str, ...]
+    trained: tuple[str, ...] = ()
 
     @property
     def rivals(self) -> tuple[str, ...]:
@@ -32,29 +34,58 @@ class Menu:
         return tuple(name for name in self.methods if name not in self.always)
 
     def chosen(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Returns the methods of a test, those of every test included, in the order of tables.
+        """Returns the methods of a test, those of every test included, in the order of tables;
+        those that were meta-trained before are in `folders`.
 
         Args:
           words: Each the key of a group, else NAME of a method, or NAME:FOLDER of one that was
-            trained before. There is none of the latter kind yet.
+            meta-trained before.
 
         Raises:
-          ConfigError: A word means nothing, or names a folder that its method has no use for.
+          ConfigError: A word means nothing, names a folder that its method has no use for, or names
+            none that its method needs.
         """
         wanted = set(self.always)
+        self.folders(words)
         for word in words:
             name, colon, _ = word.partition(":")
+            if name in self.trained:
+                continue
             if name not in self.groups and name not in self.rivals:
-                raise ConfigError(
-                    f"compare={word!r} is no method; name some of "
-                    f"{', '.join(dict.fromkeys((*self.groups, *self.rivals)))}"
-                )
+                with_folder = (f"{each}:FOLDER" for each in self.trained)
+                names = dict.fromkeys((*self.groups, *self.rivals, *with_folder))
+                raise ConfigError(f"compare={word!r} is no method; name some of {', '.join(names)}")
             if colon:
                 raise ConfigError(
                     f"compare={word!r}: {name} was not trained before; leave the folder out"
                 )
             wanted |= set(self.groups.get(name, (name,)))
         return tuple(name for name in self.methods if name in wanted)
+
+    def folders(self, words: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """Returns the methods that were meta-trained before, as pairs of name and folder, in the
+        order of the words.
+
+        Raises:
+          ConfigError: A word of such a method has no folder, or two are of the same method.
+        """
+        found: dict[str, str] = {}
+        for word in words:
+            name, _, folder = word.partition(":")
+            if name not in self.trained:
+                continue
+            if not folder:
+                raise ConfigError(
+                    f"compare={word!r} was meta-trained before; name its folder, e.g. "
+                    f"{name}:runs/{name}"
+                )
+            if name in found:
+                raise ConfigError(
+                    f"compare={word!r} is the second {name}, which would be the same row; test one "
+                    "at a time"
+                )
+            found[name] = folder
+        return tuple(found.items())
 
 
 LOSSES = Menu(
@@ -65,6 +96,7 @@ LOSSES = Menu(
         "all": ("ppo", "ppo_as_epg", "sac", "td3", "reinforce"),
     },
     tuple(loss_methods.METHODS),
+    tuple(trained_methods.LOADERS),
 )
 """Of the test of a loss of EPG."""
 

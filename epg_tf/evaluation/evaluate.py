@@ -28,6 +28,7 @@ from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
 from epg_tf.evaluation.results import Results, tabulate
 from epg_tf.evaluation.summary import Summary, summarize
+from epg_tf.evaluation.trained_methods import TrainedMethod
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.tasks.registry import named_environment
@@ -121,6 +122,7 @@ class LossEvaluation:
         with.
       compare_updates: How many times as long as the others rivals live, >= 1.
       others: Further losses by name, evolved with the same settings and other seeds.
+      trained: Methods that were meta-trained before; they live as long as rivals.
     """
 
     learned: LearnedLoss
@@ -132,6 +134,7 @@ class LossEvaluation:
     alpha: float | None = None
     compare_updates: int = 1
     others: tuple[tuple[LossName, LearnedLoss], ...] = ()
+    trained: tuple[TrainedMethod, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises ConfigError where phi does not fit the settings or cannot teach, a fixed policy
@@ -167,6 +170,8 @@ class LossEvaluation:
                 yield from train_all([loss_methods.METHODS[name](evaluated)], request)
                 if name == "epg":
                     yield from train_all(self._other_losses(loops), request)
+            request = _long(self.request, True, self.compare_updates)
+            yield from train_all([each.method for each in self.trained], request)
             yield from train_all(self._fixed_policies(), self.request)
 
     def _other_losses(self, loops: InnerLoops) -> list[Method]:
@@ -204,6 +209,7 @@ class LossEvaluation:
             "baseline": dataclasses.asdict(experiment.surrogate),
             "rivals": {name: dataclasses.asdict(getattr(experiment, name)) for name in RIVALS},
             "replaced": dict(self.replaced),
+            "meta_trained": {each.method.name: each.facts for each in self.trained},
             "zero_shot_facts": {
                 method.name: method.learned.facts for method in self._fixed_policies()
             },

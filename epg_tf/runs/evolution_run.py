@@ -8,7 +8,7 @@ import numpy as np
 
 from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.core import files
-from epg_tf.core.errors import RecordError, VersionError
+from epg_tf.core.errors import VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.rival_settings import RIVAL_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS
@@ -91,17 +91,9 @@ class EvolutionRun:
         return state
 
     def _newest_state(self) -> EvolutionState:
-        checkpoint, damaged = checkpoints.load_newest(self.path / "checkpoints")
+        checkpoint = self._folder.newest_checkpoint()
         if checkpoint is None:
-            if damaged or self._folder.metrics.read():
-                reason = "there is none, but metrics.csv has rows"
-                raise RecordError(
-                    f"{self.path}: no checkpoint can be read "
-                    f"({damaged[0].split(';')[0] if damaged else reason}); restore one, or pass "
-                    "overwrite=True to start again"
-                )
             return initial_state(self._experiment, self._seed)
-        self.warnings += [f"damaged: {message}" for message in damaged]
         arrays, facts = checkpoint.arrays, checkpoint.facts
         try:
             return EvolutionState(

@@ -16,7 +16,7 @@ from typing import Any
 from epg_tf.artifacts.learned_loss import versions
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.runs import saved_settings
+from epg_tf.runs import checkpoints, saved_settings
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
@@ -127,6 +127,24 @@ class RunFolder:
         ]
         if before is None:
             self._describe()
+
+    def newest_checkpoint(self) -> checkpoints.Checkpoint | None:
+        """Returns the newest checkpoint that can be read, and warns of newer ones; None in a new
+        run.
+
+        Raises:
+          RecordError: None can be read, though there is or was one.
+        """
+        found, damaged = checkpoints.load_newest(self.path / "checkpoints")
+        if found is None and (damaged or self.metrics.read()):
+            reason = "there is none, but metrics.csv has rows"
+            raise RecordError(
+                f"{self.path}: no checkpoint can be read "
+                f"({damaged[0].split(';')[0] if damaged else reason}); restore one, or pass "
+                "overwrite=True to start again"
+            )
+        self.warnings += [f"damaged: {message}" for message in damaged]
+        return found
 
     def continue_after(self, done: int, length: RunLength, columns: Sequence[str]) -> None:
         """Describes the run as it continues, and drops what was recorded after some epoch.

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.core import files
+from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.runs import saved_settings
 from epg_tf.runs.evolution_run import EVOLUTION
 from epg_tf.runs.folder import CONFIG, kind_of
+from epg_tf.runs.maml_run import MAML
 from epg_tf.runs.metagenrl_run import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
 
-_KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL)}
+_KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL, MAML)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RunRecord:
 
     Attributes:
       path: The folder.
-      kind: "evolution" or "metagenrl".
+      kind: "evolution", "metagenrl" or "maml".
       experiment: Settings.
       seed: Of all randomness.
       metrics: One row per epoch (or round) done; numbers by the name of their column.
@@ -36,7 +36,7 @@ class RunRecord:
 
     path: Path
     kind: str
-    experiment: Experiment | MetaGenRLExperiment
+    experiment: AnyExperiment
     seed: int
     metrics: list[dict[str, Any]]
     summary: dict[str, Any] | None

@@ -11,6 +11,7 @@ import epg_tf
 from epg_tf.core import config_files
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 
 OWN = """
@@ -42,7 +43,8 @@ def own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", epg_tf.shipped_configs())
 def test_every_shipped_config_is_an_experiment(name):
-    kind = MetaGenRLExperiment if name.startswith("metagenrl") else Experiment
+    kinds = {"metagenrl": MetaGenRLExperiment, "maml": MAMLExperiment}
+    kind = kinds.get(name.split("_")[0], Experiment)
     assert type(epg_tf.load_experiment(name)) is kind
     sentence, variants = config_files.describe_config(name)
     assert sentence and all(epg_tf.load_experiment(f"{name}:{variant}") for variant in variants)

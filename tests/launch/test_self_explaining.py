@@ -14,6 +14,7 @@ from epg_tf.artifacts.learned_objective import save_objective
 from epg_tf.core import config_files, fields
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.random_streams import loss_generator
 from epg_tf.losses.lstm_objective import initial_parameters
@@ -84,7 +85,12 @@ def test_configs_and_losses_are_listed():
 
 
 @pytest.mark.parametrize(
-    ("flags", "kind"), [([], Experiment), (["--system=metagenrl"], MetaGenRLExperiment)]
+    ("flags", "kind"),
+    [
+        ([], Experiment),
+        (["--system=metagenrl"], MetaGenRLExperiment),
+        (["--system=maml"], MAMLExperiment),
+    ],
 )
 def test_every_setting_is_listed(flags, kind):
     process = commands.run("settings", *flags)

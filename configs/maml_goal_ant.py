@@ -1,0 +1,31 @@
+"""MAML on GoalAnt, goals in front of the ant (EPG, Figure 18). Variants: `laptop` (default) and
+`paper`.
+
+A test with config.task.range="out_of_distribution" has goals behind it. EPG states one and ten
+gradient steps on 8192 env steps each, and no other setting; these are as in `maml_half_cheetah`.
+Task and life of `laptop` are those of `goal_ant:laptop_right_half`.
+"""
+
+from ml_collections import ConfigDict
+
+from epg_tf.core import scales
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.maml_experiment import AdaptationConfig, MAMLExperiment, OuterConfig
+
+VARIANTS = {
+    "laptop": MAMLExperiment(
+        task=TaskConfig("goal_ant", 5, 100, "training", "coarse"),
+        adaptation=AdaptationConfig(env_steps=2048),
+        outer=OuterConfig(iterations=300),
+    ),
+    "paper": MAMLExperiment(
+        task=TaskConfig("goal_ant", 5, 1000, "training"),
+        adaptation=AdaptationConfig(env_steps=8192),
+        outer=OuterConfig(iterations=500),
+    ),
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(VARIANTS, variant, "maml_goal_ant")

@@ -1,0 +1,35 @@
+"""MAML on DirectionalHalfCheetah (EPG, Figure 9). Variants: `laptop` (default) and `paper`.
+
+EPG states one gradient step, and no other setting of its MAML. Task, life and policy are those of
+`directional_half_cheetah`; 20 tasks and the step size 0.1 are those of public implementations.
+`laptop` meta-trains in coarse physics, as evolution there. Nothing is tuned yet.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core import scales
+from epg_tf.core.experiment import PolicyConfig, TaskConfig
+from epg_tf.core.maml_experiment import AdaptationConfig, MAMLExperiment, OuterConfig
+
+_PAPER = MAMLExperiment(
+    task=TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000),
+    adaptation=AdaptationConfig(env_steps=8192),
+    outer=OuterConfig(iterations=500),
+)
+VARIANTS = {
+    "laptop": dataclasses.replace(
+        _PAPER,
+        task=TaskConfig("directional_half_cheetah", 5, 100, physics="coarse"),
+        policy=PolicyConfig(log_std=-1.0),
+        adaptation=AdaptationConfig(env_steps=2048),
+        outer=OuterConfig(iterations=300),
+    ),
+    "paper": _PAPER,
+}
+
+
+def get_config(variant: str = "laptop") -> ConfigDict:
+    """Returns the settings of a variant."""
+    return scales.chosen(VARIANTS, variant, "maml_half_cheetah")

@@ -1,0 +1,160 @@
+"""Computes MAML's gradients as pure functions of weights and samples (Finn et al. 2017).
+
+The inner loss is REINFORCE's (Eq. 4), its step plain gradient descent (Algorithm 3, line 7). The
+outer loss is PPO's on samples of the adapted policies: several steps on the same samples need a
+bound on the change, and PPO's clip is the one that this package has (Finn et al. use TRPO). As in
+their code, the dependence of the first samples on the first policy gets no gradient of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from epg_tf.agents.functional_policy import FunctionalPolicy
+from epg_tf.agents.policies import Policy, policy_class
+from epg_tf.core.experiment import PolicyConfig, SurrogateConfig
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.surrogates import ProximalPolicyOptimization, Reinforce, Targets
+
+_REINFORCE = Reinforce(SurrogateConfig(kind="reinforce"))
+
+
+class Descent(NamedTuple):
+    """How policies adapt.
+
+    Attributes:
+      learning_rate: alpha, of gradient descent.
+      first_order: Whether its gradients count as constants in the meta-gradient.
+    """
+
+    learning_rate: float
+    first_order: bool = False
+
+
+class _Agents(NamedTuple):
+    """What surrogates use of P agents; MAML's have no memory and no value network."""
+
+    policy: FunctionalPolicy
+
+    def value(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns zeros [P, T]: values belong to the linear baseline, which gets no gradient."""
+        return tf.zeros_like(observation[:, :, 0])
+
+    def memory_output(self) -> tf.Tensor | None:
+        """Returns None."""
+        return None
+
+
+def adapted(
+    policy: Policy, weights: Sequence[tf.Tensor], batches: Sequence[Targets], descent: Descent
+) -> list[tf.Tensor]:
+    """Returns weights after one gradient step for each batch, differentiably in the weights.
+
+        theta <- theta - alpha * gradient of mean(-A log pi_theta(a | s))
+
+    Args:
+      policy: Says what the networks are.
+      weights: Of P policies, [P, ...] each, in the order of `Policy.variables_in_order`.
+      batches: Samples of the policies before each step, oldest first.
+      descent: How they adapt.
+    """
+    current = list(weights)
+    for samples in batches:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(current)
+            total = tf.reduce_sum(_loss(_REINFORCE, policy, current, samples))
+        gradients = tape.gradient(
+            total, current, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        if descent.first_order:
+            gradients = [tf.stop_gradient(gradient) for gradient in gradients]
+        current = [
+            part - descent.learning_rate * gradient
+            for part, gradient in zip(current, gradients, strict=True)
+        ]
+    return current
+
+
+def meta_gradient(
+    policy: Policy,
+    weights: Sequence[tf.Tensor],
+    batches: Sequence[Targets],
+    after: Targets,
+    descent: Descent,
+    clip: float,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Returns the outer loss of each life, [P], and its gradients in that life's weights.
+
+    The gradient in an initialisation that all lives share is the sum of the rows.
+
+    Args:
+      policy: Says what the networks are.
+      weights: The initialisation, repeated for P lives: [P, ...] each.
+      batches: Samples before each gradient step, oldest first.
+      after: Samples of the adapted policies, with what these policies put out.
+      descent: How policies adapt.
+      clip: Of PPO's probability ratio.
+    """
+    outer = ProximalPolicyOptimization(
+        SurrogateConfig(clip=clip, kl_coefficient=0.0, value_coefficient=0.0)
+    )
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(weights)
+        losses = _loss(outer, policy, adapted(policy, weights, batches, descent), after)
+        total = tf.reduce_sum(losses)
+    return losses, tape.gradient(total, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+
+def _loss(
+    surrogate: Reinforce | ProximalPolicyOptimization,
+    policy: Policy,
+    weights: Sequence[tf.Tensor],
+    samples: Targets,
+) -> tf.Tensor:
+    """Returns the mean loss of all samples of each life, [P]."""
+    population, steps = samples.advantage.shape
+    every = tf.tile(tf.range(steps)[None], [population, 1])
+    agents = _Agents(FunctionalPolicy(policy, weights))
+    return surrogate.minibatch_loss(agents, samples, every)
+
+
+class Compiled(NamedTuple):
+    """The functions above for policies of one kind, compiled; they take and return [P, ...].
+
+    Attributes:
+      adapted: Maps weights and batches to new weights.
+      meta_gradient: Maps weights, batches and samples of the adapted policies to losses and
+        gradients.
+      outputs: Maps weights and normalised observations to the policies' outputs and what all
+        states share.
+    """
+
+    adapted: Callable[..., Any]
+    meta_gradient: Callable[..., Any]
+    outputs: Callable[..., Any]
+
+
+@functools.cache
+def compiled(
+    spec: EnvironmentSpec, config: PolicyConfig, descent: Descent, clip: float
+) -> Compiled:
+    """Returns the functions for policies of these settings, the same ones at every call."""
+    policy = policy_class(spec)(1, spec, config)
+
+    def outputs(weights: Sequence[tf.Tensor], observation: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        functional = FunctionalPolicy(policy, weights)
+        return functional(observation), functional.shared_output
+
+    return Compiled(
+        tf.function(lambda weights, batches: adapted(policy, weights, batches, descent)),
+        tf.function(
+            lambda weights, batches, after: meta_gradient(
+                policy, weights, batches, after, descent, clip
+            )
+        ),
+        tf.function(outputs),
+    )

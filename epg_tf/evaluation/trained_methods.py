@@ -1,0 +1,89 @@
+"""Loads methods that were meta-trained before, each from the folder of its run.
+
+Another such method needs an entry in `LOADERS` and a label in `baselines.method.LABELS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from epg_tf.artifacts.learned_start import load_start
+from epg_tf.baselines.maml_method import STEPS, MAMLMethod
+from epg_tf.baselines.method import Method
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.tasks.registry import make_family
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedMethod:
+    """A method that was meta-trained before.
+
+    Attributes:
+      method: Trains fresh agents with what was learned.
+      task: What it was meta-trained in.
+      facts: Of its meta-training: folder, seed, env steps and others, for JSON.
+    """
+
+    method: Method
+    task: TaskConfig
+    facts: dict[str, Any]
+
+
+def load_maml(name: str, folder: str, threads: int) -> TrainedMethod:
+    """Returns MAML with the initialisation in a folder.
+
+    Args:
+      name: Of `maml_method.STEPS`.
+      folder: Of the run, or of the initialisation itself.
+      threads: As `compute.threads`.
+
+    Raises:
+      RecordError: There is none.
+    """
+    found = load_start(folder)
+    return TrainedMethod(
+        MAMLMethod(name, found.experiment, found.start, threads),
+        found.experiment.task,
+        {
+            **found.facts,
+            "folder": str(found.folder),
+            "task": dataclasses.asdict(found.experiment.task),
+            "adaptation": dataclasses.asdict(found.experiment.adaptation),
+        },
+    )
+
+
+LOADERS: dict[str, Callable[[str, int], TrainedMethod]] = {
+    name: functools.partial(load_maml, name) for name in STEPS
+}
+"""Key of a method -> what loads it, given its folder and `compute.threads`."""
+
+
+def load_all(
+    folders: Sequence[tuple[str, str]], experiment: Experiment
+) -> tuple[TrainedMethod, ...]:
+    """Returns the methods of a test that were meta-trained before.
+
+    Args:
+      folders: Pairs of a key of `LOADERS` and a folder, see `comparisons.Menu.folders`.
+      experiment: Settings of the test.
+
+    Raises:
+      RecordError: A folder does not hold such a method.
+      ConfigError: One was made for other observations or actions.
+    """
+    found = []
+    for name, folder in folders:
+        trained = LOADERS[name](folder, experiment.compute.threads)
+        here, there = make_family(experiment.task), make_family(trained.task)
+        if here.spec != there.spec:
+            raise ConfigError(
+                f"compare={f'{name}:{folder}'!r} was meta-trained in {there.name}, whose "
+                f"observations or actions are not those of {here.name}; meta-train it there"
+            )
+        found.append(trained)
+    return tuple(found)

@@ -1,0 +1,93 @@
+"""Tests epg_tf.evaluation.trained_methods: methods that were meta-trained before, in a test."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.learned_start import load_start, save_start
+from epg_tf.baselines.maml_state import initial_state
+from epg_tf.baselines.method import LABELS, LossName
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.maml_experiment import maml_from_mapping
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.evaluation.comparisons import LOSSES
+from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.trained_methods import LOADERS, load_all
+
+
+def saved(folder, **task):
+    """Saves a fresh initialisation; returns its folder as a word has it."""
+    settings = {
+        "task": {"family": "point_goal", "episode_limit": 6, **task},
+        "policy": {"hidden": (4,)},
+        "outer": {"tasks": 2},
+    }
+    experiment = maml_from_mapping(settings)
+    save_start(folder, initial_state(experiment, 0).start, experiment, {"env_steps": 120})
+    return str(folder)
+
+
+def test_maml_is_a_row_of_a_test_and_lives_as_long_as_a_rival(tiny, tmp_path):
+    folder = saved(tmp_path / "start")
+    folders = LOSSES.folders(["ppo", f"maml:{folder}", f"maml10:{folder}"])
+    request = loss_request(tiny, 0, 3)
+    evaluation = LossEvaluation(
+        LearnedLoss(initial_phi(tiny, 0), tiny, {}),
+        LossName("phi"),
+        request,
+        (),
+        compare_updates=2,
+        trained=load_all(folders, tiny),
+    )
+    results = Results.join(list(evaluation.run()))
+    assert list(results.groups()) == ["maml", "maml10"]
+    for name, steps in (("maml", 1), ("maml10", 10)):
+        rows = results.select(name)
+        assert rows.env_steps.max() == steps * 2 * request.env_steps
+        assert np.isfinite(rows.final()).all() and len(rows.final()) == 3
+    facts = evaluation.about()["meta_trained"]["maml"]
+    assert (facts["env_steps"], facts["folder"]) == (120, folder)
+    assert facts["adaptation"]["learning_rate"] == 0.1
+
+
+def test_every_method_has_a_label():
+    assert set(LOADERS) <= set(LABELS)
+
+
+def test_what_does_not_fit_is_refused(tiny, make_tiny, tmp_path):
+    folder = saved(tmp_path / "start")
+    other = make_tiny(task={"family": "hidden_goal"})
+    with pytest.raises(ConfigError, match=f"^compare='maml:{folder}' was meta-trained in p"):
+        load_all([("maml", folder)], other)
+    with pytest.raises(RecordError, match="it is a temporal_conv_loss, not a maml_initialisation"):
+        load_all([("maml", "point_goal")], tiny)
+    with pytest.raises(RecordError, match="there is no such folder"):
+        load_all([("maml", str(tmp_path / "nowhere"))], tiny)
+
+
+def test_a_start_that_does_not_fit_its_description_is_refused(tmp_path):
+    small, large = saved(tmp_path / "small"), load_start(saved(tmp_path / "large"))
+    wider = dataclasses.replace(
+        large.experiment, policy=dataclasses.replace(large.experiment.policy, hidden=(5,))
+    )
+    save_start(tmp_path / "large", large.start, wider, {})
+    with pytest.raises(RecordError, match="do not fit the config"):
+        load_start(tmp_path / "large")
+    assert load_start(small).facts["env_steps"] == 120
+
+
+def test_words_of_a_method_need_one_folder():
+    assert LOSSES.folders(["ppo", "maml10:b", "maml:a:1"]) == (("maml10", "b"), ("maml", "a:1"))
+    assert LOSSES.chosen(["reinforce", "maml:a"]) == LOSSES.chosen(["reinforce"])
+    for words, message in (
+        (["maml"], "^compare='maml' was meta-trained before; name its folder, e.g. maml:runs/maml"),
+        (["maml:a", "maml:b"], "^compare='maml:b' is the second maml"),
+        (["mamml:a"], "is no method; name some of .*maml:FOLDER, maml10:FOLDER"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            LOSSES.chosen(words)
