@@ -11,7 +11,7 @@ import numpy as np
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import TaskConfig, from_mapping
-from epg_tf.core.random_streams import life_generator
+from epg_tf.core.random_streams import PHASES, life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.evaluation.results import FINAL, Results, read_results
 from epg_tf.evaluation.summary import Summary, reference, summarize
@@ -168,7 +168,9 @@ def task_parameters(results: Results, about: Mapping[str, Any]) -> dict[str, Arr
         raise RecordError("the table is of several tasks, or has odd numbers of agents")
     if "run" not in about and "phase" not in about:
         raise RecordError("summary.json does not state the phase of the test")
-    phase = about.get("phase", "objective_test")
+    phase = about.get("phase", "objective_test")  # stages of a run are tested in no other
+    if phase not in PHASES:
+        raise RecordError(f"phase {str(phase)[:50]!r} is not known here")
     family = _family(results, about)
     keys = [LifeKey(about["seed"], phase, 0, number) for number in range(count)]
     tasks = [family.sample_task(life_generator(key, "task")) for key in keys]

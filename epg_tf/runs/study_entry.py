@@ -55,9 +55,7 @@ def study_entry(path: Path) -> Entry:
         Section("What was compared", [Table((), [("folder", str(path)), *rows, *facts])]),
         Section("Progress", _progress(tested, ppo)),
         Section("Final comparison", _comparison(tested, ppo)),
-        Section(
-            "Settings that differ from their defaults", page_tables.settings_blocks(experiment)
-        ),
+        Section("Settings that differ from their defaults", settings),
         Section("To run it again", again),
     ]
     return Entry(path, "study of estimators", sections, experiment.to_mapping())
