@@ -45,7 +45,7 @@ def chart(views: Sequence[View]) -> go.Figure:
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
         paper_bgcolor="white",
         plot_bgcolor="white",
-        margin={"l": 8, "r": 8, "t": 44, "b": 8},
+        margin={"l": 8, "r": 8, "t": 76, "b": 8},
         hovermode="closest",
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0},
         updatemenus=[_menu(views)] if len(views) > 1 else [],

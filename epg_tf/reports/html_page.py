@@ -44,11 +44,14 @@ th, td { text-align: left; vertical-align: top; padding: .25em 1em .25em 0;
   border-bottom: 1px solid #eee; }
 th { font-weight: 600; }
 td { overflow-wrap: break-word; max-width: 32em; }
-td:first-child, td.number, th { white-space: nowrap; }
-td.number, th.number { text-align: right; }
+td:first-child, .numbers td, th { white-space: nowrap; }
+.numbers td + td, .numbers th + th { text-align: right; }
+.facts td + td { overflow-wrap: anywhere; }
+.texts td:last-child { min-width: 16em; }
 pre { background: #f6f6f6; padding: .7em; overflow-x: auto; font-size: .85em; }
 img { max-width: 100%; height: auto; }
-.chart { height: 440px; margin: .5em 0; }
+.chart { height: 460px; margin: .5em 0; }
+@media (max-width: 600px) { .chart { height: 560px; } }
 summary { cursor: pointer; color: #0072B2; margin: .6em 0; }
 """
 
@@ -70,7 +73,7 @@ class Code:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table; rows may be shorter than the header, and columns of numbers are aligned right."""
+    """A table; numbers, in all columns but the first, are aligned right."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -182,15 +185,14 @@ def _block(block: Block, name: str) -> str:
 
 def _table(table: Table) -> str:
     def line(cells: Sequence[str], tag: str) -> str:
-        found = []
-        for place, cell in enumerate(cells):
-            kind = ' class="number"' if table.numbers and place else ""
-            found.append(f"<{tag}{kind}>{escape(cell)}</{tag}>")
-        return f"<tr>{''.join(found)}</tr>"
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
+    kind = "numbers" if table.numbers else "texts" if any(table.header) else "facts"
     head = f"<thead>{line(table.header, 'th')}</thead>\n" if any(table.header) else ""
     rows = "\n".join(line(row, "td") for row in table.rows)
-    return f'<div class="wide"><table>\n{head}<tbody>\n{rows}\n</tbody></table></div>'
+    return (
+        f'<div class="wide"><table class="{kind}">\n{head}<tbody>\n{rows}\n</tbody></table></div>'
+    )
 
 
 def _chart(title: str, figure: go.Figure, name: str) -> str:

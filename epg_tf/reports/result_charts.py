@@ -17,6 +17,7 @@ from epg_tf.reports.tables import label
 
 _RETURN = "return of the final policy"
 _STEPS = "environment steps of learning"
+_POINTS = 3000  # of a method, so that a browser stays quick
 
 
 def learning_curves(groups: Mapping[str, Results]) -> go.Figure:
@@ -49,13 +50,13 @@ def _curves(groups: Mapping[str, Results], column: str, dashed: set[str]) -> lis
 
 
 def _single_agents(groups: Mapping[str, Results]) -> list[go.Scatter]:
-    """Returns the returns of every agent as points, at most a few thousand of a method."""
+    """Returns the returns of the first agents as points, some thousands of a method."""
     traces = []
     for number, (name, rows) in enumerate(groups.items()):
         steps, values = rows.pivot()
-        thinned = slice(None, None, -(-values.size // 3000) or 1)
-        x = np.broadcast_to(steps, values.shape).ravel()[thinned]
-        traces.append(charts.points(label(name), x, values.ravel()[thinned], number))
+        values = values[: max(1, _POINTS // max(1, len(steps)))]
+        x = np.broadcast_to(steps, values.shape).ravel()
+        traces.append(charts.points(label(name), x, values.ravel(), number))
     return traces
 
 
@@ -68,11 +69,11 @@ def comparison(summaries: Mapping[str, Summary]) -> go.Figure:
         for name, row in summaries.items()
         if row.ahead_mean is not None and row.ahead_ci95 is not None
     }
-    views = [_view("final return", f"{_RETURN}: mean and 95 % interval", final)]
+    views = [_view("final return", "mean and 95 % interval", final)]
     if any(np.isfinite(mean) for mean, _, _ in area.values()):
-        views.append(_view("while learning", "return averaged over learning", area))
+        views.append(_view("while learning", "auc: mean and 95 % interval", area))
     if ahead:
-        title = "how far the learned loss ends above, agent by agent: mean and 95 % interval"
+        title = "ahead: mean and 95 % interval"
         views.append(_view("difference", title, ahead))
     return charts.chart(views)
 

@@ -12,7 +12,7 @@ from epg_tf.artifacts.learned_objective import is_objective
 from epg_tf.core.errors import ConfigError, RecordError, RenderError
 from epg_tf.core.files import PathLike
 from epg_tf.core.types import LifeKey
-from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.summary import Summary
 from epg_tf.reports.html_page import Block, Picture, Section, Text
 from epg_tf.reports.life_pictures import film_strip_of_life
 from epg_tf.reports.run_charts import Rows
@@ -28,7 +28,7 @@ class Entry:
       sections: From top to bottom.
       settings: Of the experiment, nested; empty where they are not known.
       rows: Of a run: its metrics.
-      results: Of a test: its table.
+      summaries: Of a test: how each method did.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class Entry:
     sections: Sequence[Section]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows: Rows = ()
-    results: Results | None = None
+    summaries: Mapping[str, Summary] = dataclasses.field(default_factory=dict)
 
 
 def film_section(loss: PathLike) -> Section:

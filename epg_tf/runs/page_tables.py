@@ -121,7 +121,8 @@ def interval(ends: tuple[float, float] | None) -> str:
 
 
 def flat_differences(settings: Mapping[str, Mapping[str, Any]]) -> Table | None:
-    """Returns the settings in which experiments differ, one column each; None where in none.
+    """Returns the settings in which those experiments differ that have them, one column each; None
+    where they differ in none.
 
     Args:
       settings: Name of an experiment -> its settings, nested.
@@ -131,6 +132,6 @@ def flat_differences(settings: Mapping[str, Mapping[str, Any]]) -> Table | None:
     rows = []
     for field in names:
         cells = [shown(one[field]) if field in one else "" for one in flat.values()]
-        if len(set(cells)) > 1:
+        if len({cell for cell in cells if cell}) > 1:
             rows.append((field.removeprefix("config."), *cells))
     return Table(("setting", *flat), rows) if rows else None

@@ -8,7 +8,6 @@ from pathlib import Path
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.evaluation.results import RESULTS_FILE
-from epg_tf.evaluation.summary import summarize
 from epg_tf.reports import charts, html_page, run_charts
 from epg_tf.reports.charts import View
 from epg_tf.reports.html_page import Block, Chart, Section, Table, Text
@@ -93,14 +92,14 @@ def _side_by_side(entries: dict[str, Entry]) -> list[Block]:
 
 def _tests(entries: dict[str, Entry]) -> Block | None:
     """Returns final returns of the methods of all tests; None where there are not two tests."""
-    tests = {name: entry.results for name, entry in entries.items() if entry.results is not None}
+    tests = {name: entry.summaries for name, entry in entries.items() if entry.summaries}
     if len(tests) < 2:
         return None
     ends = {
         f"{name}: {label(method)}": (row.final_return_mean, *row.ci95)
-        for name, results in tests.items()
-        for method, row in summarize(results).items()
+        for name, summaries in tests.items()
+        for method, row in summaries.items()
     }
-    title = "return of the final policy: mean and 95 % interval"
+    title = "mean and 95 % interval"
     view = View("return", title, "", charts.intervals(ends), categories=True)
     return Chart("Final returns of all tests", charts.chart([view]))

@@ -56,8 +56,16 @@ def results_entry(path: Path, film: bool) -> Entry:
         ) from error
     if film and isinstance(about.get("loss"), str):
         sections.insert(-1, film_section(about["loss"]))
-    settings = {name: about[name] for name in ("task", "config", "rivals") if name in about}
-    return Entry(path, "test of fresh agents", sections, settings, results=results)
+    what, summaries = "test of fresh agents", summaries_of(results, about)
+    return Entry(path, what, sections, _settings(about), summaries=summaries)
+
+
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that a test states, named as those of a run."""
+    parts = {"task": about.get("task"), "policy": about.get("policy")}
+    for whole in (about.get("config"), about.get("rivals")):
+        parts |= whole if isinstance(whole, Mapping) else {}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _check(path: Path, results: Results) -> None:
@@ -99,8 +107,8 @@ def summaries_of(results: Results, about: Mapping[str, Any]) -> dict[str, Summar
     """
     if "run" not in about:
         return summarize(results)
-    alone = {name: rows for name, rows in results.groups().items()}
-    return {name: next(iter(summarize(rows).values())) for name, rows in alone.items()}
+    groups = results.groups().items()
+    return {name: next(iter(summarize(rows).values())) for name, rows in groups}
 
 
 def _what(path: Path, results: Results, about: Mapping[str, Any]) -> list[Block]:

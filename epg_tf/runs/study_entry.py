@@ -102,7 +102,7 @@ def _comparison(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None)
     if not rows:
         return [Text("No run has been tested yet.")]
     ends = {name: (row["mean"], row["low"], row["high"]) for name, row in rows.items()}
-    title = "test return at the end: mean and 95 % interval"
+    title = "mean and 95 % interval"
     view = View("return", title, "", charts.intervals(ends), categories=True)
     cells = [
         (

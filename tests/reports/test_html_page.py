@@ -1,4 +1,4 @@
-"""Tests epg_tf.reports.html_page: one file with everything in it, which runs and fetches nothing."""
+"""Tests epg_tf.reports.html_page: one file, which fetches nothing and runs nothing foreign."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.epoch_metrics import COLUMNS
-from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.summary import as_json, summarize
+from epg_tf.evaluation.results import Results, read_results
+from epg_tf.evaluation.summary import as_json
 from epg_tf.metagenrl.population import metric_columns
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.html_page import Chart, Code, Table, Text
@@ -160,7 +160,7 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
         assert found[name][:2] == (f"{row['final_return_mean']:.2f}", interval)
         assert found[name][4:6] == (str(row["lives"]), str(row["failed_lives"]))
     assert found["PPO (tuned)"][-2] == f"{summary['ppo']['ahead_mean']:.2f}"
-    assert as_json(summarize(entry.results))["ppo"]["failed_lives"] == 1
+    assert as_json(entry.summaries)["ppo"]["failed_lives"] == 1
     assert found["task.episode_limit"] == ("25", "50")
     assert words(entry) == {
         "loss": "runs/a b/best",
@@ -176,9 +176,8 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
 
 
 def test_task_parameters_are_those_of_the_agents(tested):
-    entry = pages.read_entry(tested)
     about = json.loads((tested / "summary.json").read_text())["about"]
-    found = task_parameters(entry.results, about)
+    found = task_parameters(read_results(tested), about)
     family = make_family(TaskConfig())
     task = family.sample_task(life_generator(LifeKey(7, "test", 0, 2), "task"))
     drawn = {round(float(value), 12) for values in task.values() for value in np.ravel(values)}
@@ -226,6 +225,7 @@ def test_side_by_side(run, tested, study, tmp_path):
     metrics(other, epochs=1)
     text = pages.make_page([run, other, tested, study], film=False)
     assert "<h2>Side by side</h2>" in text and "<h2>other: Progress</h2>" in text
+    assert "evolution.lives" not in text.split("<h2>run: What")[0]  # it is the same
     assert re.search(r"<td>evolution.sigma</td><td>[\d.]+</td><td>0.25</td>", text)
 
 
