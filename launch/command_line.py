@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -96,6 +97,13 @@ def program(command: str) -> str:
     if __package__ == "launch":  # in a checkout
         return f"python -m launch.{command}"
     return f"epg-tf {command.replace('_', '-')}"
+
+
+def page_line(folder: str | os.PathLike[str]) -> str:
+    """Returns the line that says how to make a page of a run, a test or a study."""
+    path = Path(folder)
+    named, output = shlex.quote(f"{path}"), shlex.quote(f"{path}.html")
+    return f"a page to look at: {program('report')} --run_dir={named} --output={output}"
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:

@@ -254,10 +254,16 @@ def words_of_own_family(name: str) -> str:
     Args:
       name: FAMILY or FAMILY@EPISODE_LIMIT.
     """
+    file = word_of_own_file(name)
+    overrides = arguments.override_words(sys.argv[1:], (*TESTED, "baseline")) if file else ()
+    return file + "".join(f" {shlex.quote(word)}" for word in overrides)
+
+
+def word_of_own_file(name: str) -> str:
+    """Returns " --config=FILE" as `words_of_own_family` does, without any setting."""
     if not is_given() or is_shipped(name.partition("@")[0]):
         return ""
-    overrides = arguments.override_words(sys.argv[1:], (*TESTED, "baseline"))
-    return "".join(f" {shlex.quote(word)}" for word in (f"--config={_typed()}", *overrides))
+    return f" {shlex.quote(f'--config={_typed()}')}"
 
 
 def file_of_families() -> str | None:

@@ -104,6 +104,7 @@ def _run(folder: StudyFolder, experiment: Experiment, plan: StudyPlan) -> int:
         return 1
     _print_table(summary)
     print(f"results are in {folder.path}; the picture:\n{folder.path / 'study.png'}")
+    print(command_line.page_line(folder.path))
     return 0
 
 

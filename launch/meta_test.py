@@ -45,6 +45,7 @@ from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, summary_table
+from epg_tf.runs.provenance import provenance
 from epg_tf.tasks.registry import make_family
 from .evaluation_flags import (
     prepare_nested,
@@ -182,11 +183,14 @@ def main(argv: list[str]) -> int:
         print(f"  {label(table.method[0])}: done", flush=True)
     results = Results.join(tables)
     title = f"{request.task.family}: fresh agents on unseen tasks"
-    picture = write_report(output, results, evaluation.about(), title)
+    about = {**evaluation.about(), "made_with": provenance()}
+    picture = write_report(output, results, about, title)
     print(f"\n{_reward_line(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
     if isinstance(evaluation, LossEvaluation) and _SAVE_POLICY.value is not None:
         _save_policy(evaluation, _SAVE_POLICY.value)
+    file = config_flag.word_of_own_file(request.task.family)
+    print(command_line.page_line(output) + file)
     return 0
 
 

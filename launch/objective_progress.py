@@ -99,6 +99,8 @@ def main(argv: list[str]) -> int:
     }
     picture = write_grid(output, Results.join(tables), trained, about)
     print(f"results are in {output}; the grid:\n{picture}")
+    file = config_flag.word_of_own_file(request.task.family)
+    print(command_line.page_line(output) + file)
     return 0
 
 

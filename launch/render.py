@@ -23,8 +23,7 @@ from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.experiment import ComputeConfig, Experiment
 from epg_tf.artifacts.learned_loss import load_loss
-from epg_tf.core.random_streams import life_generator
-from epg_tf.reports.life_pictures import LifeRecorder, draw_film, draw_paths
+from epg_tf.reports.life_pictures import LifeRecorder, draw_film, draw_paths, make_camera
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
@@ -100,16 +99,14 @@ def _camera(family: BodyFamily, key: LifeKey) -> Camera | None:
     Raises:
       UsageError: What --view wants cannot be drawn.
     """
-    body = BodySimulation(family, 1)
     if _VIEW.value == "path":
-        if family.place(body.state) is None:
+        if family.place(BodySimulation(family, 1).state) is None:
             raise command_line.UsageError(
                 f"--view=path: {family.name} has no way over the ground; use --view=film"
             )
         return None
-    body.set_tasks([family.sample_task(life_generator(key, "task"))])
     try:
-        return Camera(body.model(0), _HEIGHT, _WIDTH)
+        return make_camera(family, key, _HEIGHT, _WIDTH)
     except RenderError as error:
         raise command_line.UsageError(f"--view=film: {error}") from error
 

@@ -108,7 +108,7 @@ def guard(run: Callable[[], int]) -> int:
 
 
 def print_next(loss: str, *families: str) -> None:
-    """Prints where the results are, and the command that tests a loss.
+    """Prints where the results are, and the commands that test a loss and make the run's page.
 
     Args:
       loss: Name of its folder in the folder of the run.
@@ -122,3 +122,5 @@ def print_next(loss: str, *families: str) -> None:
         f"results are in {path}; next: {command_line.program('meta_test')} --loss={flag} "
         f"--output_dir={output}{own}"
     )
+    file = next(filter(None, map(config_flag.word_of_own_file, families)), "")
+    write(command_line.page_line(path) + file)

@@ -64,7 +64,7 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--output_dir",
     },
     "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun
-    "epg_tf.runs.folder": {"--always", "--dirty", "--abbrev", "--exclude"},  # of git
+    "epg_tf.runs.provenance": {"--always", "--dirty", "--abbrev", "--exclude"},  # of git
 }
 
 

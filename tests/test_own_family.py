@@ -153,8 +153,10 @@ def test_every_command_takes_the_file(name, tmp_path):
 
     epochs = commands.settings(evolution__epochs=2)
     output = call("meta_train", config, f"--run_dir={tmp_path}/run", *epochs)
-    printed = shlex.split(output.splitlines()[-1].partition("next: python -m launch.meta_test ")[2])
+    printed = shlex.split(output.splitlines()[-2].partition("next: python -m launch.meta_test ")[2])
     assert config in printed and call("meta_test", *printed, "--lives=2")
+    shown = shlex.split(output.splitlines()[-1].partition(" python -m launch.report ")[2])
+    assert config in shown and call("report", *shown, "--nofilm")
     summary = json.loads((tmp_path / "run-test" / "summary.json").read_text())
     assert summary["about"]["replaced"] == {}  # it was tested where it was evolved
     resumed = (f"--run_dir={tmp_path}/run", "--resume")
@@ -176,6 +178,6 @@ def test_every_command_takes_the_file(name, tmp_path):
     numbers = [f"--config.{field}={value}" for field, value in sizes.items()]
     folder = f"{tmp_path}/objective"
     output = call("meta_train_metagenrl", f"{config}:metagenrl", f"--run_dir={folder}", *numbers)
-    assert f" --output_dir={folder}-test {config}:metagenrl" in output.splitlines()[-1]
+    assert f" --output_dir={folder}-test {config}:metagenrl" in output.splitlines()[-2]
     tested = ("--lives=2", "--episodes=1", "--compare=none", f"--output_dir={folder}-test")
     assert name in call("meta_test", f"--loss={folder}", config, *tested)

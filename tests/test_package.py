@@ -27,7 +27,8 @@ def test_every_error_is_exported():
 
 def test_the_import_needs_no_libraries_for_pictures_and_bars():
     check = (
-        "import sys, epg_tf; print(sorted({'matplotlib', 'tqdm', 'mediapy'} & set(sys.modules)))"
+        "import sys, epg_tf; "
+        "print(sorted({'matplotlib', 'mediapy', 'plotly', 'tqdm'} & set(sys.modules)))"
     )
     process = subprocess.run(
         [sys.executable, "-c", check], capture_output=True, text=True, check=True

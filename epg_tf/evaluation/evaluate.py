@@ -339,6 +339,7 @@ class ObjectiveEvaluation:
             "loss": self.loss.name,
             "environment": request.task.family,
             "episode_limit": request.task.episode_limit,
+            "phase": request.phase,
             "seed": request.seed,
             "env_steps": request.env_steps,
             "episodes": request.episodes,

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from epg_tf.core.types import Array
+from epg_tf.core.errors import RenderError
+from epg_tf.core.experiment import ComputeConfig, Experiment
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.threads import configure_tensorflow
+from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.reports import pictures
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera, Pose
 
 _FRAMES = {".png": 8, ".gif": 50}  # of an episode
 _FRAMES_PER_SECOND = 25
+_SMALL = (120, 160)  # pixels of a frame on a page: height, width
 
 
 @dataclasses.dataclass
@@ -74,6 +82,52 @@ class LifeRecorder:
         episodes = self.episodes()
         numbers = np.linspace(0, len(episodes) - 1, min(count, len(episodes)))
         return [episodes[round(number)] for number in numbers]
+
+
+def make_camera(family: BodyFamily, key: LifeKey, height: int, width: int) -> Camera:
+    """Returns a camera for the body of a life.
+
+    Args:
+      family: Of the body.
+      key: Of the life, and so of its task.
+      height: Of pictures, in pixels.
+      width: Of pictures, in pixels.
+
+    Raises:
+      RenderError: There is nothing to draw with.
+    """
+    body = BodySimulation(family, 1)
+    body.set_tasks([family.sample_task(life_generator(key, "task"))])
+    return Camera(body.model(0), height, width)
+
+
+def film_strip_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> bytes:
+    """Runs one life in exact physics and returns a film strip of it, a PNG of four episodes.
+
+    Args:
+      experiment: Settings of the loss.
+      phi: [D] float32, what evolution moved.
+      key: Of the life.
+
+    Raises:
+      RenderError: The family has no body of MuJoCo, or there is nothing to draw with.
+      ConfigError: The family is not known.
+    """
+    alone = ComputeConfig(shard_lives=1, threads=1)
+    experiment = dataclasses.replace(experiment.in_physics("exact"), compute=alone)
+    family = make_family(experiment.task)
+    if not isinstance(family, BodyFamily):
+        raise RenderError(f"{family.name} is drawn by Gymnasium; use its own window")
+    # Before the life: without anything to draw with, the life would be useless.
+    camera = make_camera(family, key, *_SMALL)
+    configure_tensorflow(1)
+    recorder = LifeRecorder(family, experiment.life_steps)
+    InnerLoop(experiment, family).run([key], phi[None], final_teaching(experiment), recorder)
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "film.png"
+        draw_film(recorder, camera, (4, 5), f"{family.name}: one agent over its life", output)
+        camera.close()
+        return output.read_bytes()
 
 
 def draw_paths(recorder: LifeRecorder, title: str, output: Path) -> None:

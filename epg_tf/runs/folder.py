@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from epg_tf.runs import checkpoints, saved_settings
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.provenance import commit, machine
 from epg_tf.runs.tensorboard import TensorBoardWriter
 
 CONFIG = "config.json"
@@ -109,7 +109,7 @@ class RunFolder:
             self._lock.acquire()
         self._check_kind()
         self._check_entries()
-        now = {"seed": self._identity.seed, "commit": _commit(), "versions": versions()}
+        now = {"seed": self._identity.seed, "commit": commit(), "versions": versions()}
         before = self._earlier_run() if target.resume else None
         if target.overwrite:
             self._check_replaceable()
@@ -181,6 +181,7 @@ class RunFolder:
         """Writes `config.json`."""
         identity = self._identity
         description = {"kind": identity.kind.name, "config": identity.settings, **self.facts}
+        description["machine"] = machine()  # of the newest start
         files.write_json(self.path / CONFIG, description)
 
     def close(self) -> None:
@@ -273,14 +274,3 @@ def _read_mapping(path: Path) -> dict[str, Any]:
         return files.read_json(path, "the run's config")
     except RecordError:
         return {}
-
-
-def _commit() -> str | None:
-    """Returns the commit of the code, or None outside a checkout."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        return subprocess.run(
-            words, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=5
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None

@@ -23,7 +23,7 @@ from epg_tf.runs.folder import is_new
 from epg_tf.runs.folder_lock import FolderLock
 
 Choice = str | float | list[str] | list[int]
-_STUDY = "study.json"
+STUDY = "study.json"
 _MAY_CHANGE = frozenset({"config.compute.threads", "config.compute.parallel"})
 
 
@@ -63,17 +63,17 @@ class StudyFolder:
         if not started:
             # "flags" is the name in studies of earlier versions, too.
             description = {"flags": choices, "config": experiment.to_mapping()}
-            files.write_json(self.path / _STUDY, description)
+            files.write_json(self.path / STUDY, description)
 
     def _has_started(self, experiment: Experiment, choices: Mapping[str, Choice]) -> bool:
         """Returns whether this study has been started; refuses another one."""
-        if is_new(self.path, _STUDY):
+        if is_new(self.path, STUDY):
             return False
-        if not (self.path / _STUDY).is_file():
+        if not (self.path / STUDY).is_file():
             raise RecordError(
                 f"{self.path}: the folder is in use and has no study.json; choose another folder"
             )
-        before = files.read_json(self.path / _STUDY, "the description of the study")
+        before = files.read_json(self.path / STUDY, "the description of the study")
         then = before.get("flags")
         try:
             config = saved_settings.read(before.get("config"), from_mapping)
@@ -112,19 +112,7 @@ class StudyFolder:
         Raises:
           RecordError: The file of the test is damaged.
         """
-        path = self.path / "ppo.json"
-        if not path.exists():
-            return None
-        found = files.read_json(path, "PPO's test")
-        numbers = {
-            name: math.nan if found.get(name) is None else found[name]
-            for name in ("mean", "low", "high")
-        }
-        if not all(isinstance(number, int | float) for number in numbers.values()):
-            raise RecordError(
-                f"{path}: PPO's test has no numbers; remove the file, the test will be repeated"
-            )
-        return numbers
+        return read_ppo(self.path / "ppo.json")
 
     def save_ppo(self, summary: Summary) -> None:
         """Writes the result of PPO's test."""
@@ -145,6 +133,26 @@ class StudyFolder:
     def close(self) -> None:
         """Lets other processes use the folder."""
         self._lock.release()
+
+
+def read_ppo(path: Path) -> dict[str, float] | None:
+    """Returns what `StudyFolder.ppo` does, from the file of the test.
+
+    Raises:
+      RecordError: The file is damaged.
+    """
+    if not path.exists():
+        return None
+    found = files.read_json(path, "PPO's test")
+    numbers = {
+        name: math.nan if found.get(name) is None else found[name]
+        for name in ("mean", "low", "high")
+    }
+    if not all(isinstance(number, int | float) for number in numbers.values()):
+        raise RecordError(
+            f"{path}: PPO's test has no numbers; remove the file, the test will be repeated"
+        )
+    return numbers
 
 
 def interval(summary: Summary) -> dict[str, float]:

@@ -58,14 +58,15 @@ def test_leaves_what_it_promises(finished):
 
 
 def test_output_is_for_people(finished):
-    """Framework noise is gone, the cost is announced, and the last line says what to do next."""
+    """Framework noise is gone, the cost is announced, and the last lines say what to do next."""
     folder, process = finished
     assert process.stderr == ""
     assert "192 env steps an epoch" in process.stdout  # 8 lives x 3 updates x 8 steps
-    assert process.stdout.splitlines()[-1] == (
+    assert process.stdout.splitlines()[-2:] == [
         f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/best "
-        f"--output_dir={folder}-test"
-    )
+        f"--output_dir={folder}-test",
+        f"a page to look at: python -m launch.report --run_dir={folder} --output={folder}.html",
+    ]
 
 
 @pytest.mark.parametrize(

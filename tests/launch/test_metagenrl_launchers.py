@@ -77,10 +77,11 @@ def test_leaves_what_it_promises(finished):
         "cost: 2 agents x 60 env steps = 120 env steps; 30 updates of the objective"
         in process.stdout
     )
-    assert process.stdout.splitlines()[-1] == (
+    assert process.stdout.splitlines()[-2:] == [
         f"results are in {folder}; next: python -m launch.meta_test --loss={folder}/final "
-        f"--output_dir={folder}-test"
-    )
+        f"--output_dir={folder}-test",
+        f"a page to look at: python -m launch.report --run_dir={folder} --output={folder}.html",
+    ]
 
 
 @pytest.mark.slow

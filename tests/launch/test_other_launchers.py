@@ -35,7 +35,11 @@ def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
     )
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
-    assert process.stdout.splitlines()[-1] == str(tmp_path / "out" / "curves.png")
+    out = tmp_path / "out"
+    assert process.stdout.splitlines()[-2:] == [
+        str(out / "curves.png"),
+        f"a page to look at: python -m launch.report --run_dir={out} --output={out}.html",
+    ]
     assert (loss / "loss.npz").read_bytes() == before
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     methods = ("epg", "ppo", "ppo_as_epg", "untrained", "random_loss", "centred_loss")

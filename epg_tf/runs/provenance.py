@@ -1,0 +1,49 @@
+"""States where numbers come from: the commit of the code, the packages, and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from epg_tf.artifacts.learned_loss import versions
+
+_CPU_FILE = Path("/proc/cpuinfo")
+
+
+def provenance() -> dict[str, object]:
+    """Returns `commit`, `versions` and `machine` of this process, for JSON."""
+    return {"commit": commit(), "versions": versions(), "machine": machine()}
+
+
+def commit() -> str | None:
+    """Returns the commit of the code, or None outside a checkout."""
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(
+            words, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=5
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def machine() -> dict[str, object]:
+    """Returns what speed and the last bits of numbers depend on; no name of the machine."""
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str | None:
+    """Returns the name of the processor, or None where the system does not tell."""
+    try:
+        lines = _CPU_FILE.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None)

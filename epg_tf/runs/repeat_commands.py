@@ -1,0 +1,99 @@
+"""Writes the commands that repeat a run, a test or a study, from what its folder states."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.zero_shot import NAMES
+
+
+def repeat_run(path: Path, metagenrl: bool, seed: int) -> str:
+    """Returns the command that makes a run with the settings of the run in `path` once more."""
+    command = "meta-train-metagenrl" if metagenrl else "meta-train"
+    return _command(command, {"config": path, "seed": seed, "run_dir": f"{path}-again"})
+
+
+def repeat_study(path: Path, choices: Mapping[str, Any]) -> str:
+    """Returns the command of a study; its settings are in the config.json of a folder `settings`.
+
+    Args:
+      path: Folder of the study.
+      choices: What its study.json states beside the settings.
+    """
+    words = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in choices.items()
+    }
+    return _command(
+        "evolution-study", {"config": "settings", **words, "output_dir": f"{path}-again"}
+    )
+
+
+def repeat_test(path: Path, about: Mapping[str, Any], results: Results) -> str:
+    """Returns the command of a test; settings of another config are not known.
+
+    Args:
+      path: Folder of the test.
+      about: What its summary states of it.
+      results: Its table.
+
+    Raises:
+      KeyError, TypeError: The summary does not state what a test is.
+    """
+    agents = len(next(iter(results.groups().values())).agents())
+    output = {"seed": about["seed"], "output_dir": f"{path}-again"}
+    if "run" in about:
+        words = {
+            "run_dir": about["run"],
+            "environment": results.task[0].partition(" ")[0],
+            "agents": agents,
+            "env_steps": about["env_steps"],
+            "episodes": about["episodes"],
+        }
+        return _command("objective-progress", words | output)
+    objective, methods = "environment" in about, set(results.method)
+    menu = OBJECTIVES if objective else LOSSES
+    rivals = [name for name in menu.methods if name in methods & set(menu.groups["all"])]
+    times = about.get("compare_updates", 1)
+    words = {
+        "loss": ",".join([about["loss"], *about.get("other_losses", [])]),
+        "lives": agents,
+        "compare": ",".join(rivals) or "none",
+        "compare_updates": None if times == 1 else times,
+    }
+    specific = _of_objective(about) if objective else _of_loss(about, methods)
+    return _command("meta-test", words | specific | output)
+
+
+def _of_objective(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "environment": f"{about['environment']}@{about['episode_limit']}",
+        "env_steps": about["env_steps"],
+        "episodes": about["episodes"],
+        "reporting": about.get("phase") == "objective_reporting",
+    }
+
+
+def _of_loss(about: Mapping[str, Any], methods: set[str]) -> dict[str, Any]:
+    return {
+        "updates": about["updates"],
+        "alpha": about.get("alpha"),
+        "physics": about["task"].get("physics"),
+        "zero_shot": "own" if methods & set(NAMES) else None,
+        "reporting": about.get("phase") == "reporting",
+    }
+
+
+def _command(name: str, words: Mapping[str, Any]) -> str:
+    """Returns a command, one flag a line; flags that are None or False are left out."""
+    lines: Sequence[str] = [
+        f"--{flag}" if value is True else shlex.quote(f"--{flag}={value}")
+        for flag, value in words.items()
+        if value is not None and value is not False
+    ]
+    return " \\\n    ".join([f"epg-tf {name}", *lines])

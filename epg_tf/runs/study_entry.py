@@ -1,0 +1,118 @@
+"""Makes the entry of a page on a study of estimators, finished or not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epg_tf.core import files, formatting
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.experiment import from_mapping
+from epg_tf.reports import charts, run_charts
+from epg_tf.reports.charts import View
+from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
+from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.runs import page_tables, repeat_commands, saved_settings
+from epg_tf.runs.folder import CONFIG
+from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.page_entry import Entry
+from epg_tf.runs.study import STUDY, read_ppo, summarize
+
+_COLUMNS = ("env_steps", "mean", "low", "high")
+
+
+def study_entry(path: Path) -> Entry:
+    """Returns the entry of a study; changes nothing in its folder.
+
+    Raises:
+      RecordError: The folder is damaged.
+    """
+    description = files.read_json(path / STUDY, "the description of the study")
+    choices = description.get("flags")
+    try:
+        experiment = saved_settings.read(description.get("config"), from_mapping)
+        if not isinstance(choices, dict):
+            raise TypeError("no flags")
+        pairs = itertools.product(choices["estimators"], choices["seeds"])
+        names = [(str(name), int(seed)) for name, seed in pairs]
+    except (ConfigError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(
+            f"{path}: study.json is damaged ({files.one_line(error)[:200]}); restore it"
+        ) from error
+    runs = [_run(path, name, seed) for name, seed in names]
+    tested = [run for run in runs if run.rows]
+    ppo = read_ppo(path / "ppo.json")
+    rows = [(name, page_tables.shown(value)) for name, value in choices.items()]
+    settings = page_tables.settings_blocks(experiment)
+    facts = page_tables.fact_rows(_first_facts(path, tested))
+    again: list[Block] = [
+        Text("Save the settings above as settings/config.json; then:"),
+        Code(repeat_commands.repeat_study(path, choices)),
+    ]
+    sections = [
+        Section("What was compared", [Table((), [("folder", str(path)), *rows, *facts])]),
+        Section("Progress", _progress(tested, ppo)),
+        Section("Final comparison", _comparison(tested, ppo)),
+        Section("Settings that differ from their defaults", settings),
+        Section("To run it again", again),
+    ]
+    return Entry(path, "study of estimators", sections, experiment.to_mapping())
+
+
+def _run(path: Path, estimator: str, seed: int) -> EvaluatedRun:
+    """Returns the tests of a run so far; none where it has not started."""
+    file = path / f"{estimator}-{seed}" / "tests.csv"
+    rows = MetricsFile(file).read()
+    for row in rows:
+        if not all(isinstance(row.get(name), float) for name in _COLUMNS):
+            raise RecordError(f"{file}: a row lacks a number; restore the file")
+    return EvaluatedRun(estimator, seed, rows)
+
+
+def _first_facts(path: Path, tested: Sequence[EvaluatedRun]) -> dict[str, Any]:
+    """Returns what the first run states of commit, machine and versions."""
+    for run in tested:
+        file = path / f"{run.estimator}-{run.seed}" / CONFIG
+        if file.is_file():
+            return files.read_json(file, "the run's config")
+    return {}
+
+
+def _progress(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None) -> list[Block]:
+    if not tested:
+        return [Text("No run has been tested yet.")]
+    remark = "Tests of each run, all in the same unseen tasks; bands are 95 % intervals."
+    return [Chart("Test returns", run_charts.study(tested, ppo)), Text(remark, note=True)]
+
+
+def _comparison(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None) -> list[Block]:
+    """Returns the last test of every run beside PPO's."""
+    rows: dict[str, Mapping[str, Any]] = {
+        f"{run.estimator}, seed {run.seed}": run.rows[-1] for run in tested
+    }
+    above = dict.fromkeys(rows, "-")
+    if ppo is not None:
+        firsts = summarize(tested, ppo)["runs"].values()
+        for name, row in zip(list(rows), firsts, strict=True):
+            first = row["env_steps_above_ppo"]
+            above[name] = "never" if first is None else formatting.count(first)
+        rows["PPO, tuned"] = ppo
+    if not rows:
+        return [Text("No run has been tested yet.")]
+    ends = {name: (row["mean"], row["low"], row["high"]) for name, row in rows.items()}
+    title = "mean and 95 % interval"
+    view = View("return", title, "", charts.intervals(ends), categories=True)
+    cells = [
+        (
+            name,
+            page_tables.number(row["mean"]),
+            page_tables.interval((row["low"], row["high"])),
+            formatting.count(row["env_steps"]) if "env_steps" in row else "",
+            above.get(name, ""),
+        )
+        for name, row in rows.items()
+    ]
+    header = ("", "mean", "95 % interval", "env steps", "above PPO from")
+    return [Chart("Last tests", charts.chart([view])), Table(header, cells, numbers=True)]

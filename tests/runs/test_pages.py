@@ -1,0 +1,277 @@
+"""Tests epg_tf.runs.pages: what a page says of runs, tests and studies, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+from epg_tf.baselines.method import LossName
+from epg_tf.core import config_files
+from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.epoch_metrics import COLUMNS
+from epg_tf.evaluation.results import Results, read_results
+from epg_tf.evaluation.summary import as_json
+from epg_tf.metagenrl.population import metric_columns
+from epg_tf.reports.evaluation_report import write_report
+from epg_tf.reports.html_page import Chart, Code, Table, Text
+from epg_tf.runs import pages
+from epg_tf.runs.evolution_run import EvolutionRun
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.results_entry import task_parameters
+from epg_tf.runs.study import StudyFolder
+from epg_tf.tasks.registry import make_family
+from tests.evaluation.tables import NAN, table
+
+EVIL = "</script><script>evil</script>"
+CHOICES = {"estimators": ["paper", "config"], "seeds": [0, 1], "env_steps": 2e3, "test_points": 1}
+
+
+def metrics(path, epochs=3, columns=COLUMNS):
+    file = MetricsFile(path / "metrics.csv")
+    for epoch in range(1, epochs + 1):
+        row = {name: 0.5 * epoch for name in columns}
+        file.append({**row, "epoch": epoch, "env_steps": 192 * epoch, "seconds": 20.0})
+
+
+@pytest.fixture
+def run(tiny, tmp_path):
+    """A run of three epochs."""
+    path = tmp_path / "run"
+    with contextlib.closing(EvolutionRun(tiny, 5, RunTarget(path))) as opened:
+        opened.restore()
+    metrics(path)
+    return path
+
+
+@pytest.fixture
+def tested(tmp_path):
+    """The folder of a test of three agents for each method, one of which failed."""
+    path = tmp_path / "run-test"
+    path.mkdir()
+    curve = np.arange(12.0).reshape(3, 4)
+    results = Results.join(
+        [
+            table("epg", [3.0, 5.0, 4.25], curve, loss=LossName("runs/a b/best", 0)),
+            table("ppo", [1.0, NAN, 2.0], curve - 1.0),
+        ]
+    )
+    about = {
+        "loss": "runs/a b/best",
+        "other_losses": [],
+        "phase": "test",
+        "task": dataclasses.asdict(TaskConfig()),
+        "seed": 7,
+        "updates": 4,
+        "alpha": 0.0,
+        "compare_updates": 2,
+        "replaced": {"config.task.episode_limit": [25, 50]},
+    }
+    write_report(path, results, about, "title")
+    return path
+
+
+@pytest.fixture
+def study(tiny, tmp_path):
+    """A study of which one run has been tested twice and the others not at all."""
+    path = tmp_path / "study"
+    with contextlib.closing(StudyFolder(path, tiny, CHOICES)) as folder:
+        file = folder.run_path("paper", 1)
+        file.mkdir()
+        tests = MetricsFile(file / "tests.csv")
+        for step, mean in ((0, -3.0), (1000, -1.0)):
+            numbers = {"mean": mean, "low": mean - 0.5, "high": mean + 0.5, "failed_lives": 0}
+            tests.append({"epoch": step / 1000, "env_steps": step, **numbers})
+        ppo = {"mean": -2.0, "low": -2.25, "high": -1.75, "failed_lives": 0}
+        (path / "ppo.json").write_text(json.dumps(ppo))
+    return path
+
+
+def blocks(entry, kind) -> list:
+    return [
+        block for section in entry.sections for block in section.blocks if isinstance(block, kind)
+    ]
+
+
+def cells(entry) -> dict[str, tuple[str, ...]]:
+    """Returns first cell -> the others, of all tables."""
+    return {row[0]: tuple(row[1:]) for one in blocks(entry, Table) for row in one.rows}
+
+
+def words(entry) -> dict[str, str]:
+    """Returns the flags of the command that an entry ends with."""
+    (command,) = blocks(entry, Code)
+    return dict(
+        word.removeprefix("--").partition("=")[::2]
+        for word in shlex.split(command.text.replace("\\\n", " "))[2:]
+    )
+
+
+def test_a_run_says_what_it_was(run):
+    entry = pages.read_entry(run)
+    found = cells(entry)
+    assert found["seed"] == ("5",) and found["tasks"] == ("point_goal",)
+    assert found["state"] == ("3 of 3 epochs, not finished",)
+    assert found["cost"] == ("576 env steps, 1 min 00 s of work",)
+    assert re.search(r"cpus \d+", found["machine"][0]) and "mujoco" in found["versions"][0]
+    assert found["task.episode_limit"][:2] == ("6", "50")
+    assert "task.family" not in found  # it has its default
+    assert len(blocks(entry, Chart)) == 2
+    assert words(entry) == {"config": str(run), "seed": "5", "run_dir": f"{run}-again"}
+    assert config_files.run_settings(words(entry)["config"]).to_mapping() == entry.settings
+
+
+def test_a_run_without_an_epoch(run):
+    (run / "metrics.csv").unlink()
+    entry = pages.read_entry(run)
+    assert cells(entry)["state"] == ("0 of 3 epochs, not finished",)
+    assert "The run has no epoch yet." in [block.text for block in blocks(entry, Text)]
+    assert blocks(entry, Chart) == []
+
+
+def test_a_run_of_metagenrl(tmp_path):
+    experiment = config_files.load_experiment("metagenrl_laptop")
+    description = {"kind": "metagenrl", "config": experiment.to_mapping(), "seed": 3}
+    (tmp_path / "config.json").write_text(json.dumps(description))
+    metrics(tmp_path, columns=metric_columns(experiment))
+    entry = pages.read_entry(tmp_path)
+    assert cells(entry)["commit"] == ("not recorded",)
+    (chart,) = blocks(entry, Chart)
+    assert list(chart.figure.data[0].y) == [0.5, 1.0, 1.5]
+    (command,) = blocks(entry, Code)
+    assert command.text.startswith("epg-tf meta-train-metagenrl \\\n")
+
+
+def test_a_test_s_numbers_are_those_of_its_summary(tested):
+    entry = pages.read_entry(tested)
+    summary = json.loads((tested / "summary.json").read_text())
+    found = cells(entry)
+    for name, key in (("evolved loss (EPG)", "epg"), ("PPO (tuned)", "ppo")):
+        row, interval = summary[key], "[{:.2f}, {:.2f}]".format(*summary[key]["ci95"])
+        assert found[name][:2] == (f"{row['final_return_mean']:.2f}", interval)
+        assert found[name][4:6] == (str(row["lives"]), str(row["failed_lives"]))
+    assert found["PPO (tuned)"][-2] == f"{summary['ppo']['ahead_mean']:.2f}"
+    assert as_json(entry.summaries)["ppo"]["failed_lives"] == 1
+    assert found["task.episode_limit"] == ("25", "50")
+    assert words(entry) == {
+        "loss": "runs/a b/best",
+        "lives": "3",
+        "compare": "ppo",
+        "compare_updates": "2",
+        "updates": "4",
+        "alpha": "0.0",
+        "physics": "exact",
+        "seed": "7",
+        "output_dir": f"{tested}-again",
+    }
+
+
+def test_task_parameters_are_those_of_the_agents(tested):
+    about = json.loads((tested / "summary.json").read_text())["about"]
+    found = task_parameters(read_results(tested), about)
+    family = make_family(TaskConfig())
+    task = family.sample_task(life_generator(LifeKey(7, "test", 0, 2), "task"))
+    drawn = {round(float(value), 12) for values in task.values() for value in np.ravel(values)}
+    assert {round(column[2], 12) for column in found.values()} <= drawn
+    assert len(found) >= 2 and all(len(column) == 3 for column in found.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"task": {"family": "mine"}}, "'mine' is not known here"),
+        ({"task": {"family": "gymnasium:os:Mine-v0"}}, "'gymnasium:os:Mine-v0' is not known here"),
+    ],
+)
+def test_unknown_families_leave_a_note(tested, change, reason):
+    """No module is imported because a folder names it."""
+    path = tested / "summary.json"
+    found = json.loads(path.read_text())
+    found["about"].update(change)
+    path.write_text(json.dumps(found))
+    notes = [block.text for block in blocks(pages.read_entry(tested), Text)]
+    assert any(reason in note for note in notes)
+
+
+def test_a_loss_that_is_not_here_leaves_a_note(tested):
+    entry = pages.read_entry(tested, film=True)
+    (section,) = [section for section in entry.sections if section.title == "Film strip"]
+    assert section.blocks[0].text.startswith("There is no film strip here: ")
+
+
+def test_a_study_that_is_not_finished(study):
+    entry = pages.read_entry(study)
+    found = cells(entry)
+    assert found["paper, seed 1"] == ("-1.00", "[-1.50, -0.50]", "1 k", "1 k")
+    assert found["PPO, tuned"][:2] == ("-2.00", "[-2.25, -1.75]")
+    assert words(entry)["estimators"] == "paper,config" and words(entry)["seeds"] == "0,1"
+
+
+def test_side_by_side(run, tested, study, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    description = json.loads((run / "config.json").read_text())
+    description["config"]["evolution"]["sigma"] = 0.25
+    (other / "config.json").write_text(json.dumps(description))
+    metrics(other, epochs=1)
+    text = pages.make_page([run, other, tested, study], film=False)
+    assert "<h2>Side by side</h2>" in text and "<h2>other: Progress</h2>" in text
+    assert "evolution.lives" not in text.split("<h2>run: What")[0]  # it is the same
+    assert re.search(r"<td>evolution.sigma</td><td>[\d.]+</td><td>0.25</td>", text)
+
+
+def test_what_folders_hold_is_text(run, tested):
+    """Wherever a text of a file can be, it is not HTML."""
+    path = run / "config.json"
+    description = json.loads(path.read_text()) | {"commit": EVIL, "versions": {EVIL: EVIL}}
+    path.write_text(json.dumps(description | {"machine": {EVIL: EVIL}}))
+    table_file = tested / "curves.csv"
+    table_file.write_text(table_file.read_text().replace("runs/a b/best", EVIL))
+    table_file.write_text(table_file.read_text().replace("ppo", EVIL).replace("point_goal", EVIL))
+    path = tested / "summary.json"
+    found = json.loads(path.read_text())
+    found["about"] |= {"loss": EVIL, "phase": EVIL, "replaced": {EVIL: [EVIL, EVIL]}}
+    found["about"]["loss_facts"] = {EVIL: EVIL}
+    path.write_text(json.dumps(found))
+    text = pages.make_page([run, tested])
+    assert "evil&lt;/script&gt;" in text and "<script>evil" not in text.split("</head>")[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("run/metrics.csv", "20.0", "much", "run: line 2 of metrics.csv has 'much' in column"),
+        ("run/config.json", '"seed": 5', '"seed": "x"', "run: config.json is damaged"),
+        ("run-test/curves.csv", "final", "last", "run-test/curves.csv: episodes='last' is none"),
+        ("run-test/curves.csv", "final", "learning", "run-test: curves.csv has no agents, or"),
+        ("run-test/summary.json", '"about"', '"of"', "run-test: summary.json is damaged"),
+        ("run-test/summary.json", '"seed"', '"seat"', "run-test: summary.json is damaged"),
+        ("study/study.json", '"flags"', '"words"', "study: study.json is damaged"),
+        ("study/ppo.json", '"mean": -2.0', '"mean": "x"', "PPO's test has no numbers"),
+        ("study/paper-1/tests.csv", "-3.0", "x", "tests.csv: a row lacks a number"),
+    ],
+)
+def test_damage_is_one_line(run, tested, study, tmp_path, name, old, new, message):
+    path = tmp_path / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(RecordError) as caught:
+        pages.make_page([tmp_path / name.split("/")[0]], film=False)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_other_folders_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(RecordError, match="this is no run, test or study"):
+            pages.read_entry(path)
