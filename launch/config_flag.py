@@ -20,6 +20,7 @@ from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.mix_settings import Physics
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
@@ -37,6 +38,7 @@ _PRINT = flags.DEFINE_bool(
     "print_config", False, "Print the settings that this command would use, and end."
 )
 
+_SYSTEMS = {"environments": "MetaGenRL", "trial": "RL²"}  # by a setting that only they have
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *RIVALS)
 
@@ -60,11 +62,7 @@ def experiment(cost: Cost | None = None, physics: Physics | None = None) -> Expe
       ConfigError: A setting is unusable.
     """
     found = _settings("point_goal")
-    if "environments" in found:
-        raise command_line.UsageError(
-            f"--config={_typed()} holds settings of MetaGenRL, and this command is for EPG; name "
-            "another, e.g. --config=point_goal"
-        )
+    _refuse_other_system(found, "EPG", "point_goal")
     read = from_mapping(found)
     for task in read.tasks:
         make_family(task)
@@ -81,11 +79,7 @@ def metagenrl_experiment(cost: Cost | None = None) -> MetaGenRLExperiment:
       UsageError, ConfigError: As `experiment`, or an environment does not fit.
     """
     found = _settings("metagenrl_laptop")
-    if "task" in found:
-        raise command_line.UsageError(
-            f"--config={_typed()} holds settings of EPG, and this command is for MetaGenRL; name "
-            "another, e.g. --config=metagenrl_laptop"
-        )
+    _refuse_other_system(found, "MetaGenRL", "metagenrl_laptop")
     read = metagenrl_from_mapping(found)
     for name in read.environments:
         several = (
@@ -93,6 +87,41 @@ def metagenrl_experiment(cost: Cost | None = None) -> MetaGenRLExperiment:
         )
         continuous_environment("config.environments", name, several)
     return print_and_end(read, cost)
+
+
+def rl2_experiment(cost: Cost | None = None) -> RL2Experiment:
+    """Returns the validated experiment of RL² of --config; for --print_config prints it.
+
+    Args:
+      cost: As for `experiment`.
+
+    Raises:
+      UsageError, ConfigError: As `experiment`.
+    """
+    found = _settings("rl2_half_cheetah")
+    _refuse_other_system(found, "RL²", "rl2_half_cheetah")
+    read = rl2_from_mapping(found)
+    make_family(read.task)
+    return print_and_end(read, cost)
+
+
+def _refuse_other_system(found: Mapping[str, Any], system: str, example: str) -> None:
+    """Refuses settings of another system than that of the command.
+
+    Args:
+      found: Settings.
+      system: Of the command, one of `_SYSTEMS`' values or "EPG".
+      example: A config of that system.
+
+    Raises:
+      UsageError: They are of another.
+    """
+    theirs = next((name for group, name in _SYSTEMS.items() if group in found), "EPG")
+    if theirs != system:
+        raise command_line.UsageError(
+            f"--config={_typed()} holds settings of {theirs}, and this command is for {system}; "
+            f"name another, e.g. --config={example}"
+        )
 
 
 def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
@@ -180,7 +209,7 @@ def load_families() -> None:
         raise command_line.UsageError("--print_config: there is no --config to print; name one")
 
 
-def _run_for_families() -> Experiment | MetaGenRLExperiment:
+def _run_for_families() -> config_files.AnyExperiment:
     """Returns the experiment of --config, of which a command uses the families alone."""
     refuse_overrides((), "only the families that the file registers are used; leave it out")
     return read_experiment(_settings())

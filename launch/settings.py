@@ -2,6 +2,7 @@
 
 epg-tf settings
 epg-tf settings --system=metagenrl
+epg-tf settings --system=rl2
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from epg_tf.core import fields
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.fields import Description
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 
-_KINDS: dict[str, type] = {"epg": Experiment, "metagenrl": MetaGenRLExperiment}
+_KINDS: dict[str, type] = {
+    "epg": Experiment,
+    "metagenrl": MetaGenRLExperiment,
+    "rl2": RL2Experiment,
+}
 _SYSTEM = flags.DEFINE_enum("system", "epg", list(_KINDS), "Whose settings.")
 _WIDTH = 100
 _INDENT = " " * 4
@@ -30,7 +36,7 @@ def main(argv: list[str]) -> int:
     for setting in fields.describe(_KINDS[_SYSTEM.value]):
         print(_paragraph(setting))
     others = ", ".join(f"--system={name}" for name in _KINDS if name != _SYSTEM.value)
-    print(f"\nthe settings of the other system: {others}")
+    print(f"\nthe settings of the other systems: {others}")
     return 0
 
 

@@ -159,6 +159,11 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             f"{folder}: it is an objective of MetaGenRL, not a loss of EPG; epg-tf meta-test reads "
             "both"
         )
+    if description.get("kind") == "rl2_policy":
+        raise RecordError(
+            f"{folder}: it is a policy of RL², not a loss of EPG; name the folder of a run of "
+            "epg-tf meta-train, and compare it with this one"
+        )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))
         unknown = [task.family for task in experiment.tasks if not is_family(task.family)]

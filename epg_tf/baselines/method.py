@@ -25,6 +25,8 @@ LABELS = {
     "td3": "TD3 (TF-Agents)",
     "reinforce": "on-policy REINFORCE",
     "ddpg": "DDPG (TF-Agents)",
+    "rl2": "RL²",
+    "e_rl2": "E-RL²",
     "untrained": "untrained agent",
     "random_loss": "unevolved, random",
     "centred_loss": "unevolved, centred",

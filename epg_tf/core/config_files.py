@@ -23,6 +23,9 @@ from epg_tf.core.errors import ConfigError, EpgError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed
+from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
+
+AnyExperiment = Experiment | MetaGenRLExperiment | RL2Experiment
 
 RUN_SETTINGS = "config.json"  # of the folder of a run
 _RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
@@ -109,7 +112,7 @@ def make_importable(config: ConfigFile) -> None:
         sys.path.append(str(folder))
 
 
-def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
+def load_experiment(name: str) -> AnyExperiment:
     """Returns the experiment of a config; runs its code.
 
     Args:
@@ -129,7 +132,7 @@ def load_experiment(name: str) -> Experiment | MetaGenRLExperiment:
         raise ConfigError(f"config={name!r} gives no settings ({reason})") from error
 
 
-def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:
+def run_settings(folder: files.PathLike) -> AnyExperiment:
     """Returns the settings of the run in `folder`; runs no code.
 
     Raises:
@@ -142,13 +145,15 @@ def run_settings(folder: files.PathLike) -> Experiment | MetaGenRLExperiment:
     return read_experiment(renamed(saved))
 
 
-def read_experiment(mapping: Mapping[str, Any]) -> Experiment | MetaGenRLExperiment:
-    """Returns the experiment of EPG or of MetaGenRL that nested mappings describe.
+def read_experiment(mapping: Mapping[str, Any]) -> AnyExperiment:
+    """Returns the experiment of EPG, MetaGenRL or RL² that nested mappings describe.
 
     Raises:
       ConfigError: Settings are unusable.
     """
-    return metagenrl_from_mapping(mapping) if "environments" in mapping else from_mapping(mapping)
+    if "environments" in mapping:
+        return metagenrl_from_mapping(mapping)
+    return rl2_from_mapping(mapping) if "trial" in mapping else from_mapping(mapping)
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:

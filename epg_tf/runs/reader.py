@@ -10,13 +10,15 @@ from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs import saved_settings
 from epg_tf.runs.evolution_run import EVOLUTION
 from epg_tf.runs.folder import CONFIG, kind_of
 from epg_tf.runs.metagenrl_run import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.rl2_run import RL2
 
-_KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL)}
+_KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL, RL2)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +27,7 @@ class RunRecord:
 
     Attributes:
       path: The folder.
-      kind: "evolution" or "metagenrl".
+      kind: "evolution", "metagenrl" or "rl2".
       experiment: Settings.
       seed: Of all randomness.
       metrics: One row per epoch (or round) done; numbers by the name of their column.
@@ -36,7 +38,7 @@ class RunRecord:
 
     path: Path
     kind: str
-    experiment: Experiment | MetaGenRLExperiment
+    experiment: Experiment | MetaGenRLExperiment | RL2Experiment
     seed: int
     metrics: list[dict[str, Any]]
     summary: dict[str, Any] | None
