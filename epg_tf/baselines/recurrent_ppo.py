@@ -28,6 +28,8 @@ from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.trials import TrialEnvironment
 
+_LAST_LAYER = 0.1  # scale of its kernel, so that the first actions and values are near 0
+
 
 @dataclasses.dataclass(frozen=True)
 class Trials:
@@ -67,10 +69,6 @@ class RecurrentAgent:
         ppo: RecurrentPPOConfig,
         seed: int,
     ) -> None:
-        # TF-Agents' networks take no seed.
-        tf.random.set_seed(
-            int(life_generator(LifeKey(seed, "rl2", 0, 0), "policy").integers(2**31))
-        )
         self.discrete_actions, self.action_size = family.discrete_actions, family.action_size
         self._config = ppo
         environment = TrialEnvironment(family, 1, 1)
@@ -99,6 +97,8 @@ class RecurrentAgent:
             train_step_counter=tf.Variable(0, dtype=tf.int64),
         )
         self._agent.initialize()
+        for part, purpose in ((self._actor, "policy"), (self._value, "critic")):
+            _draw_weights(part, life_generator(LifeKey(seed, "rl2", 0, 0), purpose))
         self._optimizer.build(self._trainable())
         self._act = tf.function(self._sampled)
         self._prepare = tf.function(self._prepared)
@@ -201,16 +201,12 @@ class RecurrentAgent:
         for order in orders:
             losses = []
             for rows in np.split(order, self._config.minibatches):
-                batch = tf.nest.map_structure(lambda part: tf.gather(part, rows), prepared)  # noqa: B023
-                extra = self._train(batch).extra
+                extra = self._train(_rows_of(prepared, rows)).extra
                 losses.append(
-                    tuple(
-                        float(value)
-                        for value in (
-                            extra.policy_gradient_loss,
-                            extra.value_estimation_loss,
-                            extra.clip_fraction,
-                        )
+                    (
+                        float(extra.policy_gradient_loss),
+                        float(extra.value_estimation_loss),
+                        float(extra.clip_fraction),
                     )
                 )
         self._agent.update_observation_normalizer(tf.constant(trajectory.observation))
@@ -229,9 +225,19 @@ class RecurrentAgent:
         self._agent.update_observation_normalizer(tf.constant(trajectory.observation))
 
 
+def _rows_of(trajectory: Trajectory, rows: Array) -> Trajectory:
+    """Returns the trials of these rows."""
+    return tf.nest.map_structure(lambda part: tf.gather(part, rows), trajectory)
+
+
 def _sizes(network: RecurrentConfig) -> dict[str, Any]:
+    """Returns the layers of a network.
+
+    One input layer: TF-Agents sorts weights by names that Keras numbers, and with two of them the
+    order, and so the rounding of a gradient's norm, would depend on earlier agents of the process.
+    """
     return {
-        "input_fc_layer_params": network.input_layers,
+        "input_fc_layer_params": (network.input_units,),
         "lstm_size": (network.lstm_units,),
         "output_fc_layer_params": None,
         "activation_fn": tf.keras.activations.tanh,
@@ -252,6 +258,18 @@ def _actor(
     return ActorDistributionRnnNetwork(
         observation, action, continuous_projection_net=gaussian, **_sizes(network)
     )
+
+
+def _draw_weights(network: Network, stream: np.random.Generator) -> None:
+    """Draws new kernels, normal with variance 1 / inputs, smaller in the last layer.
+
+    TF-Agents' recurrent networks take no seed, and Keras would draw one that no other process has.
+    """
+    kernels = [weight for weight in network.trainable_weights if len(weight.shape) == 2]
+    for kernel in kernels:
+        scale = _LAST_LAYER if kernel is kernels[-1] else 1.0
+        values = scale * stream.standard_normal(kernel.shape) / np.sqrt(kernel.shape[0])
+        kernel.assign(values.astype(np.float32))
 
 
 def play_trials(

@@ -40,9 +40,7 @@ class TrialConfig:
 class RecurrentConfig:
     """The recurrent policy, and a value network of the same sizes."""
 
-    input_layers: Annotated[
-        tuple[Count, ...], means("tanh units of each layer between the inputs and the LSTM")
-    ] = (64,)
+    input_units: Annotated[Count, means("tanh units between the inputs and the LSTM")] = 64
     lstm_units: Annotated[Count, means("units of the LSTM")] = 64
     log_std: Annotated[
         Number, means("log of the standard deviation of a new Gaussian policy; learned")

@@ -77,8 +77,10 @@ class RL2Run:
                 f"{self.path}: no checkpoint can be read ({reason}); restore one, or pass "
                 "overwrite=True to start again"
             )
-        done, best_return = 0, float("-inf")
-        if checkpoint is not None:
+        if checkpoint is None:  # or a kill in the first iteration would leave rows alone
+            self._save_state(agent, 0, float("-inf"))
+            done, best_return = 0, float("-inf")
+        else:
             done, best_return = checkpoint.epoch, checkpoint.facts["best_return"]
             agent.load(checkpoint.arrays)
         length = RunLength(self._experiment.iterations, "config.iterations")
@@ -94,8 +96,11 @@ class RL2Run:
         if result.is_best:
             self._save(agent, "best", result.iteration, result.best_return)
             self._picture.update()
-        facts = {"best_return": result.best_return}
-        checkpoints.save(self.path / "checkpoints", result.iteration, agent.arrays(), facts)
+        self._save_state(agent, result.iteration, result.best_return)
+
+    def _save_state(self, agent: RecurrentAgent, iteration: int, best_return: float) -> None:
+        facts = {"best_return": best_return}
+        checkpoints.save(self.path / "checkpoints", iteration, agent.arrays(), facts)
 
     def _draw(self) -> None:
         from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
