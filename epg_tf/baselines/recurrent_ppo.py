@@ -100,9 +100,11 @@ class RecurrentAgent:
         for part, purpose in ((self._actor, "policy"), (self._value, "critic")):
             _draw_weights(part, life_generator(LifeKey(seed, "rl2", 0, 0), purpose))
         self._optimizer.build(self._trainable())
-        self._act = tf.function(self._sampled)
-        self._prepare = tf.function(self._prepared)
-        self._train = tf.function(self._agent.train)
+        # As TF-Agents does; AutoGraph would warn about TF-Agents' code.
+        self._act, self._prepare, self._train = (
+            tf.function(function, autograph=False)
+            for function in (self._sampled, self._prepared, self._agent.train)
+        )
 
     def _trainable(self) -> list[tf.Variable]:
         return [*self._actor.trainable_weights, *self._value.trainable_weights]

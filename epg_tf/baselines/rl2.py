@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -132,20 +131,18 @@ class RL2Trainer:
         keys = [LifeKey(self._seed, "rl2", iteration, number) for number in range(count)]
         trials = play_trials(self._environment, self.agent, keys)
         trajectory = without_exploration(trials, experiment.trial.exploratory_episodes)
-        with warnings.catch_warnings():  # of code that AutoGraph makes of TF-Agents'
-            warnings.simplefilter("ignore", SyntaxWarning)
-            if iteration == 1:
-                self.agent.observe(trajectory)
-                losses = dict.fromkeys(_LOSSES, float("nan"))
-            else:
-                order = life_generator(keys[0], "minibatch")
-                orders = [order.permutation(count) for _ in range(experiment.ppo.epochs)]
-                losses = self.agent.update(trajectory, orders)
-                if not np.isfinite(list(losses.values())).all():
-                    raise RunFailed(
-                        f"a loss is not finite in iteration {iteration}; make "
-                        f"config.ppo.learning_rate={experiment.ppo.learning_rate} smaller"
-                    )
+        if iteration == 1:
+            self.agent.observe(trajectory)
+            losses = dict.fromkeys(_LOSSES, float("nan"))
+        else:
+            order = life_generator(keys[0], "minibatch")
+            orders = [order.permutation(count) for _ in range(experiment.ppo.epochs)]
+            losses = self.agent.update(trajectory, orders)
+            if not np.isfinite(list(losses.values())).all():
+                raise RunFailed(
+                    f"a loss is not finite in iteration {iteration}; make "
+                    f"config.ppo.learning_rate={experiment.ppo.learning_rate} smaller"
+                )
         returns = mean_returns(trials, experiment.trial.episodes)
         return {
             "epoch": iteration,
