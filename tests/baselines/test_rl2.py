@@ -199,16 +199,15 @@ def test_a_loss_of_epg_is_no_policy_of_rl2(tmp_path):
 @pytest.mark.slow
 def test_rl2_learns_to_find_the_goal():
     """HiddenGoal: only rewards show the goal, so the second episode is better than the first, and
-    far better than that of standing still, 0.
+    far better than standing still, which gets 0.
     """
-    experiment = rl2_from_mapping(
-        {"task": dataclasses.asdict(TaskConfig("hidden_goal", 4, 25)), "iterations": 25}
-    )
+    task = TaskConfig("hidden_goal", 4, 10)
+    experiment = rl2_from_mapping({"task": dataclasses.asdict(task), "iterations": 40})
     trainer = RL2Trainer(experiment, 0)
     results = list(trainer.iterate(0, float("-inf")))
-    assert results[-1].metrics["env_steps"] == 25 * 64 * 50
-    keys = [LifeKey(0, "test", 0, number) for number in range(64)]
+    assert results[-1].metrics["env_steps"] == 40 * 64 * 20
+    keys = [LifeKey(0, "test", 0, number) for number in range(128)]
     returns = trial_returns(trainer.agent, experiment.task, 2, keys)
     gain = returns[:, 1] - returns[:, 0]
-    assert returns[:, 1].mean() > 5.0
+    assert returns[:, 1].mean() > 4.0
     assert gain.mean() > 3.0 * gain.std() / np.sqrt(len(gain))
