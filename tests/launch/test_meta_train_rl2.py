@@ -77,4 +77,4 @@ def test_print_config_shows_settings_and_cost():
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.splitlines()
     assert "config.task.family='goal_ant'" in lines and "config.trial.episodes=2" in lines
-    assert lines[-1].startswith("cost: 391 iterations x 64 trials x 2000 env steps = 50.0 M")
+    assert lines[-1].startswith("cost: 391 iterations x 64 trials x 2000 env steps = 50 M env")
