@@ -130,13 +130,14 @@ class _Lives:
         """
         newest, curve = np.full(len(self._keys), np.nan), []
         streams = life_streams(self._keys, "action")
-        for _ in range(self._request.env_steps // period):
-            noise = np.stack([self._agent.draw_noise(stream, period) for stream in streams])
-            for step in range(period):
-                self._take_step(noise[:, step])
-                ended = self._environment.ended
-                newest[ended.ids] = ended.returns
-            curve.append(newest.copy())
+        for step in range(self._request.env_steps):
+            if step % period == 0:
+                noise = np.stack([self._agent.draw_noise(stream, period) for stream in streams])
+            self._take_step(noise[:, step % period])
+            ended = self._environment.ended
+            newest[ended.ids] = ended.returns
+            if (step + 1) % period == 0:
+                curve.append(newest.copy())
         final, success = self._play_final_episodes()
         failed = self._environment.diverged
         if not self._environment.family.goal_reaching:

@@ -12,6 +12,7 @@ from epg_tf.core import config_files
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 
 OWN = """
 import dataclasses
@@ -42,7 +43,8 @@ def own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", epg_tf.shipped_configs())
 def test_every_shipped_config_is_an_experiment(name):
-    kind = MetaGenRLExperiment if name.startswith("metagenrl") else Experiment
+    kinds = {"metagenrl": MetaGenRLExperiment, "rl2": RL2Experiment}
+    kind = kinds.get(name.split("_")[0], Experiment)
     assert type(epg_tf.load_experiment(name)) is kind
     sentence, variants = config_files.describe_config(name)
     assert sentence and all(epg_tf.load_experiment(f"{name}:{variant}") for variant in variants)
