@@ -21,6 +21,7 @@ from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.mix_settings import Physics
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
@@ -41,8 +42,8 @@ _PRINT = flags.DEFINE_bool(
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *RIVALS)
 
-# What only settings of a system have -> its name; EPG's "task" last, which MAML has, too.
-_MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "task": "EPG"}
+# What only settings of a system have -> its name; all others are EPG's.
+_MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "trial": "RL²"}
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -101,10 +102,24 @@ def maml_experiment(cost: Cost | None = None) -> MAMLExperiment:
     return print_and_end(read, cost)
 
 
+def rl2_experiment(cost: Cost | None = None) -> RL2Experiment:
+    """Returns the validated experiment of RL² of --config; for --print_config prints it and ends.
+
+    Args:
+      cost: As for `experiment`.
+
+    Raises:
+      UsageError, ConfigError: As `experiment`.
+    """
+    read = rl2_from_mapping(_settings_of("RL²", "rl2_half_cheetah"))
+    make_family(read.task)
+    return print_and_end(read, cost)
+
+
 def _settings_of(system: str, example: str) -> Mapping[str, Any]:
     """Returns the settings of --config, which must be of a system: those of another are refused."""
     found = _settings(example)
-    kind = next((name for mark, name in _MARKS.items() if mark in found), system)
+    kind = next((name for mark, name in _MARKS.items() if mark in found), "EPG")
     if kind != system:
         raise command_line.UsageError(
             f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "

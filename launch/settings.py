@@ -2,6 +2,7 @@
 
 epg-tf settings
 epg-tf settings --system=metagenrl
+epg-tf settings --system=rl2
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.fields import Description
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 
 _KINDS: dict[str, type] = {
     "epg": Experiment,
     "metagenrl": MetaGenRLExperiment,
     "maml": MAMLExperiment,
+    "rl2": RL2Experiment,
 }
 _SYSTEM = flags.DEFINE_enum("system", "epg", list(_KINDS), "Whose settings.")
 _WIDTH = 100

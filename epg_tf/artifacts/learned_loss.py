@@ -159,10 +159,11 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             f"{folder}: it is an objective of MetaGenRL, not a loss of EPG; epg-tf meta-test reads "
             "both"
         )
-    if description.get("kind") == "maml_initialisation":
+    rivals = {"maml_initialisation": "an initialisation of MAML", "rl2_policy": "a policy of RL²"}
+    if description.get("kind") in rivals:
         raise RecordError(
-            f"{folder}: it is an initialisation of MAML, not a loss of EPG; epg-tf meta-test "
-            "compares losses with it, as maml:FOLDER"
+            f"{folder}: it is {rivals[description['kind']]}, not a loss of EPG; epg-tf meta-test "
+            "compares losses with it, as maml:FOLDER or rl2:FOLDER"
         )
     try:
         experiment = from_mapping(renamed(description.get("config", {})))

@@ -27,6 +27,8 @@ LABELS = {
     "maml10": "MAML (10 steps)",
     "reinforce": "on-policy REINFORCE",
     "ddpg": "DDPG (TF-Agents)",
+    "rl2": "RL²",
+    "e_rl2": "E-RL²",
     "untrained": "untrained agent",
     "random_loss": "unevolved, random",
     "centred_loss": "unevolved, centred",

@@ -24,12 +24,14 @@ from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed
+from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 
-AnyExperiment = Experiment | MetaGenRLExperiment | MAMLExperiment
+AnyExperiment = Experiment | MetaGenRLExperiment | MAMLExperiment | RL2Experiment
 # A group or field that only settings of one system have -> their reader; all others are of EPG.
 _READERS: dict[str, Callable[[Any], AnyExperiment]] = {
     "environments": metagenrl_from_mapping,
     "adaptation": maml_from_mapping,
+    "trial": rl2_from_mapping,
 }
 
 RUN_SETTINGS = "config.json"  # of the folder of a run

@@ -26,6 +26,7 @@ PHASES = (
     "objective_tuning",
     "reporting",  # of published numbers alone; nothing is chosen by them
     "objective_reporting",
+    "rl2",
 )
 PURPOSES = (
     "task",

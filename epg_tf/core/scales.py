@@ -19,6 +19,7 @@ from epg_tf.core.experiment import (
     TaskConfig,
 )
 from epg_tf.core.maml_experiment import MAMLExperiment
+from epg_tf.core.rl2_experiment import RecurrentPPOConfig, RL2Experiment
 
 
 def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
@@ -171,8 +172,26 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     )
 
 
+def laptop_rl2(task: TaskConfig) -> RL2Experiment:
+    """Returns RL² for 2 cores: 4 M env steps of trials of two episodes."""
+    return RL2Experiment(task=task, iterations=300, trials=64)
+
+
+def paper_rl2(task: TaskConfig) -> RL2Experiment:
+    """Returns RL² with 50 M env steps, as MetaGenRL's authors compare with.
+
+    Trials of two episodes are those of Duan et al. (2016).
+    """
+    return RL2Experiment(
+        task=task,
+        iterations=-(-50_000_000 // (64 * 2 * task.episode_limit)),
+        trials=64,
+        ppo=RecurrentPPOConfig(minibatches=8),
+    )
+
+
 def chosen(
-    variants: Mapping[str, Experiment | MAMLExperiment], variant: str, name: str
+    variants: Mapping[str, Experiment | MAMLExperiment | RL2Experiment], variant: str, name: str
 ) -> ConfigDict:
     """Returns the settings of a variant of the config `name`.
 

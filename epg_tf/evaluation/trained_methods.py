@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from epg_tf.artifacts.learned_start import load_start
+from epg_tf.artifacts.rl2_policy import load_rl2
 from epg_tf.baselines.maml_method import STEPS, MAMLMethod
-from epg_tf.baselines.method import Method
-from epg_tf.core.errors import ConfigError
+from epg_tf.baselines.method import LossName, Method
+from epg_tf.baselines.rl2_lives import RL2Method
+from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.tasks.registry import make_family
 
@@ -33,20 +35,20 @@ class TrainedMethod:
     facts: dict[str, Any]
 
 
-def load_maml(name: str, folder: str, threads: int) -> TrainedMethod:
+def load_maml(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
     """Returns MAML with the initialisation in a folder.
 
     Args:
       name: Of `maml_method.STEPS`.
       folder: Of the run, or of the initialisation itself.
-      threads: As `compute.threads`.
+      experiment: Settings of the test.
 
     Raises:
       RecordError: There is none.
     """
     found = load_start(folder)
     return TrainedMethod(
-        MAMLMethod(name, found.experiment, found.start, threads),
+        MAMLMethod(name, found.experiment, found.start, experiment.compute.threads),
         found.experiment.task,
         {
             **found.facts,
@@ -57,10 +59,43 @@ def load_maml(name: str, folder: str, threads: int) -> TrainedMethod:
     )
 
 
-LOADERS: dict[str, Callable[[str, int], TrainedMethod]] = {
-    name: functools.partial(load_maml, name) for name in STEPS
+def load_recurrent(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
+    """Returns RL² or E-RL² with the policy in a folder.
+
+    Args:
+      name: "rl2" or "e_rl2".
+      folder: Of the run, or of the policy itself.
+      experiment: Settings of the test; points of the curve are at the same env steps as the loss's.
+
+    Raises:
+      RecordError: There is none, or it is of the other method.
+    """
+    found = load_rl2(folder)
+    if found.experiment.method != name:
+        raise RecordError(
+            f"{found.folder}: it is a policy of {found.experiment.method}; compare it by that name"
+        )
+    seed = found.facts.get("seed")
+    method = RL2Method(
+        found.experiment,
+        found.vector,
+        LossName(str(found.folder), seed if isinstance(seed, int) else None),
+        experiment.inner.update_period,
+        experiment.compute.threads,
+    )
+    facts = {
+        **found.facts,
+        "folder": str(found.folder),
+        "task": dataclasses.asdict(found.experiment.task),
+    }
+    return TrainedMethod(method, found.experiment.task, facts)
+
+
+LOADERS: dict[str, Callable[[str, Experiment], TrainedMethod]] = {
+    **{name: functools.partial(load_maml, name) for name in STEPS},
+    **{name: functools.partial(load_recurrent, name) for name in ("rl2", "e_rl2")},
 }
-"""Key of a method -> what loads it, given its folder and `compute.threads`."""
+"""Key of a method -> what loads it, given its folder and the settings of the test."""
 
 
 def load_all(
@@ -78,7 +113,7 @@ def load_all(
     """
     found = []
     for name, folder in folders:
-        trained = LOADERS[name](folder, experiment.compute.threads)
+        trained = LOADERS[name](folder, experiment)
         here, there = make_family(experiment.task), make_family(trained.task)
         if here.spec != there.spec:
             raise ConfigError(

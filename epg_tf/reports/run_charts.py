@@ -33,17 +33,22 @@ def progress(rows: Rows) -> go.Figure:
     return charts.chart(views)
 
 
-def objective_progress(rows: Rows, environments: Sequence[str]) -> go.Figure:
-    """Returns the progress of MetaGenRL: returns in all environments, then the other columns."""
+def returns_progress(rows: Rows, returns: Mapping[str, str]) -> go.Figure:
+    """Returns the progress of MetaGenRL, MAML or RL²: returns, then the other columns.
+
+    Args:
+      rows: Of the run.
+      returns: Name of a line -> column.
+    """
     steps = column(rows, "env_steps")
-    returns = [f"training_return/{name}" for name in environments]
-    traces = [
-        charts.line(name, steps, column(rows, key), number)
-        for number, (name, key) in enumerate(zip(environments, returns, strict=True))
-    ]
-    title = "environment steps of the population"
-    views = [View("return", title, "mean return, with exploration", traces)]
-    return charts.chart([*views, *_columns(rows, steps, title, ("epoch", "env_steps", *returns))])
+    traces = []
+    for number, (name, key) in enumerate(returns.items()):
+        values = column(rows, key)
+        known = np.isfinite(values)
+        traces.append(charts.line(name, steps[known], values[known], number))
+    views = [View("return", _STEPS, "mean return, with exploration", traces)]
+    others = ("epoch", "env_steps", *returns.values())
+    return charts.chart([*views, *_columns(rows, steps, _STEPS, others)])
 
 
 def _columns(rows: Rows, x: Array, x_title: str, without: Sequence[str]) -> list[View]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epg_tf.core import fields, files, formatting
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.config_files import AnyExperiment
 from epg_tf.evaluation.summary import Summary
 from epg_tf.reports.html_page import Block, Code, Fold, Table, Text
 from epg_tf.reports.tables import label
@@ -30,7 +29,7 @@ def _listed(mapping: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in mapping.items())
 
 
-def settings_blocks(experiment: Experiment | MetaGenRLExperiment) -> list[Block]:
+def settings_blocks(experiment: AnyExperiment) -> list[Block]:
     """Returns the settings that differ from their defaults, and all settings, folded."""
     settings = experiment.to_mapping()
     defaults = {one.name: one for one in fields.describe(type(experiment))}

@@ -15,8 +15,9 @@ from epg_tf.runs.folder import CONFIG, kind_of
 from epg_tf.runs.maml_run import MAML
 from epg_tf.runs.metagenrl_run import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.rl2_run import RL2
 
-_KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL, MAML)}
+_KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL, MAML, RL2)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,7 @@ class RunRecord:
 
     Attributes:
       path: The folder.
-      kind: "evolution", "metagenrl" or "maml".
+      kind: "evolution", "metagenrl", "maml" or "rl2".
       experiment: Settings.
       seed: Of all randomness.
       metrics: One row per epoch (or round) done; numbers by the name of their column.

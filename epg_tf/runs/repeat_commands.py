@@ -11,11 +11,23 @@ from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.zero_shot import NAMES
 
+_RUNS = {
+    "evolution": "meta-train",
+    "metagenrl": "meta-train-metagenrl",
+    "maml": "meta-train-maml",
+    "rl2": "meta-train-rl2",
+}
 
-def repeat_run(path: Path, metagenrl: bool, seed: int) -> str:
-    """Returns the command that makes a run with the settings of the run in `path` once more."""
-    command = "meta-train-metagenrl" if metagenrl else "meta-train"
-    return _command(command, {"config": path, "seed": seed, "run_dir": f"{path}-again"})
+
+def repeat_run(path: Path, kind: str, seed: int) -> str:
+    """Returns the command that makes a run with the settings of the run in `path` once more.
+
+    Args:
+      path: Folder of the run.
+      kind: Of the run, see `reader.RunRecord`.
+      seed: Of the run.
+    """
+    return _command(_RUNS[kind], {"config": path, "seed": seed, "run_dir": f"{path}-again"})
 
 
 def repeat_study(path: Path, choices: Mapping[str, Any]) -> str:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.core import files, formatting
+from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.maml_experiment import MAMLExperiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.reports import run_charts
 from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
 from epg_tf.runs import page_tables, repeat_commands
@@ -16,7 +19,12 @@ from epg_tf.runs.folder import CONFIG
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run
 
-_NAMES = {"evolution": "evolution of a loss (EPG)", "metagenrl": "meta-training (MetaGenRL)"}
+_NAMES = {
+    "evolution": "evolution of a loss (EPG)",
+    "metagenrl": "meta-training (MetaGenRL)",
+    "maml": "meta-training (MAML)",
+    "rl2": "meta-training (RL²)",
+}
 
 
 def run_entry(path: Path, film: bool) -> Entry:
@@ -43,7 +51,7 @@ def run_entry(path: Path, film: bool) -> Entry:
         sections.append(film_section(record.best))
     settings = page_tables.settings_blocks(experiment)
     sections.append(Section("Settings that differ from their defaults", settings))
-    command = repeat_commands.repeat_run(path, not epg, record.seed)
+    command = repeat_commands.repeat_run(path, record.kind, record.seed)
     sections.append(Section("To run it again", [*_checkout(path), Code(command)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
 
@@ -59,11 +67,8 @@ def _check_numbers(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _what(record: RunRecord) -> list[Block]:
-    experiment, rows = record.experiment, record.metrics
-    if isinstance(experiment, Experiment):
-        family, total, unit = experiment.task.family, experiment.evolution.epochs, "epochs"
-    else:
-        family, total, unit = ", ".join(experiment.environments), experiment.rounds, "rounds"
+    rows = record.metrics
+    family, total, unit = _extent(record.experiment)
     seconds = sum(row.get("seconds", 0.0) for row in rows)
     steps = rows[-1].get("env_steps", 0.0) if rows else 0.0
     cost = f"{formatting.count(steps)} env steps, {formatting.duration(seconds)} of work"
@@ -80,6 +85,18 @@ def _what(record: RunRecord) -> list[Block]:
     return [Table((), table)]
 
 
+def _extent(experiment: AnyExperiment) -> tuple[str, int, str]:
+    """Returns where agents live, how long the run is, and in what."""
+    if isinstance(experiment, MetaGenRLExperiment):
+        return ", ".join(experiment.environments), experiment.rounds, "rounds"
+    if isinstance(experiment, Experiment):
+        families = ", ".join(task.family for task in experiment.tasks)
+        return families, experiment.evolution.epochs, "epochs"
+    if isinstance(experiment, MAMLExperiment):
+        return experiment.task.family, experiment.outer.iterations, "iterations"
+    return experiment.task.family, experiment.iterations, "iterations"
+
+
 def _progress(record: RunRecord) -> list[Block]:
     if not record.metrics:
         return [Text("The run has no epoch yet.")]
@@ -87,8 +104,10 @@ def _progress(record: RunRecord) -> list[Block]:
         figure = run_charts.progress(record.metrics)
         shown = "Mean fitness of an epoch's lives; the band is their middle half."
     else:
-        figure = run_charts.objective_progress(record.metrics, record.experiment.environments)
-        shown = "Mean return of the population's episodes, with exploration."
+        names = [name for name in record.metrics[0] if "return" in name]
+        returns = {name.removeprefix("training_return/"): name for name in names}
+        figure = run_charts.returns_progress(record.metrics, returns)
+        shown = "Mean return of episodes, with exploration."
     hint = "The menu has the other columns of metrics.csv; click a name to hide it, drag to zoom."
     return [Text(f"{shown} {hint}", note=True), Chart("Meta-training", figure)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
@@ -26,6 +28,10 @@ class TaskEnvironment(py_environment.PyEnvironment):
       population: P, >= 1. The environment is batched for P = 1 too.
       seed: Of tasks and starts, >= 0.
 
+    Attributes:
+      diverged: [P] bool, whether physics failed in the newest step.
+      success: [P] bool, whether the goal was reached in it.
+
     Raises:
       ValueError: An argument is out of range, or the family has unbounded actions, which TF-Agents'
         policies cannot draw.
@@ -46,6 +52,8 @@ class TaskEnvironment(py_environment.PyEnvironment):
         self._all_rows = np.arange(population)
         self._simulation = simulate(family, population)
         self._ended = np.zeros(population, bool)
+        self.diverged = np.zeros(population, bool)
+        self.success = np.zeros(population, bool)
         self._observation_spec = array_spec.BoundedArraySpec(
             (family.observation_size,), np.float32, name="observation"
         )
@@ -79,16 +87,46 @@ class TaskEnvironment(py_environment.PyEnvironment):
 
     def seed(self, seed: int) -> None:
         """Draws new tasks of all members; the next `step` or `reset` starts new episodes."""
-        keys = [LifeKey(seed, "environment", 0, member) for member in range(self._population)]
+        self.set_lives([LifeKey(seed, "environment", 0, i) for i in range(self._population)])
+
+    def set_lives(self, keys: Sequence[LifeKey]) -> None:
+        """Sets the tasks and starts of the lives that P keys name; then as after `seed`."""
         self._starts = [life_generator(key, "reset") for key in keys]
         self._simulation.set_tasks(
             [self._family.sample_task(life_generator(key, "task")) for key in keys]
         )
         self._current_time_step = None
 
+    def begin_anew(self, starts: Sequence[np.random.Generator]) -> ts.TimeStep:
+        """Gives up all episodes and starts others in the same tasks.
+
+        Args:
+          starts: P streams, of these starts and of all that follow.
+        """
+        self._starts = list(starts)
+        return self.reset()
+
+    def start_next_episodes(self) -> ts.TimeStep:
+        """Starts the next episodes of members at LAST, without a step of the others.
+
+        Returns:
+          The current time step, in which those members are at FIRST (reward 0, discount 1).
+        """
+        ended = np.flatnonzero(self._ended)
+        if ended.size:
+            step_type, reward, discount, observation = (
+                np.array(values) for values in self.current_time_step()
+            )
+            observation[ended] = self._simulation.next_episode(ended, self._starts)
+            self._ended[ended] = False
+            step_type[ended], reward[ended], discount[ended] = ts.StepType.FIRST, 0.0, 1.0
+            self._current_time_step = ts.TimeStep(step_type, reward, discount, observation)
+        return self.current_time_step()
+
     def _reset(self) -> ts.TimeStep:
         """Starts new episodes of all members in their tasks."""
-        self._ended[:] = False
+        for flags in (self._ended, self.diverged, self.success):
+            flags[:] = False
         return ts.restart(self._simulation.reset(self._all_rows, self._starts), self._population)
 
     def _step(self, action: Array) -> ts.TimeStep:
@@ -103,6 +141,7 @@ class TaskEnvironment(py_environment.PyEnvironment):
         reward = np.zeros(self._population, np.float32)
         discount = np.ones(self._population, np.float32)
         observation = np.empty((self._population, self._family.observation_size), np.float32)
+        self.diverged[:] = self.success[:] = False
         if ended.size:
             observation[ended] = self._simulation.next_episode(ended, self._starts)
             self._ended[ended] = False
@@ -110,6 +149,7 @@ class TaskEnvironment(py_environment.PyEnvironment):
             result = self._simulation.step(rows[moving], moving)
             self._ended[moving] = result.terminated | result.truncated
             observation[moving], reward[moving] = result.observation, result.reward
+            self.diverged[moving], self.success[moving] = result.diverged, result.success
             discount[moving] = ~result.terminated
             step_type[moving] = np.where(self._ended[moving], ts.StepType.LAST, ts.StepType.MID)
         return ts.TimeStep(step_type, reward, discount, observation)

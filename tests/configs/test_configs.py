@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import from_mapping
 from epg_tf.tasks.registry import make_family
 from tests.launch import commands
@@ -16,8 +17,8 @@ FILES = sorted(
     path.stem
     for path in (Path(commands.ROOT) / "configs").glob("*.py")
     if "def get_config" in path.read_text(encoding="utf-8")
-    and not path.stem.startswith(("metagenrl", "maml"))
-)  # see test_metagenrl_experiment.py, test_maml_experiment.py
+    and not path.stem.startswith(("metagenrl", "maml", "rl2"))
+)  # see test_config_files.py
 SETTINGS = {
     f"{file}:{variant}": (file, variant)
     for file in FILES
@@ -100,6 +101,25 @@ def test_a_laptop_evolves_in_coarse_physics_where_there_are_some_and_papers_neve
         declared = make_family(dataclasses.replace(task, physics="exact")).has_coarse_physics
         expected = "coarse" if declared and "paper" not in name else "exact"
         assert task.physics == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("rl2_half_cheetah:laptop", "directional_half_cheetah:laptop"),
+        ("rl2_half_cheetah:paper", "directional_half_cheetah:paper"),
+        ("rl2_goal_ant:laptop", "goal_ant:laptop"),
+        ("rl2_goal_ant:laptop_right_half", "goal_ant:laptop_right_half"),
+        ("rl2_goal_ant:paper", "goal_ant:paper"),
+        ("rl2_goal_ant:paper_right_half", "goal_ant:paper_right_half"),
+    ],
+)
+def test_rl2_has_the_task_of_the_losses_that_it_is_compared_with(name, home):
+    made = load_experiment(name)
+    assert made.task == experiment(home).task
+    if "paper" in name:  # MetaGenRL's authors: at most 50 M env steps, LSTM 64, two episodes
+        assert 50e6 <= made.iterations * made.iteration_steps < 50.2e6
+        assert (made.network.lstm_units, made.trial.episodes) == (64, 2)
 
 
 def test_the_mix_has_the_tasks_of_the_families_own_configs():

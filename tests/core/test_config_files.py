@@ -13,6 +13,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 
 OWN = """
 import dataclasses
@@ -43,7 +44,11 @@ def own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", epg_tf.shipped_configs())
 def test_every_shipped_config_is_an_experiment(name):
-    kinds = {"metagenrl": MetaGenRLExperiment, "maml": MAMLExperiment}
+    kinds = {
+        "metagenrl": MetaGenRLExperiment,
+        "maml": MAMLExperiment,
+        "rl2": RL2Experiment,
+    }
     kind = kinds.get(name.split("_")[0], Experiment)
     assert type(epg_tf.load_experiment(name)) is kind
     sentence, variants = config_files.describe_config(name)

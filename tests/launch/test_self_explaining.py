@@ -17,6 +17,7 @@ from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.random_streams import loss_generator
+from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.losses.lstm_objective import initial_parameters
 from launch.__main__ import commands as all_commands
 from tests.launch import commands
@@ -90,6 +91,7 @@ def test_configs_and_losses_are_listed():
         ([], Experiment),
         (["--system=metagenrl"], MetaGenRLExperiment),
         (["--system=maml"], MAMLExperiment),
+        (["--system=rl2"], RL2Experiment),
     ],
 )
 def test_every_setting_is_listed(flags, kind):
@@ -163,6 +165,7 @@ def test_the_version_is_told():
     ("name", "config", "proposed"),
     [
         ("meta_train", "metagenrl_laptop", "point_goal"),
+        ("meta_train", "rl2_half_cheetah", "point_goal"),
         ("meta_train_metagenrl", "point_goal", "metagenrl_laptop"),
     ],
 )

@@ -1,0 +1,169 @@
+"""RL² and E-RL² on the terms of the test of a loss of EPG (Algorithm 2's lives): nothing is learned
+but by the recurrent policy's state.
+
+An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
+number, for as many env steps; its state is kept across all episodes of its life. Its curve is of
+the newest episode, with random actions, at the same env steps as that of EPG; its final episodes,
+which go on with the state, are played with the most likely actions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
+from epg_tf.baselines.rl2 import rl2_family
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg.lives import life_streams
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.trials import TrialEnvironment
+
+_SHARD_LIVES = 32  # in lockstep; part of the numbers
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RL2Method:
+    """Lets a meta-trained recurrent policy live.
+
+    Attributes:
+      experiment: Of meta-training.
+      policy: [D] float32, of `RecurrentAgent.policy_vector`.
+      loss: Names where it was read from.
+      period: Env steps between points of the curve.
+      threads: Shards computed at once; 0: one per CPU.
+    """
+
+    experiment: RL2Experiment
+    policy: Array
+    loss: LossName | None
+    period: int
+    threads: int = 0
+
+    @property
+    def name(self) -> str:
+        """Key of the method in files, "rl2" or "e_rl2"."""
+        return self.experiment.method
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of the newest episode of a life."""
+        return True
+
+    def train(self, request: Request) -> LearningCurves:
+        """Lets L agents live; NaN where physics failed.
+
+        Raises:
+          ConfigError: Observations or actions differ from those of meta-training.
+        """
+        home, family = self.experiment.task, rl2_family(request.task)
+        if family.spec != rl2_family(home).spec:
+            raise ConfigError(
+                f"config.task.family={request.task.family!r}: the policy of {self.name} was "
+                f"meta-trained in {home.family}, whose observations or actions are others; "
+                "compare it in a family that has the same"
+            )
+        threads = self.threads or cpus(1)
+        configure_tensorflow(threads)
+        agent = RecurrentAgent(family, self.experiment.network, self.experiment.ppo, seed=0)
+        agent.load_policy(self.policy)
+        keys = request.keys()
+        filled = keys + keys[-1:] * (-len(keys) % _SHARD_LIVES)
+        shards = [filled[i : i + _SHARD_LIVES] for i in range(0, len(filled), _SHARD_LIVES)]
+
+        def live(shard: Sequence[LifeKey]) -> tuple[Array, Array, Array]:
+            return _Lives(agent, family, shard, request).live(self.period)
+
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(live, shards))
+        returns, final, success = (np.concatenate(p)[: len(keys)] for p in zip(*found, strict=True))
+        return LearningCurves(
+            (np.arange(returns.shape[1]) + 1) * self.period,
+            returns,
+            np.full(returns.shape, np.nan),
+            final,
+            success,
+            np.full(len(keys), "", object),
+        )
+
+
+class _Lives:
+    """P lives of one recurrent policy, in lockstep.
+
+    Args:
+      agent: Acts.
+      family: Where they live.
+      keys: P keys, which name the random streams.
+      request: Env steps and final episodes.
+    """
+
+    def __init__(
+        self,
+        agent: RecurrentAgent,
+        family: TaskFamily,
+        keys: Sequence[LifeKey],
+        request: Request,
+    ) -> None:
+        self._agent, self._keys, self._request = agent, keys, request
+        final_steps = request.episodes * family.episode_limit
+        self._environment = TrialEnvironment(family, len(keys), request.env_steps + final_steps + 1)
+        self._time_step = self._environment.begin(keys)
+        self._state = agent.initial_state(len(keys))
+
+    def live(self, period: int) -> tuple[Array, Array, Array]:
+        """Lives to the end; returns curves [P, T], final returns [P] and successes [P].
+
+        Args:
+          period: Env steps between points of the curves.
+        """
+        newest, curve = np.full(len(self._keys), np.nan), []
+        streams = life_streams(self._keys, "action")
+        for step in range(self._request.env_steps):
+            if step % period == 0:
+                noise = np.stack([self._agent.draw_noise(stream, period) for stream in streams])
+            self._take_step(noise[:, step % period])
+            ended = self._environment.ended
+            newest[ended.ids] = ended.returns
+            if (step + 1) % period == 0:
+                curve.append(newest.copy())
+        final, success = self._play_final_episodes()
+        failed = self._environment.diverged
+        if not self._environment.family.goal_reaching:
+            success[:] = np.nan
+        else:
+            success[failed] = 0.0
+        points = np.stack(curve, axis=1) if curve else np.zeros((len(self._keys), 0))
+        returns = np.where(failed[:, None], np.nan, points)
+        return returns, np.where(failed, np.nan, final), success
+
+    def _take_step(self, noise: Array) -> None:
+        action, _, self._state = self._agent.act(self._time_step, self._state, noise)
+        self._time_step = self._environment.step(action)
+
+    def _play_final_episodes(self) -> tuple[Array, Array]:
+        """Returns mean return and share of successes of each life's final episodes, both [P]."""
+        count, population = self._request.episodes, len(self._keys)
+        still = np.zeros((population, self._agent.action_size), np.float32)
+        played = np.zeros(population, np.int64)
+        returns, successes = np.zeros(population), np.zeros(population)
+        self._time_step = self._environment.begin_episodes(life_streams(self._keys, "final_reset"))
+        while (played < count).any():
+            self._take_step(still)
+            ended = self._environment.ended
+            counted = played[ended.ids] < count
+            returns[ended.ids] += np.where(counted, ended.returns, 0.0)
+            successes[ended.ids] += counted & ended.success
+            played[ended.ids] += 1
+        return returns / count, successes / count

@@ -1,0 +1,142 @@
+"""Records a run of RL² in its folder, and restores it from there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epg_tf.artifacts.rl2_policy import save_rl2
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
+from epg_tf.baselines.rl2 import IterationResult, metric_columns
+from epg_tf.core import files
+from epg_tf.core.errors import RecordError
+from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
+from epg_tf.runs import checkpoints
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
+from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.rare_drawing import RareDrawing
+
+RL2 = RunKind(
+    name="rl2",
+    own=(
+        "metrics.csv",
+        "tensorboard",
+        "checkpoints",
+        "best",
+        "final",
+        "learning_curve.png",
+        "summary.json",
+        "config.json",
+    ),
+    may_change=frozenset({"config.iterations", "config.threads"}),
+    per_rank=frozenset({"config.threads"}),
+    from_mapping=rl2_from_mapping,
+)
+
+
+class RL2Run:
+    """The folder of one run of RL², open for writing until `close`.
+
+    Args:
+      experiment: Settings of the run.
+      seed: Of the run.
+      target: The folder, and what happens to an earlier run there.
+
+    Attributes:
+      path: The folder.
+      warnings: Lines about damaged checkpoints, changed versions and missing rows.
+
+    Raises:
+      RecordError: The folder cannot be used in this way; nothing has been deleted.
+    """
+
+    def __init__(self, experiment: RL2Experiment, seed: int, target: RunTarget):
+        identity = RunIdentity(RL2, experiment.to_mapping(), seed)
+        self._folder = RunFolder(identity, target)
+        self._experiment = experiment
+        self.path = self._folder.path
+        self.warnings: list[str] = []
+        self._picture = RareDrawing(self._draw)
+
+    def restore(self, agent: RecurrentAgent) -> tuple[int, float]:
+        """Sets the agent to the newest state that is saved, and drops what is later.
+
+        Args:
+          agent: As new; stays so where nothing is saved.
+
+        Returns:
+          (iterations done, best validation return so far).
+
+        Raises:
+          RecordError: No checkpoint can be read, though there is or was one, or the run has
+            already more iterations than its experiment allows. Nothing has been deleted.
+        """
+        checkpoint, damaged = checkpoints.load_newest(self.path / "checkpoints")
+        if checkpoint is None and (damaged or self._folder.metrics.read()):
+            reason = damaged[0].split(";")[0] if damaged else "metrics.csv has rows"
+            raise RecordError(
+                f"{self.path}: no checkpoint can be read ({reason}); restore one, or pass "
+                "overwrite=True to start again"
+            )
+        if checkpoint is None:  # or a kill in the first iteration would leave rows alone
+            self._save_state(agent, 0, float("-inf"))
+            done, best_return = 0, float("-inf")
+        else:
+            done, best_return = checkpoint.epoch, checkpoint.facts["best_return"]
+            agent.load(checkpoint.arrays)
+        length = RunLength(self._experiment.iterations, "config.iterations")
+        self._folder.continue_after(done, length, metric_columns(self._experiment))
+        self.warnings = [f"damaged: {message}" for message in damaged] + self._folder.warnings
+        return done, best_return
+
+    def record(self, result: IterationResult, agent: RecurrentAgent) -> None:
+        """Writes one iteration; the checkpoint last, so that after a kill it is repeated."""
+        self._folder.metrics.append(result.metrics)
+        numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
+        self._folder.board.scalars(result.iteration, numbers, "rl2")
+        if result.is_best:
+            self._save(agent, "best", result.iteration, result.best_return)
+            self._picture.update()
+        self._save_state(agent, result.iteration, result.best_return)
+
+    def _save_state(self, agent: RecurrentAgent, iteration: int, best_return: float) -> None:
+        facts = {"best_return": best_return}
+        checkpoints.save(self.path / "checkpoints", iteration, agent.arrays(), facts)
+
+    def _draw(self) -> None:
+        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
+
+        names = sorted({"episode_1", f"episode_{self._experiment.trial.episodes}"})
+        rows = self._folder.metrics.read()
+        objective_plots.training_curves(rows, names, self.path / "learning_curve.png")
+
+    def _save(
+        self, agent: RecurrentAgent, name: str, iteration: int, validation_return: float | None
+    ) -> None:
+        facts = {
+            **self._folder.facts,
+            "iteration": iteration,
+            "env_steps": iteration * self._experiment.iteration_steps,
+            "validation_return": validation_return,
+        }
+        shapes = agent.policy_shapes()
+        save_rl2(self.path / name, agent.policy_vector(), shapes, self._experiment, facts)
+
+    def finish(self, done: int, best_return: float, agent: RecurrentAgent) -> dict[str, Any]:
+        """Writes `final/`, the learning curve and `summary.json`; returns the summary."""
+        rows = self._folder.metrics.read()
+        self._save(agent, "final", done, None)
+        self._picture.draw()
+        summary = {
+            "iterations": done,
+            "env_steps": done * self._experiment.iteration_steps,
+            "seconds": sum(row["seconds"] for row in rows),
+            "parameters": int(agent.policy_vector().size),
+            "best_validation_return": best_return,
+            **self._folder.facts,
+        }
+        files.write_json(self.path / "summary.json", summary)
+        return summary
+
+    def close(self) -> None:
+        """Closes the log and lets other processes use the folder."""
+        self._folder.close()

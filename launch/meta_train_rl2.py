@@ -1,0 +1,53 @@
+"""Meta-trains a recurrent policy by RL² or E-RL², to compare learned losses with.
+
+    epg-tf meta-train-rl2 --config=rl2_half_cheetah --run_dir=runs/rl2
+
+E-RL² is --config.trial.exploratory_episodes=1. It is one process; other seeds may run beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import command_line, config_flag, run_flags  # first: it silences the frameworks
+
+from absl import flags
+
+from epg_tf.core.communication import SingleProcess
+from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.rl2_progress import cost_lines
+from epg_tf.runs.rl2_session import RL2Session
+
+flags.adopt_module_key_flags(config_flag)
+flags.adopt_module_key_flags(run_flags)
+
+
+def main(argv: list[str]) -> int:
+    """Runs meta-training to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
+    del argv
+    experiment = config_flag.rl2_experiment(lambda found: cost_lines(found, 0))
+    target = run_flags.target("runs/rl2")
+    return run_flags.guard(lambda: _meta_train(experiment, target))
+
+
+def _meta_train(experiment: RL2Experiment, target: RunTarget) -> int:
+    alone = SingleProcess()
+    session = RL2Session(experiment, run_flags.seed(), target, run_flags.write)
+    received = command_line.stop_on_signals(
+        "stopping after the iteration at hand", alone, session.stop
+    )
+
+    def work() -> None:
+        for _ in session.iterations():
+            pass
+
+    with contextlib.closing(session):
+        code = run_flags.to_the_end(work, received, alone)
+    if not code:
+        run_flags.write(f"results are in {target.path}")
+    return code
+
+
+if __name__ == "__main__":
+    command_line.run(main)
