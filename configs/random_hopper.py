@@ -1,4 +1,5 @@
-"""RandomHopper, reward-free (EPG, Figure 5). Variants: `laptop` (default) and `paper`.
+"""RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `paper`, and
+`laptop_past` and `paper_past`, whose lives start from past policies half of the time (Figure 12 B).
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
@@ -13,6 +14,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import SurrogateConfig, TaskConfig
+from epg_tf.core.past_settings import PastConfig
 from epg_tf.core.rival_settings import PPOConfig
 
 _LAPTOP = scales.laptop(
@@ -31,6 +33,10 @@ VARIANTS = {
         update_period=64,
         updates=128,
     ),
+}
+VARIANTS |= {
+    f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
+    for name, made in VARIANTS.items()
 }
 
 

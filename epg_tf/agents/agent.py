@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import EnvironmentSpec, LifeKey
+from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 
 
 class Agent(tf.Module):
@@ -51,6 +51,25 @@ class Agent(tf.Module):
         if surrogate:
             variables += self.value.trainable_variables
         return variables
+
+    def weights_of(self, member: int) -> Array:
+        """Returns one agent's policy and memory as a row, [K] float32."""
+        return np.concatenate([v[member].numpy().ravel() for v in self.moved_by(True, False)])
+
+    def load_weights(self, rows: Mapping[int, Array]) -> None:
+        """Gives some agents policies and memories from `weights_of`.
+
+        Args:
+          rows: Number of an agent -> [K].
+        """
+        start = 0
+        for variable in self.moved_by(True, False) if rows else ():
+            values = variable.numpy()
+            end = start + values[0].size
+            for member, row in rows.items():
+                values[member] = row[start:end].reshape(values.shape[1:])
+            variable.assign(values)
+            start = end
 
     def initialize_agents(self, keys: Sequence[LifeKey]) -> None:
         """Draws fresh weights for every agent from its own streams; memories start empty."""

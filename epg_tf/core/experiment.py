@@ -26,6 +26,7 @@ from epg_tf.core.fields import (
     means,
 )
 from epg_tf.core.mix_settings import MixConfig, Physics, mix_conflicts
+from epg_tf.core.past_settings import PastConfig, past_conflicts
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.core.shapes import convolution_length
 
@@ -229,6 +230,7 @@ class Experiment:
     sac: SACConfig = SACConfig()
     td3: TD3Config = TD3Config()
     mix: MixConfig = MixConfig()
+    past: PastConfig = PastConfig()
 
     @property
     def tasks(self) -> tuple[TaskConfig, ...]:
@@ -283,6 +285,7 @@ def _check_together(experiment: Experiment) -> None:
         evolution_conflicts(experiment.evolution),
         _moves_conflicts(experiment),
         mix_conflicts(experiment.mix, experiment.evolution, experiment.loss.shared_over_actions),
+        past_conflicts(experiment.past, experiment.evolution, bool(experiment.mix.families)),
         _lifetime_conflicts(experiment),
     ):
         for conflict in conflicts:

@@ -40,6 +40,7 @@ def results_of(returns, success=NAN):
         empty,
         empty,
         np.array([""] * len(returns)),
+        final_agent=np.full(len(returns), None),
     )
 
 

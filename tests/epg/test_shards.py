@@ -83,7 +83,11 @@ def test_outcomes_survive_packing_to_the_bit():
     strange = np.array([-0.0, np.nan, -np.inf, 5e-324, 1.7976931348623157e308, 0.1])
     strange[1:2].view(np.int64)[:] += 7
     lives = LifeOutcomes(
-        strange, strange[::-1].copy(), np.array([True, False] * 3), np.arange(6) + 2**40
+        strange,
+        strange[::-1].copy(),
+        np.array([True, False] * 3),
+        np.arange(6) + 2**40,
+        final_agent=np.full(6, None),
     )
     packed = pack(lives)
     assert packed.dtype == np.int64 and packed.shape == (6, 4)
@@ -102,7 +106,11 @@ def test_one_failed_life_reaches_every_rank(tiny):
             found = np.array([phi(i)[0] for i in range(len(keys))])
             done(len(keys))
             return LifeOutcomes(
-                found, np.full(len(keys), np.nan), np.isnan(found), 10 * np.arange(len(keys))
+                found,
+                np.full(len(keys), np.nan),
+                np.isnan(found),
+                10 * np.arange(len(keys)),
+                final_agent=np.full(len(keys), None),
             )
 
     returns, lived = [3.0, 1.0, np.nan, 4.0, -0.0], []

@@ -84,6 +84,7 @@ def test_lives_are_summarized_like_the_table_that_is_made_of_them():
         curve,
         curve,
         np.array(["", "", ""]),
+        final_agent=np.full(3, None),
     )
     found = dataclasses.replace(summary(final, curve), profile=None)  # of tables alone
     assert str(summarize_lives(lives, 20)) == str(found)
