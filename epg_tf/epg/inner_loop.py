@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.errors import Interrupted
+from epg_tf.core.evolution_settings import PLAYED_FOR
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.conditions import Condition
@@ -37,8 +38,8 @@ class Teaching:
       epochs: Epochs over the M steps of an update, i.e. how often it uses each of them; the paper's
         number is 1. Epochs of evolution are another thing: each has W lives.
       fitness_from: Episodes that give the fitness of a life: "final_episodes", with the final
-        policy after the life; "last_episodes", as many, the newest that ended within it; or
-        "whole_life", all that ended within it.
+        policy after the life; "last_episodes", as many, the newest that ended within it;
+        "whole_life", all that ended within it; or "weighted", see `lives.weighted_return`.
       final_noise: Factor of the noise on actions in final episodes; 0: the most likely actions.
       updates: Updates in a life; None: the experiment's number.
       fresh: Whether agents start from fresh policies even where evolution moved the initial one.
@@ -163,10 +164,10 @@ class InnerLoop:
                 simulation.set_tasks(sample_tasks(self.family, keys))
                 lives.hand_over(keys)
             # Sample several trajectories with the trained policies (Algorithm 1).
-            if teaching.fitness_from == "final_episodes":
+            if teaching.fitness_from in PLAYED_FOR:
                 lives.play_final_episodes(teaching.final_noise, self._check_stop)
-            newest = inner.final_episodes if teaching.fitness_from == "last_episodes" else 0
-            return lives.results(newest, teaching.starts.kept if teaching.starts else ())
+            kept = teaching.starts.kept if teaching.starts else ()
+            return lives.results(teaching.fitness_from, kept)
 
     @staticmethod
     def _begin(

@@ -212,17 +212,20 @@ class Lives:
             for step in range(period):
                 yield noise[:, step]
 
-    def results(self, newest: int, kept: Collection[int]) -> LifeResults:
+    def results(self, fitness_from: str, kept: Collection[int]) -> LifeResults:
         """Returns the results of the P lives.
 
         Args:
-          newest: Number of newest episodes that give the return of a life without final episodes;
-            0: all.
+          fitness_from: Which episodes give the return of a life, see `Teaching.fitness_from`.
           kept: Numbers of the lives whose agents are returned.
         """
         if self._final is not None:
             final_return, success = self._final.mean_return, self._final.success_rate
+            if fitness_from == "weighted":
+                both = zip(self._ended_returns, final_return, strict=True)
+                final_return = np.array([weighted_return(*returns) for returns in both])
         else:
+            newest = self._inner.final_episodes if fitness_from == "last_episodes" else 0
             final_return = _means(self._ended_returns, newest)
             success = _means(self._ended_success, newest)
         failed = self._failed | ~np.isfinite(final_return)
@@ -251,6 +254,22 @@ class Lives:
 
     def _by_update(self, columns: list[Array]) -> Array:
         return np.stack(columns, axis=1) if columns else np.zeros((self._population, 0))
+
+
+def weighted_return(returns: Sequence[float], final_return: float) -> float:
+    """Returns what the first version of the paper maximises (its footnote 1): R_K + 1/K sum over t
+    = 0 ... K of (t + 1)/K R_t.
+
+    Args:
+      returns: R_0 ... R_(K-1), of the K episodes that ended within a life, K >= 1.
+      final_return: R_K, the mean return of its final episodes.
+    """
+    if not returns:
+        return float("nan")
+    every = np.array([*returns, final_return])
+    count = len(returns)
+    weights = np.arange(1, count + 2) / count
+    return float(final_return + weights @ every / count)
 
 
 def life_streams(keys: Sequence[LifeKey], purpose: str) -> list[np.random.Generator]:
