@@ -43,6 +43,14 @@ class Agent(tf.Module):
         """Returns the memory's content [P, units], or None without a memory unit."""
         return None if self.memory is None else self.memory(None)
 
+    def memory_norms(self) -> Array:
+        """Returns the Euclidean norm of each memory's weights, [P]; NaN without a memory unit."""
+        if self.memory is None:
+            return np.full(self.policy.population, np.nan)
+        weights = self.memory.kernel.numpy().reshape(self.policy.population, -1)
+        norms: Array = np.linalg.norm(weights.astype(np.float64), axis=1)
+        return norms
+
     def moved_by(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
         """Lists the variables that a learned loss, a surrogate or their blend moves."""
         variables = list(self.policy.variables_in_order)

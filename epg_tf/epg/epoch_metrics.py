@@ -36,8 +36,12 @@ COLUMNS = (
     "update_cosine",
     "signal_to_noise",
     "pair_correlation",
+    "memory_norm",
 )
 """Names of an epoch's numbers."""
+
+NEWER_COLUMNS = ("memory_norm",)
+"""Those of `COLUMNS` that files of earlier versions lack."""
 
 
 class Cost:
@@ -81,6 +85,12 @@ def outcomes(lives: LifeOutcomes) -> dict[str, float]:
         "success_rate": float(np.mean(lives.success)),
         "failed_lives": int(lives.failed.sum()),
     }
+
+
+def memory_norm(lives: LifeOutcomes) -> float:
+    """Returns the mean norm of the memories' weights at the end of the lives that did not fail."""
+    norms = lives.memory_norm[~lives.failed]
+    return float(norms.mean()) if norms.size else float("nan")
 
 
 def movement(before: EvolutionState, after: EvolutionState) -> dict[str, float]:

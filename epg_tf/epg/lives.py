@@ -238,6 +238,7 @@ class Lives:
             success=success,
             failed=failed,
             env_steps=self._env_steps,
+            memory_norm=self._learner.agent.memory_norms(),
             final_agent=self._agents(kept),
             episode_return=self._by_update(self._episode_returns),
             kl=self._by_update(self._kls),

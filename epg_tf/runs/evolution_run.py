@@ -11,7 +11,7 @@ from epg_tf.core import files
 from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.rival_settings import RIVAL_SETTINGS
-from epg_tf.epg.epoch_metrics import COLUMNS
+from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
 from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
@@ -83,7 +83,7 @@ class EvolutionRun:
         state = self._newest_state()
         epochs = self._experiment.evolution.epochs
         self._folder.continue_after(
-            state.epoch, RunLength(epochs, "config.evolution.epochs"), COLUMNS
+            state.epoch, RunLength(epochs, "config.evolution.epochs"), COLUMNS, NEWER_COLUMNS
         )
         self.warnings += self._folder.warnings
         self.save_state(state)

@@ -360,6 +360,17 @@ def test_a_life_can_be_judged_by_the_first_papers_fitness(tiny):
         assert found == pytest.approx(weighted_return(returns, final), rel=1e-5)
 
 
+def test_the_memorys_norm_is_that_of_its_weights(tiny, make_tiny):
+    loop = make_loop(tiny)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    kernel = loop.learner.agent.memory.kernel.numpy()
+    assert results.memory_norm == pytest.approx(np.sqrt(np.square(kernel).sum(axis=(1, 2))))
+    assert (results.memory_norm > 0).all()
+    without = make_tiny(loss={"memory_units": 0})
+    results = make_loop(without).run(KEYS[:P], make_phi(without, P), LEARNED)
+    assert np.isnan(results.memory_norm).all()
+
+
 def test_success_is_counted_over_the_episodes_that_judge_a_life(tiny):
     loop = make_loop(tiny, LateSuccess)
     results = loop.run(

@@ -112,6 +112,7 @@ class Scripted:
             np.full(count, np.nan),
             np.zeros(count, bool),
             np.ones(count),
+            memory_norm=np.full(count, np.nan),
             final_agent=np.full(count, None),
         )
 
@@ -139,7 +140,10 @@ def test_returns_count_in_the_units_of_their_family(make_mix):
 
 def test_units_divide_by_the_task_of_each_life(make_mix):
     lives = LifeOutcomes(
-        np.array([10.0, np.nan, 6.0]), *[np.zeros(3)] * 3, final_agent=np.full(3, None)
+        np.array([10.0, np.nan, 6.0]),
+        *[np.zeros(3)] * 3,
+        memory_norm=np.full(3, np.nan),
+        final_agent=np.full(3, None),
     )
     scaled = in_units(make_mix(mix={"return_units": (5.0, 2.0, 3.0)}), [0, 1, 2], lives)
     np.testing.assert_array_equal(scaled.final_return, [2.0, np.nan, 2.0])
