@@ -25,7 +25,8 @@ class Agent(tf.Module):
       experiment: Settings.
 
     Attributes:
-      policy: A `CategoricalPolicy` where actions are discrete, else a `GaussianPolicy`.
+      policy: A `CategoricalPolicy` where actions are discrete, else a `GaussianPolicy` or, with
+        `policy.state_dependent_std`, a `StateGaussianPolicy`.
       memory: A `Memory`, or None without one.
       value: A `ValueNetwork`.
     """
@@ -33,7 +34,9 @@ class Agent(tf.Module):
     def __init__(self, population: int, spec: EnvironmentSpec, experiment: Experiment):
         super().__init__(name="agent")
         loss = experiment.loss
-        self.policy: Policy = policy_class(spec)(population, spec, experiment.policy)
+        self.policy: Policy = policy_class(spec, experiment.policy)(
+            population, spec, experiment.policy
+        )
         self.memory = (
             Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
         )

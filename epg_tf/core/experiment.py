@@ -65,9 +65,13 @@ class PolicyConfig:
         Number,
         means(
             "log of the standard deviation of a new Gaussian policy; learned, the same in all "
-            "states"
+            "states unless state_dependent_std"
         ),
     ] = 0.0
+    state_dependent_std: Annotated[
+        bool,
+        means("whether the network also returns log_std, for each state, as in the first paper"),
+    ] = False
     output_scale: Annotated[
         Positive, means("norm of the columns of a new policy's last kernel")
     ] = 0.01

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from epg_tf.agents.policies import network_sizes
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.shapes import convolution_length
@@ -76,7 +77,7 @@ def memory_needs(
     at_work = min(threads, math.ceil(most / lives))
     agents = _FLOAT * lives * at_work
     observed, acted = spec.observation_size, spec.action_size
-    channels = declared_channels(spec, loss)
+    channels = declared_channels(spec, loss, policy.state_dependent_std)
     # The buffer, the same as a tensor, and normalised; computed from it, further channels.
     step = 3 * (observed + acted + 3)
     step += sum(channel.width for channel in channels if channel.name in loss.channels)
@@ -87,7 +88,7 @@ def memory_needs(
     copies = acted if loss.shared_over_actions else 1  # of the loss's network, for an agent
     shard = f"config.compute.shard_lives={lives}"
     buffer = f"config.loss.buffer_steps={loss.buffer_steps}"
-    networks = _POLICY_COPIES * _weights((observed, *policy.hidden, acted))
+    networks = _POLICY_COPIES * _weights(network_sizes(spec, policy))
     networks += _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
     return [
         MemoryNeed(
