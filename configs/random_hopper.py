@@ -1,7 +1,9 @@
-"""RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `paper`, and
-`laptop_past` and `paper_past`, whose lives start from past policies half of the time (Figure 12 B).
+"""RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `paper`,
+`laptop_past` and `paper_past`, whose lives start from past policies half of the time (Figure 12 B),
+and `paper_v1`.
 
-    Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
+    Table 1:                     update period M 64, updates 128, life U 8192 env steps (8196)
+    first version, section 4.1:  update period M 128, updates 128, life U 16384 env steps
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
 PPO with EPG's M was tuned as a baseline: `laptop` on 64 lives per setting, `paper` on 32. The
@@ -34,10 +36,12 @@ VARIANTS = {
         updates=128,
     ),
 }
+_TASK = VARIANTS["paper"].task
 VARIANTS |= {
     f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
     for name, made in VARIANTS.items()
 }
+VARIANTS["paper_v1"] = scales.paper_v1(_TASK, updates=128)
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
