@@ -131,6 +131,10 @@ class LossConfig:
             "a file of yours registers"
         ),
     ] = ()
+    without: Annotated[
+        tuple[Literal["observation", "action", "termination", "policy"], ...],
+        means("inputs of the paper that the loss does not see, for ablations"),
+    ] = ()
     future_discount: Annotated[Share, means("gamma of future_reward, per env step")] = 0.99
     memory_units: Annotated[Natural, means("units of the agent's memory; 0: no memory")] = 32
     memory_inputs: Annotated[

@@ -8,7 +8,7 @@ What is not declared never reaches the loss.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from epg_tf.core.errors import ConfigError
@@ -66,6 +66,14 @@ _ROWS = (
 )
 
 
+# What each part that `loss.without` names consists of.
+_PARTS = {
+    "observation": ("observation",),
+    "action": ("action",),
+    "termination": ("termination",),
+    "policy": ("policy_probability", "policy_mean", _LOG_STD),
+}
+
 # Of which a loss that is shared over actions sees one number for each component of the action.
 BY_COMPONENT = ("action", "policy_mean", "policy_log_std", "policy_log_prob")
 
@@ -88,7 +96,8 @@ def declared_channels(
 
     Raises:
       ConfigError: A further channel is unknown or declared twice, there are too few product units
-        to begin as a policy gradient, or a setting does not go with discrete actions.
+        to begin as a policy gradient, a setting does not go with discrete actions, or what is left
+        out is needed.
     """
     if state_dependent_std and spec.discrete_actions:
         raise ConfigError(
@@ -119,7 +128,31 @@ def declared_channels(
                 "once"
             )
         channels.append(Channel(name, extra_channel(name).width, HISTORY))
-    return tuple(channel for channel in channels if channel.width)
+    left_out = [name for part in config.without for name in _PARTS[part]]
+    kept = tuple(c for c in channels if c.width and c.name not in left_out)
+    for conflict in _without_conflicts(kept, config):
+        raise ConfigError(f"config.loss.without={config.without} {conflict}")
+    return kept
+
+
+def _without_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[str]:
+    """Yields what does not go with the channels that `loss.without` leaves out."""
+    if not config.without:
+        return
+    blind = "policy" in config.without
+    if config.shared_over_actions:
+        yield "does not go with config.loss.shared_over_actions=True; set it to ()"
+    if all(channel.kind != HISTORY for channel in kept):
+        yield "leaves no recorded channel; keep one, or set config.loss.reward=True"
+    if blind and not config.products:
+        yield (
+            f"leaves config.loss.products={config.products} no input that moves the policy; set at "
+            "least 1, or keep 'policy'"
+        )
+    if blind and config.start in ("centred", "correlating"):
+        yield f"has no means for config.loss.start={config.start!r}; use 'random'"
+    if "observation" in config.without and config.start == "correlating":
+        yield "has no observation for config.loss.start='correlating'; use 'centred'"
 
 
 def network_channels(channels: Sequence[Channel], config: LossConfig) -> tuple[Channel, ...]:
