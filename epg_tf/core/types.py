@@ -89,6 +89,8 @@ class LifeOutcomes:
         reach.
       failed: [L] bool, True where physics diverged or a gradient was not finite.
       env_steps: [L] int, env steps taken, final episodes included.
+      goals_reached: [L] how many episodes of the life itself ended at the goal; NaN in families
+        without one.
       memory_norm: [L] Euclidean norm of the weights of the final agent's memory; NaN without one.
       final_agent: [L] objects, the `SavedAgent` of a life that was to be kept, None of others.
     """
@@ -97,6 +99,7 @@ class LifeOutcomes:
     success: Array
     failed: Array
     env_steps: Array
+    goals_reached: Array = dataclasses.field(kw_only=True)
     memory_norm: Array = dataclasses.field(kw_only=True)
     final_agent: Array = dataclasses.field(kw_only=True)
 

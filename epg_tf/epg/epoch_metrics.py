@@ -37,10 +37,11 @@ COLUMNS = (
     "signal_to_noise",
     "pair_correlation",
     "memory_norm",
+    "goals_reached",
 )
 """Names of an epoch's numbers."""
 
-NEWER_COLUMNS = ("memory_norm",)
+NEWER_COLUMNS = ("memory_norm", "goals_reached")
 """Those of `COLUMNS` that files of earlier versions lack."""
 
 
@@ -87,10 +88,17 @@ def outcomes(lives: LifeOutcomes) -> dict[str, float]:
     }
 
 
-def memory_norm(lives: LifeOutcomes) -> float:
-    """Returns the mean norm of the memories' weights at the end of the lives that did not fail."""
-    norms = lives.memory_norm[~lives.failed]
-    return float(norms.mean()) if norms.size else float("nan")
+def lived(lives: LifeOutcomes) -> dict[str, float]:
+    """Returns means over the lives that did not fail: the norm of the memory's weights at the end,
+    and how many episodes of the life ended at the goal.
+    """
+    return {
+        name: float(values[~lives.failed].mean()) if not lives.failed.all() else float("nan")
+        for name, values in (
+            ("memory_norm", lives.memory_norm),
+            ("goals_reached", lives.goals_reached),
+        )
+    }
 
 
 def movement(before: EvolutionState, after: EvolutionState) -> dict[str, float]:

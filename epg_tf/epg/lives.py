@@ -238,12 +238,19 @@ class Lives:
             success=success,
             failed=failed,
             env_steps=self._env_steps,
+            goals_reached=self._goals_reached(),
             memory_norm=self._learner.agent.memory_norms(),
             final_agent=self._agents(kept),
             episode_return=self._by_update(self._episode_returns),
             kl=self._by_update(self._kls),
             policy_hash=self._learner.hashes(),
         )
+
+    def _goals_reached(self) -> Array:
+        """Returns how many episodes of each life ended at the goal, [P]."""
+        if not self._family.goal_reaching:
+            return np.full(self._population, np.nan)
+        return np.array([float(sum(successes)) for successes in self._ended_success])
 
     def _agents(self, kept: Collection[int]) -> Array:
         """Returns the agents of some lives as they are now, [P] objects; None of others."""

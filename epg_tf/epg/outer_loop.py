@@ -136,7 +136,7 @@ def run_epoch(
         **epoch_metrics.movement(state, moved),
         "signal_to_noise": signal_to_noise,
         "pair_correlation": epoch_metrics.pair_correlation(evolution, lives, again),
-        "memory_norm": epoch_metrics.memory_norm(lives),
+        **epoch_metrics.lived(lives),
     }
     return EpochResult(moved, metrics)
 

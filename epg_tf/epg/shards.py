@@ -220,7 +220,7 @@ class RankedShards:
     ) -> LifeOutcomes:
         """Runs one life per key; arguments as in `Shards.run`.
 
-        Five numbers per life are sent, whatever the size of phi, and the agents to be kept.
+        Six numbers per life are sent, whatever the size of phi, and the agents to be kept.
 
         Args:
           keys: L keys.
@@ -237,7 +237,7 @@ class RankedShards:
         numbers = [0] * len(keys) if tasks is None else tasks
         shards = lives_of_shards(numbers, self._shards.shard_lives)
         mine = lives_of_rank(shards, communicator.rank, communicator.size)
-        packed = np.zeros((len(keys), 5), np.int64)
+        packed = np.zeros((len(keys), 6), np.int64)
         agents = np.full(len(keys), None)
         if mine:
             own_keys, own_tasks = [keys[life] for life in mine], [numbers[life] for life in mine]
@@ -283,11 +283,11 @@ def lives_of_rank(shards: Sequence[Sequence[int]], rank: int, size: int) -> list
 
 
 def pack(lives: LifeOutcomes) -> Array:
-    """Writes outcomes, without agents, as [L, 5] int64.
+    """Writes outcomes, without agents, as [L, 6] int64.
 
     Floats are written as their bits, so that adding zeros changes nothing, NaN and -0 included.
     """
-    floats = (lives.final_return, lives.success, lives.memory_norm)
+    floats = (lives.final_return, lives.success, lives.goals_reached, lives.memory_norm)
     numbers = [np.asarray(values, np.float64).view(np.int64) for values in floats]
     numbers += [lives.failed.astype(np.int64), lives.env_steps.astype(np.int64)]
     return np.stack(numbers, axis=1)
@@ -295,12 +295,13 @@ def pack(lives: LifeOutcomes) -> Array:
 
 def unpack(packed: Array) -> LifeOutcomes:
     """Reads what `pack` wrote."""
-    final_return, success, memory_norm, failed, env_steps = packed.T.copy()
+    final_return, success, goals_reached, memory_norm, failed, env_steps = packed.T.copy()
     return LifeOutcomes(
         final_return.view(np.float64),
         success.view(np.float64),
         failed.astype(bool),
         env_steps,
+        goals_reached=goals_reached.view(np.float64),
         memory_norm=memory_norm.view(np.float64),
         final_agent=np.full(len(packed), None),
     )

@@ -360,6 +360,18 @@ def test_a_life_can_be_judged_by_the_first_papers_fitness(tiny):
         assert found == pytest.approx(weighted_return(returns, final), rel=1e-5)
 
 
+@pytest.mark.parametrize("fitness_from", ["final_episodes", "whole_life"])
+def test_goals_are_counted_over_the_episodes_of_the_life_itself(tiny, fitness_from):
+    """Four episodes end within a life; final ones do not count."""
+    loop = make_loop(tiny, LateSuccess)
+    teaching = dataclasses.replace(LEARNED, fitness_from=fitness_from)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), teaching)
+    for key, found in zip(KEYS[:P], results.goals_reached, strict=True):
+        resets = life_generator(key, "reset")
+        assert found == sum(loop.family.start(resets, {})[2][0] > 0 for _ in range(4))
+    assert len(set(results.goals_reached)) > 1
+
+
 def test_the_memorys_norm_is_that_of_its_weights(tiny, make_tiny):
     loop = make_loop(tiny)
     results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)

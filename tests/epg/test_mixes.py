@@ -112,6 +112,7 @@ class Scripted:
             np.full(count, np.nan),
             np.zeros(count, bool),
             np.ones(count),
+            goals_reached=np.full(count, np.nan),
             memory_norm=np.full(count, np.nan),
             final_agent=np.full(count, None),
         )
@@ -142,6 +143,7 @@ def test_units_divide_by_the_task_of_each_life(make_mix):
     lives = LifeOutcomes(
         np.array([10.0, np.nan, 6.0]),
         *[np.zeros(3)] * 3,
+        goals_reached=np.full(3, np.nan),
         memory_norm=np.full(3, np.nan),
         final_agent=np.full(3, None),
     )

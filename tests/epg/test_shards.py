@@ -24,7 +24,7 @@ from epg_tf.epg.state import broadcast_state, initial_state
 from tests.epg.test_outer_loop import ScriptedShards, start_at
 from tests.thread_ranks import on_ranks
 
-FIELDS = ("final_return", "success", "failed", "env_steps", "memory_norm")
+FIELDS = ("final_return", "success", "failed", "env_steps", "goals_reached", "memory_norm")
 
 
 def bits(outcomes) -> list[bytes]:
@@ -87,11 +87,12 @@ def test_outcomes_survive_packing_to_the_bit():
         strange[::-1].copy(),
         np.array([True, False] * 3),
         np.arange(6) + 2**40,
+        goals_reached=np.abs(strange),
         memory_norm=-strange,
         final_agent=np.full(6, None),
     )
     packed = pack(lives)
-    assert packed.dtype == np.int64 and packed.shape == (6, 5)
+    assert packed.dtype == np.int64 and packed.shape == (6, 6)
     halves = [packed * (np.arange(6) % 2 == half)[:, None] for half in (0, 1)]
     assert bits(unpack(halves[0] + halves[1])) == bits(lives)
     assert unpack(packed).failed.dtype == bool and unpack(packed).env_steps.dtype == np.int64
@@ -111,6 +112,7 @@ def test_one_failed_life_reaches_every_rank(tiny):
                 np.full(len(keys), np.nan),
                 np.isnan(found),
                 10 * np.arange(len(keys)),
+                goals_reached=np.full(len(keys), np.nan),
                 memory_norm=np.full(len(keys), np.nan),
                 final_agent=np.full(len(keys), None),
             )
@@ -166,7 +168,7 @@ def test_ranks_evolve_as_one_process_does(tiny, crews, alone, size):
 
 
 def test_bytes_do_not_grow_with_phi(tiny):
-    """Per epoch 5 numbers a life and a digest per rank, whatever the size of the loss."""
+    """Per epoch 6 numbers a life and a digest per rank, whatever the size of the loss."""
     for size in (5, 5000):
         for metrics in on_ranks(
             2,
@@ -182,7 +184,7 @@ def test_bytes_do_not_grow_with_phi(tiny):
                 ).metrics
             ),
         ):
-            assert metrics["communication_bytes"] == 8 * 5 * 8 + 2 * 32
+            assert metrics["communication_bytes"] == 8 * 6 * 8 + 2 * 32
 
 
 def test_a_rank_that_differs_is_found(tiny):

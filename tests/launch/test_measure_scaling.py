@@ -30,7 +30,7 @@ NEEDS_HOROVOD = pytest.mark.skipif(
 @pytest.mark.slow
 @pytest.mark.parametrize("second", [(0, 2), pytest.param((2, 1), marks=NEEDS_HOROVOD)])
 def test_layouts_change_times_alone(tmp_path, second):
-    """40 bytes for each of 8 lives, and for each of 4 validation lives in one of the two timed
+    """48 bytes for each of 8 lives, and for each of 4 validation lives in one of the two timed
     epochs; 32 for each of 2 ranks.
     """
     path, layouts = tmp_path / "scaling.json", f"--layouts=0x1,{second[0]}x{second[1]}"
@@ -50,7 +50,7 @@ def test_layouts_change_times_alone(tmp_path, second):
     )
     assert (one["communication_bytes"], two["communication_bytes"]) == (
         0,
-        40 * (8 + 4 / 2) + 32 * 2 if second[0] else 0,
+        48 * (8 + 4 / 2) + 32 * 2 if second[0] else 0,
     )
 
 
