@@ -3,8 +3,12 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 
     Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
 
-`paper_v1` also randomizes the body, as the paper's first version does. Not in the paper, taken from
-the authors' code: frame_skip 2, limit 1000. PPO is not tuned for this task yet.
+`paper_v1` is the paper's first version (Figures 7 and 8), which also randomizes the body:
+
+    section 4.1:  update period M 128, updates 128 (as RandomHopper), life U 16384 env steps
+
+Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. PPO is not tuned for this
+task yet.
 """
 
 import dataclasses
@@ -23,9 +27,8 @@ VARIANTS = {
     ),
     "night": scales.night(_PAPER, update_period=64, updates=128, reward=True),
     "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),
-    "paper_v1": scales.paper(
+    "paper_v1": scales.paper_v1(
         dataclasses.replace(_PAPER, range="mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"),
-        update_period=64,
         updates=128,
         reward=True,
     ),

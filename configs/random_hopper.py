@@ -1,6 +1,9 @@
-"""RandomHopper, reward-free (EPG, Figure 5). Variants: `laptop` (default) and `paper`.
+"""RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `paper`,
+`laptop_past` and `paper_past`, whose lives start from past policies half of the time (Figure 12 B),
+and `paper_v1`.
 
-    Table 1:  update period M 64, updates 128, life U 8192 env steps (printed as 8196)
+    Table 1:                     update period M 64, updates 128, life U 8192 env steps (8196)
+    first version, section 4.1:  update period M 128, updates 128, life U 16384 env steps
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
 PPO with EPG's M was tuned as a baseline: `laptop` on 64 lives per setting, `paper` on 32. The
@@ -13,6 +16,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import SurrogateConfig, TaskConfig
+from epg_tf.core.past_settings import PastConfig
 from epg_tf.core.rival_settings import PPOConfig
 
 _LAPTOP = scales.laptop(
@@ -32,6 +36,12 @@ VARIANTS = {
         updates=128,
     ),
 }
+_TASK = VARIANTS["paper"].task
+VARIANTS |= {
+    f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
+    for name, made in VARIANTS.items()
+}
+VARIANTS["paper_v1"] = scales.paper_v1(_TASK, updates=128)
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

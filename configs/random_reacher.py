@@ -1,6 +1,7 @@
-"""RandomReacher, reward-free (EPG, Figure 7). Variants: `laptop` (default) and `paper`.
+"""RandomReacher, reward-free (EPG, Figure 7). Variants: `laptop` (default), `paper` and
+`paper_v1`.
 
-    Table 1:  update period M 128, updates 512, life U 65536 env steps
+    Table 1, and first version, 4.1:  update period M 128, updates 512, life U 65536 env steps
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` the policy's
 standard deviation starts small, because with 1 the arm shakes too much to reach a target; an update
@@ -49,6 +50,7 @@ VARIANTS = {
         compute=ComputeConfig(shard_lives=32),
     ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),
+    "paper_v1": scales.paper_v1(_TASK, updates=512),
 }
 
 

@@ -92,6 +92,21 @@ class ActingGaussian(ActingPolicy):
         return action
 
 
+class ActingStateGaussian(ActingPolicy):
+    """Acts as a `StateGaussianPolicy`; weights as its `variables_in_order`."""
+
+    @staticmethod
+    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws standard normal noise, float32."""
+        return generator.standard_normal(shape, dtype=np.float32)
+
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Returns mean(s) + deviation(s) * noise, [P, A] float32, unbounded."""
+        mean, log_std = np.split(self.policy_output(observation), 2, axis=1)
+        action: Array = mean + np.exp(log_std) * noise
+        return action
+
+
 class ActingCategorical(ActingPolicy):
     """Acts as a `CategoricalPolicy`; weights as its `variables_in_order`."""
 

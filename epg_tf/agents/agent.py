@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import EnvironmentSpec, LifeKey
+from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 
 
 class Agent(tf.Module):
@@ -25,7 +25,8 @@ class Agent(tf.Module):
       experiment: Settings.
 
     Attributes:
-      policy: A `CategoricalPolicy` where actions are discrete, else a `GaussianPolicy`.
+      policy: A `CategoricalPolicy` where actions are discrete, else a `GaussianPolicy` or, with
+        `policy.state_dependent_std`, a `StateGaussianPolicy`.
       memory: A `Memory`, or None without one.
       value: A `ValueNetwork`.
     """
@@ -33,7 +34,9 @@ class Agent(tf.Module):
     def __init__(self, population: int, spec: EnvironmentSpec, experiment: Experiment):
         super().__init__(name="agent")
         loss = experiment.loss
-        self.policy: Policy = policy_class(spec)(population, spec, experiment.policy)
+        self.policy: Policy = policy_class(spec, experiment.policy)(
+            population, spec, experiment.policy
+        )
         self.memory = (
             Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
         )
@@ -43,6 +46,14 @@ class Agent(tf.Module):
         """Returns the memory's content [P, units], or None without a memory unit."""
         return None if self.memory is None else self.memory(None)
 
+    def memory_norms(self) -> Array:
+        """Returns the Euclidean norm of each memory's weights, [P]; NaN without a memory unit."""
+        if self.memory is None:
+            return np.full(self.policy.population, np.nan)
+        weights = self.memory.kernel.numpy().reshape(self.policy.population, -1)
+        norms: Array = np.linalg.norm(weights.astype(np.float64), axis=1)
+        return norms
+
     def moved_by(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
         """Lists the variables that a learned loss, a surrogate or their blend moves."""
         variables = list(self.policy.variables_in_order)
@@ -51,6 +62,25 @@ class Agent(tf.Module):
         if surrogate:
             variables += self.value.trainable_variables
         return variables
+
+    def weights_of(self, member: int) -> Array:
+        """Returns one agent's policy and memory as a row, [K] float32."""
+        return np.concatenate([v[member].numpy().ravel() for v in self.moved_by(True, False)])
+
+    def load_weights(self, rows: Mapping[int, Array]) -> None:
+        """Gives some agents policies and memories from `weights_of`.
+
+        Args:
+          rows: Number of an agent -> [K].
+        """
+        start = 0
+        for variable in self.moved_by(True, False) if rows else ():
+            values = variable.numpy()
+            end = start + values[0].size
+            for member, row in rows.items():
+                values[member] = row[start:end].reshape(values.shape[1:])
+            variable.assign(values)
+            start = end
 
     def initialize_agents(self, keys: Sequence[LifeKey]) -> None:
         """Draws fresh weights for every agent from its own streams; memories start empty."""

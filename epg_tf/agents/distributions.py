@@ -8,17 +8,22 @@ import tensorflow_probability as tfp
 
 def diagonal_gaussian(mean: tf.Tensor, log_std: tf.Tensor) -> tfp.distributions.Distribution:
     """Returns Gaussians of batch shape [P, T] over actions, from means [P, T, A] and log deviations
-    [P, A].
+    [P, A], or [P, T, A] where they depend on the state.
     """
-    deviation = tf.broadcast_to(tf.exp(log_std)[:, None], tf.shape(mean))
+    deviation = tf.broadcast_to(_of_states(tf.exp(log_std)), tf.shape(mean))
     return tfp.distributions.MultivariateNormalDiag(mean, deviation)
 
 
 def gaussian_log_prob(mean: tf.Tensor, log_std: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the log density of each component of actions, [P, T, A], from means [P, T, A] and log
-    deviations [P, A].
+    deviations [P, A], or [P, T, A] where they depend on the state.
     """
-    return tfp.distributions.Normal(mean, tf.exp(log_std)[:, None]).log_prob(action)
+    return tfp.distributions.Normal(mean, _of_states(tf.exp(log_std))).log_prob(action)
+
+
+def _of_states(deviation: tf.Tensor) -> tf.Tensor:
+    """Returns deviations as [P, 1, A] where they are the same in all states, else as they are."""
+    return deviation[:, None] if deviation.shape.rank == 2 else deviation
 
 
 def one_hot_categorical(logits: tf.Tensor) -> tfp.distributions.Distribution:

@@ -4,6 +4,7 @@ functions over a population.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -20,12 +21,12 @@ class Moments(NamedTuple):
     """Statistics of K quantities in P lives.
 
     Attributes:
-      steps: How many were counted.
+      steps: How many were counted: one number, or [P, 1] where lives differ in it.
       mean: [P, K].
       squares: [P, K], sum of squared deviations.
     """
 
-    steps: int
+    steps: int | Array
     mean: Array
     squares: Array
 
@@ -33,6 +34,24 @@ class Moments(NamedTuple):
 def empty_moments(population: int, size: int) -> Moments:
     """Returns the moments of a life in which nothing has happened."""
     return Moments(0, np.zeros((population, size)), np.zeros((population, size)))
+
+
+def packed(moments: Moments, life: int) -> Array:
+    """Returns the moments of one life as one row, [1 + 2 K] float64."""
+    steps = np.broadcast_to(moments.steps, (len(moments.mean), 1))
+    return np.concatenate([steps[life], moments.mean[life], moments.squares[life]])
+
+
+def unpacked(rows: Sequence[Array | None], size: int) -> Moments:
+    """Reads what `packed` wrote.
+
+    Args:
+      rows: P rows; None: nothing has happened in this life.
+      size: K.
+    """
+    nothing = np.zeros(1 + 2 * size)
+    stacked = np.stack([nothing if row is None else row for row in rows])
+    return Moments(*np.split(stacked, [1, 1 + size], axis=1))
 
 
 def merge(moments: Moments, batch: Array) -> Moments:
@@ -60,10 +79,9 @@ def scaling(moments: Moments) -> tuple[Array, Array]:
 
     Before the first step they leave values as they are.
     """
-    if not moments.steps:
-        return np.zeros_like(moments.mean, np.float32), np.ones_like(moments.mean, np.float32)
-    deviation = np.sqrt(moments.squares / moments.steps)
-    scale = 1.0 / np.maximum(deviation, DEVIATION_FLOOR)
+    deviation = np.sqrt(moments.squares / np.maximum(moments.steps, 1))
+    begun = np.asarray(moments.steps) > 0
+    scale = np.where(begun, 1.0 / np.maximum(deviation, DEVIATION_FLOOR), 1.0)
     return moments.mean.astype(np.float32), scale.astype(np.float32)
 
 

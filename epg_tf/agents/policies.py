@@ -17,7 +17,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from epg_tf.agents.acting import ActingCategorical, ActingGaussian, ActingPolicy
+from epg_tf.agents.acting import (
+    ActingCategorical,
+    ActingGaussian,
+    ActingPolicy,
+    ActingStateGaussian,
+)
 from epg_tf.agents.distributions import (
     diagonal_gaussian,
     gaussian_log_prob,
@@ -33,7 +38,8 @@ class Policy(ParallelModel, abc.ABC):
     """P policies, each a multilayer perceptron from observations to what its distributions need.
 
     Its layers are hidden_1, ..., output. Called with normalised observations [P, T, O] it returns
-    the policy_output [P, T, A].
+    the policy_output [P, T, A]; wherever that is named, it is [P, T, 2 A] of a
+    `StateGaussianPolicy`.
 
     Args:
       population: P.
@@ -59,7 +65,7 @@ class Policy(ParallelModel, abc.ABC):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Returns the sizes of the network's layers, from input to output."""
-        return (self.spec.observation_size, *self.config.hidden, self.spec.action_size)
+        return network_sizes(self.spec, self.config)
 
     def _add_shared_layers(self) -> None:
         """Adds the weights that all states share; none unless a subclass has some."""
@@ -184,6 +190,42 @@ class GaussianPolicy(Policy):
         return initial_policy(generator, self.sizes, self.config)
 
 
+class StateGaussianPolicy(Policy):
+    """P policies N(mean(s), deviation(s)^2), whose network returns means, then log deviations;
+    losses see both (EPG, first version, section 3.3).
+    """
+
+    acting_kind = ActingStateGaussian
+
+    @property
+    def shared_output(self) -> tf.Tensor:
+        """Nothing, [P, 0]."""
+        return tf.zeros([self.population, 0])
+
+    def distribution_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor
+    ) -> tfp.distributions.Distribution:
+        """Returns Gaussians, batch shape [P, T], from means and log deviations [P, T, 2 A]."""
+        del shared_output
+        return diagonal_gaussian(*tf.split(policy_output, 2, axis=-1))
+
+    def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
+        """Returns means and log deviations themselves, [P, T, 2 A]."""
+        return policy_output
+
+    def log_prob_from(
+        self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log density of each component, [P, T, A]."""
+        del shared_output
+        mean, log_std = tf.split(policy_output, 2, axis=-1)
+        return gaussian_log_prob(mean, log_std, action)
+
+    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
+        """Draws one member's weights, in the order of `variables_in_order`."""
+        return fresh_weights(generator, self.spec, self.config)
+
+
 class CategoricalPolicy(Policy):
     """P policies that choose one of A actions with probabilities softmax(logits(s)); losses see the
     probabilities.
@@ -217,29 +259,42 @@ class CategoricalPolicy(Policy):
         return one_hot_categorical(policy_output).log_prob(action)[:, :, None]
 
 
-def policy_class(spec: EnvironmentSpec) -> type[Policy]:
+def policy_class(spec: EnvironmentSpec, config: PolicyConfig) -> type[Policy]:
     """Returns the class of the policies of an environment."""
-    return CategoricalPolicy if spec.discrete_actions else GaussianPolicy
+    if spec.discrete_actions:
+        return CategoricalPolicy
+    return StateGaussianPolicy if config.state_dependent_std else GaussianPolicy
+
+
+def network_sizes(spec: EnvironmentSpec, config: PolicyConfig) -> tuple[int, ...]:
+    """Returns the sizes of the layers of a policy's network, from input to output."""
+    outputs = 1 if spec.discrete_actions or not config.state_dependent_std else 2
+    return (spec.observation_size, *config.hidden, outputs * spec.action_size)
 
 
 def policy_shapes(spec: EnvironmentSpec, config: PolicyConfig) -> dict[str, tuple[int, ...]]:
     """Returns `Policy.shapes` of an environment's policies; makes no variables."""
-    sizes = (spec.observation_size, *config.hidden, spec.action_size)
+    sizes = network_sizes(spec, config)
     names = [*(f"hidden_{number}" for number in range(1, len(sizes) - 1)), "output"]
     shapes: dict[str, tuple[int, ...]] = {}
     for name, inputs, units in zip(names, sizes[:-1], sizes[1:], strict=True):
         shapes |= {f"{name}/kernel": (inputs, units), f"{name}/bias": (units,)}
-    return shapes if spec.discrete_actions else shapes | {"log_std/value": (spec.action_size,)}
+    if spec.discrete_actions or config.state_dependent_std:
+        return shapes
+    return shapes | {"log_std/value": (spec.action_size,)}
 
 
 def fresh_weights(
     generator: np.random.Generator, spec: EnvironmentSpec, config: PolicyConfig
 ) -> list[Array]:
     """Draws what `Policy.initial_weights` does; makes no variables."""
-    sizes = (spec.observation_size, *config.hidden, spec.action_size)
-    if spec.discrete_actions:
-        return initial_mlp(generator, sizes, config.output_scale)
-    return initial_policy(generator, sizes, config)
+    sizes = network_sizes(spec, config)
+    if not spec.discrete_actions and not config.state_dependent_std:
+        return initial_policy(generator, sizes, config)
+    weights = initial_mlp(generator, sizes, config.output_scale)
+    if not spec.discrete_actions:
+        weights[-1][spec.action_size :] = config.log_std
+    return weights
 
 
 def initial_policy(

@@ -122,6 +122,7 @@ def exported_card(learned: LearnedLoss) -> str:
     )
     rule, agent, memory = (described[name] for name in ("normalisation", "agent", "memory"))
     limit = f"; {agent['kl_rule']}" if agent["kl_limit"] else ""
+    by_state = ", then a second output of the network" if agent["state_dependent_std"] else ""
     remembered = (
         f"{memory['rule']}; {memory['inputs']} inputs, {memory['units']} units"
         if memory
@@ -147,7 +148,7 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.
 - Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
 - Memory: {remembered}.
 - Agents in evolution: hidden layers {agent["hidden"]} of {agent["activation"]}, columns of norm 1,
-  of the last kernel {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first.
+  of the last kernel {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first{by_state}.
 - {agent["updates"]} updates in a life, M = {described["update_period"]}, minibatch
   {described["minibatch"]}; {agent["rule"]}.
 - {agent["optimizer"]}, at {agent["learning_rate"]:g}{limit}.

@@ -29,7 +29,7 @@ _MEANINGS = {
     "normalised)",
     "policy_probability": "the policy's probability of each action at each observation, as it is "
     "now",
-    "policy_log_std": "the policy's log standard deviation, which no state changes",
+    "policy_log_std": "the policy's log standard deviation{}",
     "memory": "the agent's memory, see `memory`",
     "policy_log_prob": "log probability, under the policy as it is now, of the action as sampled: "
     "of each component, or of the one choice; only the newest M steps are read",
@@ -42,12 +42,11 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
     experiment = learned.experiment
     loss, inner = experiment.loss, experiment.inner
     known = interface(experiment)
-    end = ", also at a time limit" if loss.truncation_as_end else " for good, not at a time limit"
     inputs = {
         name: {
             "shape": _letters(name, spec.shape),
             "type": spec.dtype.name,
-            "meaning": _meaning(name, end, loss),
+            "meaning": _meaning(name, experiment),
         }
         for name, spec in input_specs(channels_of(known), loss).items()
         if known["channels"]
@@ -73,11 +72,21 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
     }
 
 
-def _meaning(name: str, end: str, loss: LossConfig) -> str:
+def _meaning(name: str, experiment: Experiment) -> str:
     """Returns what an input is."""
+    loss = experiment.loss
     if name in loss.channels:
         return meaning_of(extra_channel(name), loss)
-    return _MEANINGS[name].format(end)
+    by_state = " at each observation, as it is now"
+    endings = {
+        "termination": ", also at a time limit"
+        if loss.truncation_as_end
+        else " for good, not at a time limit",
+        "policy_log_std": by_state
+        if experiment.policy.state_dependent_std
+        else ", which no state changes",
+    }
+    return _MEANINGS[name].format(endings.get(name, ""))
 
 
 def _normalisation(known: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +117,7 @@ def _agent(experiment: Experiment) -> dict[str, Any]:
         "hidden": list(policy.hidden),
         "activation": policy.activation,
         "log_std": policy.log_std,
+        "state_dependent_std": policy.state_dependent_std,
         "last_kernel_norm": policy.output_scale,
         "optimizer": "Adam, beta 0.9 and 0.999",
         "learning_rate": inner.learning_rate,

@@ -16,8 +16,7 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.old_settings import renamed, renamed_channels
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
-from epg_tf.epg.meta_parameters import moves_loss, vector_shapes
-from epg_tf.losses.channels import declared_channels
+from epg_tf.epg.meta_parameters import loss_channels, moves_loss, vector_shapes
 from epg_tf.tasks.registry import is_family, make_family
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
@@ -83,7 +82,7 @@ def save_loss(
 def interface(experiment: Experiment) -> dict[str, Any]:
     """Returns what an experiment implies for its loss, for JSON: family, sizes, inputs, shapes."""
     family = make_family(experiment.task)
-    channels = declared_channels(family.spec, experiment.loss) if moves_loss(experiment) else ()
+    channels = loss_channels(experiment) if moves_loss(experiment) else ()
     return {
         "kind": _KINDS[experiment.evolution.moves],
         "family": ", ".join(make_family(task).name for task in experiment.tasks),

@@ -108,13 +108,15 @@ class TrainedPolicy(AgentPolicy):
 
     def _distribution(self, time_step: ts.TimeStep, policy_state: Any) -> policy_step.PolicyStep:
         observation = (time_step.observation - self._shift) * self._scale
-        layers = self._weights if self._discrete else self._weights[:-1]
+        shared = len(self._weights) % 2  # a last array without kernel: log_std of all states
+        layers = self._weights[:-1] if shared else self._weights
         pairs = list(zip(layers[::2], layers[1::2], strict=True))
         policy_output = parallel_mlp(observation[None], pairs, self._activation)
         if self._discrete:  # numbers, where agents have one-hot rows
             actions = tfp.distributions.Categorical(logits=policy_output[0], dtype=tf.int32)
         else:
-            actions = diagonal_gaussian(policy_output, self._weights[-1])[0]
+            both = (policy_output, self._weights[-1]) if shared else tf.split(policy_output, 2, 2)
+            actions = diagonal_gaussian(*both)[0]
         return policy_step.PolicyStep(actions, policy_state)
 
 

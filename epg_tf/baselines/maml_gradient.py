@@ -143,7 +143,7 @@ def compiled(
     spec: EnvironmentSpec, config: PolicyConfig, descent: Descent, clip: float
 ) -> Compiled:
     """Returns the functions for policies of these settings, the same ones at every call."""
-    policy = policy_class(spec)(1, spec, config)
+    policy = policy_class(spec, config)(1, spec, config)
 
     def outputs(weights: Sequence[tf.Tensor], observation: tf.Tensor) -> tuple[tf.Tensor, ...]:
         functional = FunctionalPolicy(policy, weights)

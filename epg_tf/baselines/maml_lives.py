@@ -89,7 +89,7 @@ class MAMLLives:
         self._experiment, self._family, self._population = experiment, family, population
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, population)
-        self._kind = policy_class(family.spec)
+        self._kind = policy_class(family.spec, experiment.policy)
         adaptation, clip = experiment.adaptation, experiment.outer.clip
         descent = Descent(adaptation.learning_rate, adaptation.first_order)
         self._compiled = compiled(family.spec, experiment.policy, descent, clip)

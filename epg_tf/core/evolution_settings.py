@@ -17,6 +17,7 @@ from epg_tf.core.fields import (
 )
 
 Moves = Literal["loss", "initialisation", "both"]  # what evolution moves
+PLAYED_FOR = ("final_episodes", "weighted")  # `fitness_from` that needs final episodes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +50,11 @@ class EvolutionConfig:
         ),
     ] = "rank"
     fitness_from: Annotated[
-        Literal["final_episodes", "last_episodes", "whole_life"],
+        Literal["final_episodes", "last_episodes", "whole_life", "weighted"],
         means(
             "episodes whose mean return is the fitness of a life; last_episodes: the newest "
-            "inner.final_episodes of the life itself"
+            "inner.final_episodes of the life itself; weighted: the final ones, and those of the "
+            "life with weights that rise with time, as in the first version of the paper"
         ),
     ] = "final_episodes"
     shortest_life: Annotated[
@@ -86,6 +88,11 @@ class EvolutionConfig:
     failed_epochs: Annotated[
         Natural, means("epochs in a row whose lives all fail that end the run; 0: none do")
     ] = 3
+
+    @property
+    def plays_final_episodes(self) -> bool:
+        """Whether lives go on with episodes in which they do not learn."""
+        return self.fitness_from in PLAYED_FOR
 
 
 def evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:

@@ -26,6 +26,7 @@ from epg_tf.core.fields import (
     means,
 )
 from epg_tf.core.mix_settings import MixConfig, Physics, mix_conflicts
+from epg_tf.core.past_settings import PastConfig, past_conflicts
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.core.shapes import convolution_length
 
@@ -64,9 +65,13 @@ class PolicyConfig:
         Number,
         means(
             "log of the standard deviation of a new Gaussian policy; learned, the same in all "
-            "states"
+            "states unless state_dependent_std"
         ),
     ] = 0.0
+    state_dependent_std: Annotated[
+        bool,
+        means("whether the network also returns log_std, for each state, as in the first paper"),
+    ] = False
     output_scale: Annotated[
         Positive, means("norm of the columns of a new policy's last kernel")
     ] = 0.01
@@ -125,6 +130,10 @@ class LossConfig:
             "further inputs: future_reward, time_in_episode, time_in_life, novelty, or those that "
             "a file of yours registers"
         ),
+    ] = ()
+    without: Annotated[
+        tuple[Literal["observation", "action", "termination", "policy"], ...],
+        means("inputs of the paper that the loss does not see, for ablations"),
     ] = ()
     future_discount: Annotated[Share, means("gamma of future_reward, per env step")] = 0.99
     memory_units: Annotated[Natural, means("units of the agent's memory; 0: no memory")] = 32
@@ -229,6 +238,7 @@ class Experiment:
     sac: SACConfig = SACConfig()
     td3: TD3Config = TD3Config()
     mix: MixConfig = MixConfig()
+    past: PastConfig = PastConfig()
 
     @property
     def tasks(self) -> tuple[TaskConfig, ...]:
@@ -283,6 +293,7 @@ def _check_together(experiment: Experiment) -> None:
         evolution_conflicts(experiment.evolution),
         _moves_conflicts(experiment),
         mix_conflicts(experiment.mix, experiment.evolution, experiment.loss.shared_over_actions),
+        past_conflicts(experiment.past, experiment.evolution, bool(experiment.mix.families)),
         _lifetime_conflicts(experiment),
     ):
         for conflict in conflicts:

@@ -39,6 +39,7 @@ PURPOSES = (
     "critic",
     "target_noise",
     "objective",
+    "start",
 )
 _LIFE, _NOISE, _LOSS, _LIFETIME, _START = 0, 1, 2, 3, 4
 

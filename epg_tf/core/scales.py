@@ -1,5 +1,5 @@
-"""Holds what configs share: the paper's scale, one for a laptop, one for a night, one for families
-that need learning, and the choice between variants.
+"""Holds what configs share: the scales of the paper's versions, one for a laptop, one for a night,
+one for families that need learning, and the choice between variants.
 """
 
 import dataclasses
@@ -53,6 +53,35 @@ def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
             guidance_epochs=500,
         ),
         compute=ComputeConfig(shard_lives=64),
+    )
+
+
+def paper_v1(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
+    """Returns an experiment of the paper's first version, sections 3.3 and 4.1.
+
+        workers, noise vectors  32    buffer N, update period M  128
+        epochs E              3000    filters                    8 and 8
+        alpha                 1 to 0 over 500 epochs
+
+    A trajectory of M steps is one gradient step. The network of a policy returns means and
+    deviations, and fitness is the final return and the time-weighted returns of the life (footnote
+    1). Not in that version: what `paper` takes from the final one, except L2, which is 0.
+    """
+    final = paper(task, update_period=128, updates=updates, reward=reward)
+    return dataclasses.replace(
+        final,
+        policy=PolicyConfig(state_dependent_std=True),
+        loss=dataclasses.replace(final.loss, buffer_steps=128, filters=(8, 8)),
+        inner=dataclasses.replace(final.inner, minibatch=128),
+        evolution=dataclasses.replace(
+            final.evolution,
+            epochs=3000,
+            lives=32,
+            noise_vectors=32,
+            fitness_from="weighted",
+            l2=0.0,
+        ),
+        compute=ComputeConfig(shard_lives=16),
     )
 
 

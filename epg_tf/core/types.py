@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,19 @@ class LifeKey:
     index: int
 
 
+class SavedAgent(NamedTuple):
+    """What a life that goes on where another ended takes over; its value network, buffer and
+    optimiser begin afresh.
+
+    Attributes:
+      weights: [K] float32, of the policy, then of the memory, see `Agent.weights_of`.
+      moments: [1 + 2 (O + A + 1)] float64, of the normalisation, see `normalizer.packed`.
+    """
+
+    weights: Array
+    moments: Array
+
+
 @dataclasses.dataclass(frozen=True)
 class LifeOutcomes:
     """What evolution uses of L lives; row i belongs to life i.
@@ -76,12 +89,19 @@ class LifeOutcomes:
         reach.
       failed: [L] bool, True where physics diverged or a gradient was not finite.
       env_steps: [L] int, env steps taken, final episodes included.
+      goals_reached: [L] how many episodes of the life itself ended at the goal; NaN in families
+        without one.
+      memory_norm: [L] Euclidean norm of the weights of the final agent's memory; NaN without one.
+      final_agent: [L] objects, the `SavedAgent` of a life that was to be kept, None of others.
     """
 
     final_return: Array
     success: Array
     failed: Array
     env_steps: Array
+    goals_reached: Array = dataclasses.field(kw_only=True)
+    memory_norm: Array = dataclasses.field(kw_only=True)
+    final_agent: Array = dataclasses.field(kw_only=True)
 
     def __len__(self) -> int:
         return len(self.final_return)

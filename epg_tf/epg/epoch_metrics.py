@@ -36,8 +36,13 @@ COLUMNS = (
     "update_cosine",
     "signal_to_noise",
     "pair_correlation",
+    "memory_norm",
+    "goals_reached",
 )
 """Names of an epoch's numbers."""
+
+NEWER_COLUMNS = ("memory_norm", "goals_reached")
+"""Those of `COLUMNS` that files of earlier versions lack."""
 
 
 class Cost:
@@ -80,6 +85,19 @@ def outcomes(lives: LifeOutcomes) -> dict[str, float]:
     return {
         "success_rate": float(np.mean(lives.success)),
         "failed_lives": int(lives.failed.sum()),
+    }
+
+
+def lived(lives: LifeOutcomes) -> dict[str, float]:
+    """Returns means over the lives that did not fail: the norm of the memory's weights at the end,
+    and how many episodes of the life ended at the goal.
+    """
+    return {
+        name: float(values[~lives.failed].mean()) if not lives.failed.all() else float("nan")
+        for name, values in (
+            ("memory_norm", lives.memory_norm),
+            ("goals_reached", lives.goals_reached),
+        )
     }
 
 

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.errors import Interrupted
+from epg_tf.core.evolution_settings import PLAYED_FOR
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.conditions import Condition
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
+from epg_tf.epg.past_policies import Starts
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, Watch
 from epg_tf.tasks.registry import simulate
@@ -36,12 +38,14 @@ class Teaching:
       epochs: Epochs over the M steps of an update, i.e. how often it uses each of them; the paper's
         number is 1. Epochs of evolution are another thing: each has W lives.
       fitness_from: Episodes that give the fitness of a life: "final_episodes", with the final
-        policy after the life; "last_episodes", as many, the newest that ended within it; or
-        "whole_life", all that ended within it.
+        policy after the life; "last_episodes", as many, the newest that ended within it;
+        "whole_life", all that ended within it; or "weighted", see `lives.weighted_return`.
       final_noise: Factor of the noise on actions in final episodes; 0: the most likely actions.
       updates: Updates in a life; None: the experiment's number.
       fresh: Whether agents start from fresh policies even where evolution moved the initial one.
       condition: How lives differ from ordinary ones; None: they do not.
+      starts: Where lives go on from earlier ones, and whose agents are returned; None: all begin
+        afresh, and none are.
     """
 
     alpha: float
@@ -52,6 +56,13 @@ class Teaching:
     updates: int | None = None
     fresh: bool = False
     condition: Condition | None = None
+    starts: Starts | None = None
+
+    def of(self, lives: Sequence[int]) -> Teaching:
+        """Returns the same for some of the lives, numbered from 0 in the given order."""
+        if self.starts is None:
+            return self
+        return dataclasses.replace(self, starts=self.starts.of(lives))
 
 
 def final_teaching(experiment: Experiment) -> Teaching:
@@ -134,7 +145,8 @@ class InnerLoop:
             simulation.set_tasks(sample_tasks(self.family, living))
             # Sample an initial state.
             episodes = Episodes(simulation, life_streams(living, "reset"), watch=watch)
-            lives = Lives(living, episodes, self.learner, self._buffer, self.seconds)
+            earlier = teaching.starts.agents if teaching.starts else ()
+            lives = Lives(living, episodes, self.learner, self._buffer, self.seconds, earlier)
             self._lives = lives
             if yoked:
                 lives.teach_too(self._begin(self._other_learner(), keys, phi, teaching))
@@ -152,17 +164,18 @@ class InnerLoop:
                 simulation.set_tasks(sample_tasks(self.family, keys))
                 lives.hand_over(keys)
             # Sample several trajectories with the trained policies (Algorithm 1).
-            if teaching.fitness_from == "final_episodes":
+            if teaching.fitness_from in PLAYED_FOR:
                 lives.play_final_episodes(teaching.final_noise, self._check_stop)
-            newest = inner.final_episodes if teaching.fitness_from == "last_episodes" else 0
-            return lives.results(newest)
+            kept = teaching.starts.kept if teaching.starts else ()
+            return lives.results(teaching.fitness_from, kept)
 
     @staticmethod
     def _begin(
         learner: Learner, keys: Sequence[LifeKey], phi: Array, teaching: Teaching
     ) -> Learner:
         """Starts P new lives in a learner, and returns it."""
-        learner.begin(keys, phi, teaching.alpha, teaching.learning_rate, teaching.fresh)
+        starts = teaching.starts.agents if teaching.starts else ()
+        learner.begin(keys, phi, teaching.alpha, teaching.learning_rate, teaching.fresh, starts)
         return learner
 
     def _other_learner(self) -> Learner:

@@ -18,7 +18,7 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.gradients import finite_square_rows
 from epg_tf.core.parameters import parameter_count
-from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
+from epg_tf.core.types import Array, EnvironmentSpec, LifeKey, SavedAgent
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
 from epg_tf.epg.step_limit import hold_back
@@ -72,7 +72,7 @@ class Learner:
         self.experiment = experiment
         self.measure_kl = measure_kl
         self.agent = Agent(population, spec, experiment)
-        channels = declared_channels(spec, experiment.loss)
+        channels = declared_channels(spec, experiment.loss, experiment.policy.state_dependent_std)
         check_channels(experiment.loss, spec.observation_size, spec.action_size)
         self.loss = learned_loss(
             population, channels, experiment.loss, experiment.inner.update_period
@@ -96,9 +96,10 @@ class Learner:
         alpha: float,
         learning_rate: float,
         fresh: bool = False,
+        starts: Sequence[SavedAgent | None] = (),
     ) -> None:
-        """Starts P new lives: fresh agents, or such as start from the vectors' initial policies;
-        Adam moments at zero.
+        """Starts P new lives: fresh agents, or such as start from the vectors' initial policies or
+        from earlier agents; Adam moments at zero.
 
         Args:
           keys: P keys.
@@ -107,6 +108,8 @@ class Learner:
           alpha: Weight of the surrogate, in [0, 1].
           learning_rate: Of Adam, >= 0; 0 keeps the agents as they start.
           fresh: Whether policies are fresh ones even if the vectors hold initial policies.
+          starts: P agents of earlier lives, None where a life does not start from one; empty: none
+            does.
         """
         self.agent.initialize_agents(keys)
         self._kind = {0.0: "learned", 1.0: "surrogate"}.get(alpha, "guided")
@@ -116,6 +119,8 @@ class Learner:
             self.loss.load(loss)
         if moves_start(self.experiment) and not fresh:
             self.agent.policy.load(phi[:, size:])
+        earlier = {row: agent.weights for row, agent in enumerate(starts) if agent is not None}
+        self.agent.load_weights(earlier)
         self._guided.alpha.assign(alpha)
         self._learning_rate.assign(learning_rate)
         self._losses[self._kind][1].reset()

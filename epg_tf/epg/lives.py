@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
 from epg_tf.agents import normalizer
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.types import Array, LifeKey, LifeResults
+from epg_tf.core.types import Array, LifeKey, LifeResults, SavedAgent
 from epg_tf.epg.learner import Learner
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import EndedEpisodes, Episodes, PlayedEpisodes, play_episodes
@@ -32,6 +32,8 @@ class Lives:
       learner: Has begun with these lives.
       buffer: Of the lives, empty.
       seconds: Time spent (s), to which "acting", "physics" and "updating" are added.
+      starts: P agents of earlier lives, whose normalisation goes on; None where a life begins
+        afresh; empty: all do.
 
     Attributes:
       observation_shift: [P, O], the newest normalisation of observations, (x - shift) * scale.
@@ -45,6 +47,7 @@ class Lives:
         learner: Learner,
         buffer: Buffer,
         seconds: dict[str, float],
+        starts: Sequence[SavedAgent | None] = (),
     ) -> None:
         self._family = episodes.simulation.family
         self._population = episodes.simulation.population
@@ -59,6 +62,9 @@ class Lives:
         size = self._family.observation_size + self._family.action_size + 1
         # Of an observation, an action and a reward side by side.
         self._moments = normalizer.empty_moments(self._population, size)
+        if any(starts):
+            earlier = [None if agent is None else agent.moments for agent in starts]
+            self._moments = normalizer.unpacked(earlier, size)
         self._read_scaling()
         self._policy = learner.acting_policy()
         self._failed = np.zeros(self._population, bool)
@@ -206,16 +212,20 @@ class Lives:
             for step in range(period):
                 yield noise[:, step]
 
-    def results(self, newest: int) -> LifeResults:
+    def results(self, fitness_from: str, kept: Collection[int]) -> LifeResults:
         """Returns the results of the P lives.
 
         Args:
-          newest: Number of newest episodes that give the return of a life without final episodes;
-            0: all.
+          fitness_from: Which episodes give the return of a life, see `Teaching.fitness_from`.
+          kept: Numbers of the lives whose agents are returned.
         """
         if self._final is not None:
             final_return, success = self._final.mean_return, self._final.success_rate
+            if fitness_from == "weighted":
+                both = zip(self._ended_returns, final_return, strict=True)
+                final_return = np.array([weighted_return(*returns) for returns in both])
         else:
+            newest = self._inner.final_episodes if fitness_from == "last_episodes" else 0
             final_return = _means(self._ended_returns, newest)
             success = _means(self._ended_success, newest)
         failed = self._failed | ~np.isfinite(final_return)
@@ -228,13 +238,46 @@ class Lives:
             success=success,
             failed=failed,
             env_steps=self._env_steps,
+            goals_reached=self._goals_reached(),
+            memory_norm=self._learner.agent.memory_norms(),
+            final_agent=self._agents(kept),
             episode_return=self._by_update(self._episode_returns),
             kl=self._by_update(self._kls),
             policy_hash=self._learner.hashes(),
         )
 
+    def _goals_reached(self) -> Array:
+        """Returns how many episodes of each life ended at the goal, [P]."""
+        if not self._family.goal_reaching:
+            return np.full(self._population, np.nan)
+        return np.array([float(sum(successes)) for successes in self._ended_success])
+
+    def _agents(self, kept: Collection[int]) -> Array:
+        """Returns the agents of some lives as they are now, [P] objects; None of others."""
+        agents = np.full(self._population, None)
+        for life in kept:
+            weights = self._learner.agent.weights_of(life)
+            agents[life] = SavedAgent(weights, normalizer.packed(self._moments, life))
+        return agents
+
     def _by_update(self, columns: list[Array]) -> Array:
         return np.stack(columns, axis=1) if columns else np.zeros((self._population, 0))
+
+
+def weighted_return(returns: Sequence[float], final_return: float) -> float:
+    """Returns what the first version of the paper maximises (its footnote 1): R_K + 1/K sum over t
+    = 0 ... K of (t + 1)/K R_t.
+
+    Args:
+      returns: R_0 ... R_(K-1), of the K episodes that ended within a life, K >= 1.
+      final_return: R_K, the mean return of its final episodes.
+    """
+    if not returns:
+        return float("nan")
+    every = np.array([*returns, final_return])
+    count = len(returns)
+    weights = np.arange(1, count + 2) / count
+    return float(final_return + weights @ every / count)
 
 
 def life_streams(keys: Sequence[LifeKey], purpose: str) -> list[np.random.Generator]:

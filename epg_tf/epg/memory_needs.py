@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from epg_tf.agents.policies import network_sizes
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import EnvironmentSpec
+from epg_tf.epg.past_policies import agent_sizes
 from epg_tf.epg.shards import thread_count
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.product_units import FORMS
@@ -20,6 +22,7 @@ _FLOAT = 4  # bytes
 # three losses that move them, gradients and changes, and the copy that acts.
 _POLICY_COPIES = 10
 _VALUE_COPIES = 7
+_STATE_COPIES = 2  # of what a state holds: before and after an epoch
 _PHI_COPIES = 3  # the variables, and what they are loaded from
 
 
@@ -44,11 +47,16 @@ def evolution_needs(experiment: Experiment, threads: int) -> list[MemoryNeed]:
       experiment: Settings.
       threads: Shards that run at once.
     """
-    return [
+    needs = [
         need
         for number, task in enumerate(experiment.tasks)
         for need in memory_needs(experiment.of_task(number), make_family(task).spec, threads)
     ]
+    if rows := experiment.past.policies:
+        weights, moments = agent_sizes(experiment)
+        size = _STATE_COPIES * rows * _FLOAT * (weights + 2 * moments)  # moments are float64
+        needs.append(MemoryNeed(size, "policies of earlier epochs", f"config.past.policies={rows}"))
+    return needs
 
 
 def memory_needs(
@@ -69,7 +77,7 @@ def memory_needs(
     at_work = min(threads, math.ceil(most / lives))
     agents = _FLOAT * lives * at_work
     observed, acted = spec.observation_size, spec.action_size
-    channels = declared_channels(spec, loss)
+    channels = declared_channels(spec, loss, policy.state_dependent_std)
     # The buffer, the same as a tensor, and normalised; computed from it, further channels.
     step = 3 * (observed + acted + 3)
     step += sum(channel.width for channel in channels if channel.name in loss.channels)
@@ -80,7 +88,7 @@ def memory_needs(
     copies = acted if loss.shared_over_actions else 1  # of the loss's network, for an agent
     shard = f"config.compute.shard_lives={lives}"
     buffer = f"config.loss.buffer_steps={loss.buffer_steps}"
-    networks = _POLICY_COPIES * _weights((observed, *policy.hidden, acted))
+    networks = _POLICY_COPIES * _weights(network_sizes(spec, policy))
     networks += _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
     return [
         MemoryNeed(

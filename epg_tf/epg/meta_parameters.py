@@ -35,7 +35,8 @@ def moves_start(experiment: Experiment) -> bool:
 
 def loss_channels(experiment: Experiment) -> tuple[Channel, ...]:
     """Returns the inputs that the loss of an experiment declares."""
-    return declared_channels(make_family(experiment.task).spec, experiment.loss)
+    spec, deviations = make_family(experiment.task).spec, experiment.policy.state_dependent_std
+    return declared_channels(spec, experiment.loss, deviations)
 
 
 def loss_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:

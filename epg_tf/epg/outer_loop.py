@@ -30,6 +30,7 @@ from epg_tf.epg.epoch_plan import (
     return_units,
 )
 from epg_tf.epg.inner_loop import Teaching, final_teaching
+from epg_tf.epg.past_policies import PastPolicies, starts_of
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
 
@@ -104,7 +105,9 @@ def run_epoch(
     # Each life samples an MDP and trains a policy in it over U steps; its return is measured.
     keys = life_keys(evolution, seed, state.epoch)
     tasks = life_tasks(experiment)
-    lives = in_units(experiment, tasks, runner.run(keys, phi_of_life, teaching, tasks=tasks))
+    starts = starts_of(experiment, state.past, keys, keep=True)
+    started = dataclasses.replace(teaching, starts=starts)
+    lives = in_units(experiment, tasks, runner.run(keys, phi_of_life, started, tasks=tasks))
     # Update phi (Eq. 7).
     weights = fitness_weights(evolution, keys, lives.final_return)
     moved, signal_to_noise = es_step(state, weights, evolution, seed)
@@ -112,10 +115,13 @@ def run_epoch(
     again = None
     if evolution.diagnosis_period and (state.epoch + 1) % evolution.diagnosis_period == 0:
         other_keys = [dataclasses.replace(key, phase="diagnosis") for key in keys]
-        again = runner.run(other_keys, phi_of_life, teaching, report=False, tasks=tasks)
+        starts = starts_of(experiment, state.past, other_keys, keep=False)
+        started = dataclasses.replace(teaching, starts=starts)
+        again = runner.run(other_keys, phi_of_life, started, report=False, tasks=tasks)
         again = in_units(experiment, tasks, again)
     spent = sum(int(each.env_steps.sum()) for each in (lives, again) if each is not None)
     moved = dataclasses.replace(moved, epoch=state.epoch + 1, env_steps=state.env_steps + spent)
+    moved = dataclasses.replace(moved, past=with_final_agents(state.past, lives))
     moved, validation_return = validate(experiment, seed, moved, runner)
     runner.communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     metrics = {
@@ -130,8 +136,19 @@ def run_epoch(
         **epoch_metrics.movement(state, moved),
         "signal_to_noise": signal_to_noise,
         "pair_correlation": epoch_metrics.pair_correlation(evolution, lives, again),
+        **epoch_metrics.lived(lives),
     }
     return EpochResult(moved, metrics)
+
+
+def with_final_agents(past: PastPolicies | None, lives: LifeOutcomes) -> PastPolicies | None:
+    """Returns the past policies with the agents of an epoch that were kept; failed lives have none
+    to offer.
+    """
+    if past is None:
+        return None
+    entering = zip(lives.final_agent, lives.failed, strict=True)
+    return past.with_agents([agent for agent, failed in entering if agent and not failed])
 
 
 def in_units(experiment: Experiment, tasks: Sequence[int], lives: LifeOutcomes) -> LifeOutcomes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ from epg_tf.core.types import Array
 from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_tasks
 from epg_tf.epg.inner_loop import InnerLoop
 from epg_tf.epg.outer_loop import teaching_in
+from epg_tf.epg.past_policies import starts_of
 from epg_tf.epg.shards import lives_of_shards
 from epg_tf.epg.state import EvolutionState
 from epg_tf.tasks.base import Simulation, StepResult
@@ -62,7 +64,9 @@ def why_lives_failed(
     alone = experiment.of_task(0)
     loop = InnerLoop(alone, make_family(alone.task), stop=stop)
     watch = _FirstDivergence()
+    starts = starts_of(experiment, state.past, keys, keep=False)
     teaching = teaching_in(experiment, seed, state.epoch)
+    teaching = dataclasses.replace(teaching, starts=starts).of(shard)
     lives = loop.run([keys[life] for life in shard], phi, teaching, watch)
     if watch.where is not None:
         step, life, reason = watch.where

@@ -8,6 +8,7 @@ processes of their own, because Python's lock lets one thread of a process run a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import os
@@ -23,6 +24,7 @@ from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.threads import configure_tensorflow, cpus, has_gpu
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, Teaching
+from epg_tf.epg.past_policies import agent_sizes, shared
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ShardProcess
 from epg_tf.losses.extra_channels import are_shipped
@@ -121,7 +123,7 @@ class Shards:
             phis = functools.partial(self._stacked, lives, phi_of_life)
             own_keys, task = [keys[life] for life in lives], numbers[shard[0]]
             futures.append(
-                self._pool.submit(self._run_shard, own_keys, phis, teaching, exact, task)
+                self._pool.submit(self._run_shard, own_keys, phis, teaching.of(lives), exact, task)
             )
         try:
             results = []
@@ -218,7 +220,7 @@ class RankedShards:
     ) -> LifeOutcomes:
         """Runs one life per key; arguments as in `Shards.run`.
 
-        Four numbers per life are sent, whatever the size of phi.
+        Six numbers per life are sent, whatever the size of phi, and the agents to be kept.
 
         Args:
           keys: L keys.
@@ -235,7 +237,8 @@ class RankedShards:
         numbers = [0] * len(keys) if tasks is None else tasks
         shards = lives_of_shards(numbers, self._shards.shard_lives)
         mine = lives_of_rank(shards, communicator.rank, communicator.size)
-        packed = np.zeros((len(keys), 4), np.int64)
+        packed = np.zeros((len(keys), 6), np.int64)
+        agents = np.full(len(keys), None)
         if mine:
             own_keys, own_tasks = [keys[life] for life in mine], [numbers[life] for life in mine]
             done = self._done if report else None
@@ -243,9 +246,15 @@ class RankedShards:
             def own_phi(number: int) -> Array:
                 return phi_of_life(mine[number])
 
-            lives = self._shards.run(own_keys, own_phi, teaching, done, exact, own_tasks)
+            lives = self._shards.run(own_keys, own_phi, teaching.of(mine), done, exact, own_tasks)
             packed[mine] = pack(lives)
-        return unpack(communicator.sum(packed))
+            agents[mine] = lives.final_agent
+        outcomes = unpack(communicator.sum(packed))
+        if teaching.starts is None or not teaching.starts.kept:
+            return outcomes
+        sizes = agent_sizes(self._shards.experiment)
+        agents = shared(agents, teaching.starts.kept, sizes, communicator)
+        return dataclasses.replace(outcomes, final_agent=agents)
 
 
 def lives_of_shards(tasks: Sequence[int], shard_lives: int) -> list[list[int]]:
@@ -274,19 +283,25 @@ def lives_of_rank(shards: Sequence[Sequence[int]], rank: int, size: int) -> list
 
 
 def pack(lives: LifeOutcomes) -> Array:
-    """Writes outcomes as [L, 4] int64.
+    """Writes outcomes, without agents, as [L, 6] int64.
 
     Floats are written as their bits, so that adding zeros changes nothing, NaN and -0 included.
     """
-    final_return = np.asarray(lives.final_return, np.float64).view(np.int64)
-    success = np.asarray(lives.success, np.float64).view(np.int64)
-    failed = lives.failed.astype(np.int64)
-    return np.stack([final_return, success, failed, lives.env_steps.astype(np.int64)], axis=1)
+    floats = (lives.final_return, lives.success, lives.goals_reached, lives.memory_norm)
+    numbers = [np.asarray(values, np.float64).view(np.int64) for values in floats]
+    numbers += [lives.failed.astype(np.int64), lives.env_steps.astype(np.int64)]
+    return np.stack(numbers, axis=1)
 
 
 def unpack(packed: Array) -> LifeOutcomes:
     """Reads what `pack` wrote."""
-    final_return, success, failed, env_steps = packed.T.copy()
+    final_return, success, goals_reached, memory_norm, failed, env_steps = packed.T.copy()
     return LifeOutcomes(
-        final_return.view(np.float64), success.view(np.float64), failed.astype(bool), env_steps
+        final_return.view(np.float64),
+        success.view(np.float64),
+        failed.astype(bool),
+        env_steps,
+        goals_reached=goals_reached.view(np.float64),
+        memory_norm=memory_norm.view(np.float64),
+        final_agent=np.full(len(packed), None),
     )

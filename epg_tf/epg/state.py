@@ -11,6 +11,7 @@ from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.past_policies import PastPolicies, no_past_policies
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,7 @@ class EvolutionState:
       best_phi: [D] float32, the phi that did best in validation so far.
       best_return: Its mean return there; -inf before the first validation.
       last_update: [D] float32, the newest change of phi.
+      past: Policies of earlier epochs that lives start from; None where they never do.
     """
 
     epoch: int
@@ -34,6 +36,7 @@ class EvolutionState:
     best_phi: Array
     best_return: float
     last_update: Array
+    past: PastPolicies | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +59,7 @@ def initial_state(experiment: Experiment, seed: int) -> EvolutionState:
         best_phi=phi,
         best_return=-np.inf,
         last_update=zeros.copy(),
+        past=no_past_policies(experiment),
     )
 
 
@@ -64,8 +68,8 @@ def broadcast_state(state: EvolutionState, communicator: Communicator) -> Evolut
     arrays = np.stack([state.phi, state.second_moment, state.best_phi, state.last_update])
     best_return = np.float64(state.best_return).view(np.int64)
     numbers = np.array([state.epoch, state.env_steps, best_return])
-    sent = communicator.broadcast(np.concatenate([numbers, arrays.view(np.int32).ravel()]))
-    received = sent[3:].astype(np.int32).view(np.float32).reshape(arrays.shape)
+    sent = communicator.broadcast(np.concatenate([numbers, _as_integers(arrays)]))
+    received = _as_floats(sent[3:], arrays)
     phi, second_moment, best_phi, last_update = received
     return EvolutionState(
         epoch=int(sent[0]),
@@ -75,10 +79,34 @@ def broadcast_state(state: EvolutionState, communicator: Communicator) -> Evolut
         best_phi=best_phi,
         best_return=float(sent[2:3].view(np.float64)[0]),
         last_update=last_update,
+        past=None if state.past is None else _broadcast_past(state.past, communicator),
     )
+
+
+def _broadcast_past(past: PastPolicies, communicator: Communicator) -> PastPolicies:
+    parts = [np.array([past.entered]), _as_integers(past.weights), past.moments.view(np.int64)]
+    sizes = np.cumsum([part.size for part in parts])[:-1]
+    sent = communicator.broadcast(np.concatenate([part.ravel() for part in parts]))
+    entered, weights, moments = np.split(sent, sizes)
+    return PastPolicies(
+        int(entered[0]),
+        _as_floats(weights, past.weights),
+        moments.view(np.float64).reshape(past.moments.shape),
+    )
+
+
+def _as_integers(floats: Array) -> Array:
+    """Returns the bits of float32 as a row of integers."""
+    return floats.view(np.int32).ravel()
+
+
+def _as_floats(integers: Array, like: Array) -> Array:
+    """Reads what `_as_integers` made of an array of the same shape."""
+    return integers.astype(np.int32).view(np.float32).reshape(like.shape)
 
 
 def digest(state: EvolutionState) -> bytes:
     """Returns the SHA-256 of all in a state that ranks could disagree about."""
-    arrays = (state.phi, state.second_moment, state.best_phi, np.float64(state.best_return))
+    arrays = [state.phi, state.second_moment, state.best_phi, np.float64(state.best_return)]
+    arrays += [] if state.past is None else state.past.arrays().values()
     return hashlib.sha256(b"".join(values.tobytes() for values in arrays)).digest()

@@ -68,6 +68,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "short_lives": {"evolution": {"shortest_life": 8}},
     "last_episodes": {"evolution": {"fitness_from": "last_episodes"}},
     "whole_life": {"evolution": {"fitness_from": "whole_life"}},
+    "weighted": {"evolution": {"fitness_from": "weighted"}},
     # Four times the lives in an epoch, so a quarter of the epochs, and a lower learning rate.
     "many_lives": {"evolution": {"learning_rate": 2e-2}},
 }

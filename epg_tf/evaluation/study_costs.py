@@ -54,7 +54,7 @@ def epoch_env_steps(experiment: Experiment) -> float:
         updates = evolution_strategies.mean_lifetime(evolution.shortest_life, inner.updates)
     final = (
         inner.final_episodes * experiment.task.episode_limit
-        if evolution.fitness_from == "final_episodes"
+        if evolution.plays_final_episodes
         else 0
     )
     return evolution.lives * (updates * inner.update_period + final)

@@ -8,7 +8,7 @@ What is not declared never reaches the loss.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from epg_tf.core.errors import ConfigError
@@ -50,6 +50,7 @@ class _Row(NamedTuple):
     width: Callable[[EnvironmentSpec, LossConfig], int]
 
 
+_LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
 # Order is part of the parameters of shipped losses: append, never reorder.
 _ROWS = (
     _Row("observation", HISTORY, lambda spec, loss: spec.observation_size),
@@ -58,12 +59,20 @@ _ROWS = (
     _Row("termination", HISTORY, lambda spec, loss: 1),
     _Row("policy_probability", POLICY, lambda s, loss: s.action_size if s.discrete_actions else 0),
     _Row("policy_mean", POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
-    _Row("policy_log_std", CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
+    _Row(_LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
     # log pi(a | s) of the action taken: of each component, or of the one choice.
     _Row("policy_log_prob", SCORED, lambda s, loss: _choices(s) if loss.products else 0),
 )
 
+
+# What each part that `loss.without` names consists of.
+_PARTS = {
+    "observation": ("observation",),
+    "action": ("action",),
+    "termination": ("termination",),
+    "policy": ("policy_probability", "policy_mean", _LOG_STD),
+}
 
 # Of which a loss that is shared over actions sees one number for each component of the action.
 BY_COMPONENT = ("action", "policy_mean", "policy_log_std", "policy_log_prob")
@@ -74,17 +83,27 @@ def _choices(spec: EnvironmentSpec) -> int:
     return 1 if spec.discrete_actions else spec.action_size
 
 
-def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channel, ...]:
+def declared_channels(
+    spec: EnvironmentSpec, config: LossConfig, state_dependent_std: bool = False
+) -> tuple[Channel, ...]:
     """Returns the inputs of a learned loss, in order (EPG, Eq. 8 and 9).
 
     Args:
       spec: Where the agents live.
       config: Whether the loss sees rewards, the size of the memory, and further channels.
+      state_dependent_std: Whether the deviations of Gaussian policies depend on the state
+        (`policy.state_dependent_std`).
 
     Raises:
       ConfigError: A further channel is unknown or declared twice, there are too few product units
-        to begin as a policy gradient, or a loss is to be shared over discrete actions.
+        to begin as a policy gradient, a setting does not go with discrete actions, or what is left
+        out is needed.
     """
+    if state_dependent_std and spec.discrete_actions:
+        raise ConfigError(
+            "config.policy.state_dependent_std=True is for continuous actions, and those of the "
+            "task's family are discrete; set it to False"
+        )
     if config.shared_over_actions and spec.discrete_actions:
         raise ConfigError(
             "config.loss.shared_over_actions=True is for continuous actions, and those of the "
@@ -97,6 +116,11 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
             f"'policy_gradient', which takes one for each part of an action; set at least {parts}"
         )
     channels = [Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS]
+    if state_dependent_std:
+        channels = [
+            dataclasses.replace(channel, kind=POLICY) if channel.name == _LOG_STD else channel
+            for channel in channels
+        ]
     for name in config.channels:
         if name in [MINIBATCH, *(channel.name for channel in channels)]:
             raise ConfigError(
@@ -104,7 +128,31 @@ def declared_channels(spec: EnvironmentSpec, config: LossConfig) -> tuple[Channe
                 "once"
             )
         channels.append(Channel(name, extra_channel(name).width, HISTORY))
-    return tuple(channel for channel in channels if channel.width)
+    left_out = [name for part in config.without for name in _PARTS[part]]
+    kept = tuple(c for c in channels if c.width and c.name not in left_out)
+    for conflict in _without_conflicts(kept, config):
+        raise ConfigError(f"config.loss.without={config.without} {conflict}")
+    return kept
+
+
+def _without_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[str]:
+    """Yields what does not go with the channels that `loss.without` leaves out."""
+    if not config.without:
+        return
+    blind = "policy" in config.without
+    if config.shared_over_actions:
+        yield "does not go with config.loss.shared_over_actions=True; set it to ()"
+    if all(channel.kind != HISTORY for channel in kept):
+        yield "leaves no recorded channel; keep one, or set config.loss.reward=True"
+    if blind and not config.products:
+        yield (
+            f"leaves config.loss.products={config.products} no input that moves the policy; set at "
+            "least 1, or keep 'policy'"
+        )
+    if blind and config.start in ("centred", "correlating"):
+        yield f"has no means for config.loss.start={config.start!r}; use 'random'"
+    if "observation" in config.without and config.start == "correlating":
+        yield "has no observation for config.loss.start='correlating'; use 'centred'"
 
 
 def network_channels(channels: Sequence[Channel], config: LossConfig) -> tuple[Channel, ...]:

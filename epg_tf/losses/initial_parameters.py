@@ -63,7 +63,7 @@ def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
     and nothing else.
     """
     by_name = kernel_rows(channels)
-    (rows,) = (by_name[channel.name] for channel in channels if channel.kind == POLICY)
+    rows = next(by_name[channel.name] for channel in channels if channel.kind == POLICY)
     for unit in range(min(2 * len(rows), head.shape[1])):
         head[:, unit] = 0.0
         head[rows[unit // 2], unit] = 1.0 - 2.0 * (unit % 2)

@@ -29,6 +29,7 @@ from epg_tf.core.experiment import LossConfig
 from epg_tf.core.parameters import Params
 from epg_tf.losses.channels import (
     BY_COMPONENT,
+    CONSTANT,
     FEATURES,
     HISTORY,
     Channel,
@@ -81,11 +82,12 @@ class SharedConv(TemporalConv):
     ) -> tf.Tensor:
         """Scores steps one by one; see `TemporalConv.per_step`."""
         components = self._components
-        log_std, memory = policy.constants[:, :components], policy.constants[:, components:]
+        own = components if "policy_log_std" in self.names(CONSTANT) else 0
+        log_std, memory = policy.constants[:, :own], self._alike(policy.constants[:, own:])
         apart = PolicyChannels(
             buffered=self._apart(policy.buffered),
             scored=self._apart(policy.scored),
-            constants=tf.concat([tf.reshape(log_std, [-1, 1]), self._alike(memory)], axis=1),
+            constants=tf.concat([tf.reshape(log_std, [-1, 1]), memory], axis=1) if own else memory,
             log_prob=None if policy.log_prob is None else self._apart(policy.log_prob),
         )
         losses = self._one.per_step(
@@ -113,8 +115,10 @@ class SharedConv(TemporalConv):
         return tf.repeat(values, self._components, axis=0)
 
     def _apart(self, values: tf.Tensor) -> tf.Tensor:
-        """Gives each component its own: [P, T, A] -> [P A, T, 1]."""
-        return tf.reshape(tf.transpose(values, [0, 2, 1]), [-1, tf.shape(values)[1], 1])
+        """Gives each component its own, of each of K quantities: [P, T, K A] -> [P A, T, K]."""
+        steps, components = tf.shape(values)[1], self._components
+        apart = tf.reshape(values, [-1, steps, values.shape[2] // components, components])
+        return tf.reshape(tf.transpose(apart, [0, 3, 1, 2]), [-1, steps, apart.shape[2]])
 
 
 class SharedConvLoss(TemporalConvLoss):

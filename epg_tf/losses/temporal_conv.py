@@ -191,9 +191,10 @@ class TemporalConv:
         def at_steps(values: tf.Tensor) -> tf.Tensor:
             return tf.gather(values[:, -self.update_period :], steps, batch_dims=1)
 
-        buffered = tf.concat([inputs[name] for name in self.names(POLICY)], axis=2)
+        nothing = tf.zeros([tf.shape(steps)[0], 0])
+        unseen = [tf.zeros([tf.shape(steps)[0], self.config.buffer_steps, 0])]
+        buffered = tf.concat([inputs[name] for name in self.names(POLICY)] or unseen, axis=2)
         log_probs = [at_steps(inputs[name]) for name in self.names(SCORED)]
-        nothing = tf.zeros([tf.shape(steps)[0], 0], buffered.dtype)
         constants = [inputs[name] for name in self.names(CONSTANT)] or [nothing]
         policy = PolicyChannels(
             buffered,
@@ -234,9 +235,10 @@ class TemporalConv:
     ) -> tf.Tensor:
         """Finishes the convolutions: [P, T1, F1], [P, N, C_p], [P, 1, C_c] -> [P, 1, context]."""
         first, second = self.config.strides
-        convolved += parallel_convolution(
-            policy, self._kernel(params, "convolution_1/kernel", POLICY), first
-        )
+        if self.names(POLICY):
+            convolved += parallel_convolution(
+                policy, self._kernel(params, "convolution_1/kernel", POLICY), first
+            )
         over_time = tf.reduce_sum(self._kernel(params, "convolution_1/kernel", CONSTANT), axis=1)
         convolved += parallel_matmul(constants, over_time) + params["convolution_1/bias"][:, None]
         hidden = self._activate(convolved)
@@ -305,7 +307,12 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
         network = self.network
         recorded, observation, newest_action = prepared
         policy, memory = agent.policy, agent.memory_output()
-        constants = [policy.shared_output] + ([] if memory is None else [memory])
+
+        def seen(values: tf.Tensor) -> tf.Tensor:
+            """Returns what the policy provides, or nothing of it (`loss.without`)."""
+            return values if network.names(POLICY) else values[..., :0]
+
+        constants = [seen(policy.shared_output)] + ([] if memory is None else [memory])
         newest = observation[:, -network.update_period :]
         output = policy(tf.gather(newest, steps, batch_dims=1))
         log_prob = None
@@ -313,8 +320,8 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
             action = tf.gather(newest_action, steps, batch_dims=1)
             log_prob = policy.log_prob_from(output, policy.shared_output, action)
         channels = PolicyChannels(
-            buffered=policy.loss_input(observation),
-            scored=policy.loss_input_from(output),
+            buffered=seen(policy.loss_input(observation)),
+            scored=seen(policy.loss_input_from(output)),
             constants=tf.concat(constants, axis=1),
             log_prob=log_prob,
         )

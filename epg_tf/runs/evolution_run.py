@@ -11,7 +11,8 @@ from epg_tf.core import files
 from epg_tf.core.errors import VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.rival_settings import RIVAL_SETTINGS
-from epg_tf.epg.epoch_metrics import COLUMNS
+from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
+from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
@@ -82,7 +83,7 @@ class EvolutionRun:
         state = self._newest_state()
         epochs = self._experiment.evolution.epochs
         self._folder.continue_after(
-            state.epoch, RunLength(epochs, "config.evolution.epochs"), COLUMNS
+            state.epoch, RunLength(epochs, "config.evolution.epochs"), COLUMNS, NEWER_COLUMNS
         )
         self.warnings += self._folder.warnings
         self.save_state(state)
@@ -104,6 +105,7 @@ class EvolutionRun:
                 best_phi=arrays["best_phi"],
                 best_return=facts["best_return"],
                 last_update=arrays["last_update"],
+                past=PastPolicies.from_arrays(arrays) if self._experiment.past.policies else None,
             )
         except KeyError as error:
             raise VersionError(
@@ -138,6 +140,7 @@ class EvolutionRun:
             "second_moment": state.second_moment,
             "best_phi": state.best_phi,
             "last_update": state.last_update,
+            **(state.past.arrays() if state.past is not None else {}),
         }
         facts = {"env_steps": state.env_steps, "best_return": state.best_return}
         checkpoints.save(self.path / "checkpoints", state.epoch, arrays, facts)

@@ -146,13 +146,16 @@ class RunFolder:
         self.warnings += [f"damaged: {message}" for message in damaged]
         return found
 
-    def continue_after(self, done: int, length: RunLength, columns: Sequence[str]) -> None:
+    def continue_after(
+        self, done: int, length: RunLength, columns: Sequence[str], newer: Sequence[str] = ()
+    ) -> None:
         """Describes the run as it continues, and drops what was recorded after some epoch.
 
         Args:
           done: Number of epochs (or rounds) that the state to continue from has done.
           length: Of the run.
           columns: Of the rows that follow.
+          newer: Those of them that rows of earlier versions may lack; they get NaN there.
 
         Raises:
           RecordError: The run has already done more, or metrics.csv is damaged or has other
@@ -164,12 +167,13 @@ class RunFolder:
                 f"{length.field}={length.epochs * length.unit}: the run in {self.path} has done "
                 f"{done * length.unit}; use at least as many"
             )
-        self.metrics.check(columns)
+        self.metrics.check(columns, newer)
         self._describe()
         if done < length.epochs:  # it is not finished any more
             shutil.rmtree(self.path / "final", ignore_errors=True)
             (self.path / "summary.json").unlink(missing_ok=True)
         self.metrics.truncate_after(done)
+        self.metrics.add_columns(newer)
         if (rows := len(self.metrics.read())) != done:
             self.warnings.append(
                 f"metrics.csv has {rows} of {done} rows; curve and summary lack the others"

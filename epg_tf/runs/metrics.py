@@ -56,15 +56,20 @@ class MetricsFile:
             os.fsync(stream.fileno())
         self._columns = columns
 
-    def check(self, columns: Sequence[str]) -> None:
+    def check(self, columns: Sequence[str], newer: Sequence[str] = ()) -> None:
         """Checks that rows with these columns can follow, and that all cells are numbers.
+
+        Args:
+          columns: Of the rows that follow.
+          newer: Those of them that the file may lack, to be added by `add_columns`.
 
         Raises:
           RecordError: They are not; the message names the line.
         """
         rows = self.read()
         header = _cells(next(iter(self._lines()), ""))
-        if header and sorted(header) != sorted(columns):
+        expected = [name for name in columns if name in header or name not in newer]
+        if header and sorted(header) != sorted(expected):
             odd = ", ".join(sorted(set(header) ^ set(columns))) or "a name twice"
             raise RecordError(
                 f"{self._path}: its header (line 1) is not that of this run: {odd}; restore the "
@@ -77,6 +82,20 @@ class MetricsFile:
                         f"{self._path}: line {number} has {value[:50]!r} in column {name!r}, which "
                         "is no number; restore the line"
                     )
+
+    def add_columns(self, names: Sequence[str]) -> None:
+        """Adds columns that the file does not have yet, NaN in all its rows.
+
+        Raises:
+          OSError: The file cannot be written.
+        """
+        self._columns = None
+        header, *lines = self._drop_torn_line() or [""]
+        missing = [name for name in names if name not in _cells(header)]
+        if header and missing:
+            cells = ",nan" * len(missing)
+            header = ",".join([header.rstrip("\n"), *missing]) + "\n"
+            self._rewrite([header, *(line.rstrip("\n") + cells + "\n" for line in lines)])
 
     def truncate_after(self, epoch: int) -> None:
         """Removes rows whose column `epoch` is above `epoch`, and a torn last line.

@@ -213,6 +213,6 @@ def _other_costs(experiment: Experiment) -> str:
     validation = (
         f"{evolution.validation_lives} validation lives every {evolution.validation_period} epochs"
     )
-    if evolution.fitness_from == "final_episodes":
+    if evolution.plays_final_episodes:
         return f"; besides, {final}" + (f" and {validation}" if evolution.validation_period else "")
     return f"; besides, {validation}, with {final}" if evolution.validation_period else ""

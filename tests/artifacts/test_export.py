@@ -67,12 +67,13 @@ def asked(make_agent, make_experience):
         own = learned_loss(P, channels_of(known), experiment.loss, M)
         own.load(np.repeat(learned.phi[None], P, axis=0))
         policy, memory = agent.policy, agent.memory_output()
-        moved = {
-            "policy_probability" if known["discrete_actions"] else "policy_mean": policy.loss_input(
-                experience.observation
-            )
-        }
-        moved |= {} if known["discrete_actions"] else {"policy_log_std": policy.shared_output}
+        seen = policy.loss_input(experience.observation)
+        if known["discrete_actions"]:
+            moved = {"policy_probability": seen}
+        elif experiment.policy.state_dependent_std:
+            moved = dict(zip(("policy_mean", "policy_log_std"), tf.split(seen, 2, 2), strict=True))
+        else:
+            moved = {"policy_mean": seen, "policy_log_std": policy.shared_output}
         moved |= {} if memory is None else {"memory": memory}
         if experiment.loss.products:
             newest = policy(experience.observation[:, -M:])
@@ -101,6 +102,9 @@ SETTINGS = [
         {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
     ),
     {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+    pytest.param(
+        {"policy": {"state_dependent_std": True}, "loss": {"products": 3}}, marks=pytest.mark.slow
+    ),
     pytest.param(
         {"loss": {"products": 3, "reward": True, "shared_over_actions": True}},
         marks=pytest.mark.slow,

@@ -37,8 +37,16 @@ TABLE_1 = {
     "goal_ant:paper_right_half": (32, 512),
     "goal_ant:paper_forward_backward": (32, 512),
     "goal_ant:paper_no_reset": (32, 512),
-    "directional_hopper:paper_v1": (64, 128),
+    "random_hopper:paper_past": (64, 128),
     "fetch:paper": (32, 256),
+}
+
+
+# First version of the paper, section 4.1: updates.
+FIRST_VERSION = {
+    "random_hopper:paper_v1": 128,
+    "directional_hopper:paper_v1": 128,
+    "random_reacher:paper_v1": 512,
 }
 
 
@@ -46,6 +54,8 @@ TABLE_1 = {
 ALL_ROUND = "bearing=-3.14159265:3.14159265"
 TASKS = {
     "random_hopper:paper": ("random_hopper", 2, 1000, "training"),
+    "random_hopper:paper_v1": ("random_hopper", 2, 1000, "training"),
+    "random_reacher:paper_v1": ("random_reacher", 2, 50, "training"),
     "random_walker:paper": ("random_walker", 4, 1000, "training"),
     "random_reacher:paper": ("random_reacher", 2, 50, "training"),
     "directional_hopper:paper": ("directional_hopper", 2, 1000, "training"),
@@ -152,6 +162,27 @@ def test_the_papers_numbers(name):
         and made.task.range != "out_of_distribution"
     )
     assert (made.loss.widths, made.loss.strides, made.loss.filters) == ((8, 4), (7, 2), (10, 10))
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_VERSION))
+def test_the_numbers_of_the_papers_first_version(name):
+    made = experiment(name)
+    inner, loss, evolution = made.inner, made.loss, made.evolution
+    assert (inner.updates, inner.update_period) == (FIRST_VERSION[name], 128)
+    assert (loss.buffer_steps, inner.minibatch) == (128, 128)  # one gradient step a trajectory
+    assert (loss.widths, loss.strides, loss.filters) == ((8, 4), (7, 2), (8, 8))
+    assert (loss.context, loss.head, loss.memory_units) == (32, 16, 32)
+    assert (evolution.lives, evolution.noise_vectors, evolution.epochs) == (32, 32, 3000)
+    assert (evolution.guidance_epochs, evolution.fitness_from, evolution.l2) == (500, "weighted", 0)
+    assert made.policy.state_dependent_std and made.policy.hidden == (64, 64)
+
+
+def test_lives_from_past_policies_are_the_only_difference():
+    for scale in ("laptop", "paper"):
+        past = experiment(f"random_hopper:{scale}_past")
+        assert past.past.policies and past.past.share == 0.5
+        usual = experiment(f"random_hopper:{scale}")
+        assert not usual.past.policies and dataclasses.replace(past, past=usual.past) == usual
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))

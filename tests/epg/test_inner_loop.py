@@ -15,6 +15,7 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.lives import weighted_return
 from epg_tf.epg.meta_parameters import initial_phi, loss_shapes
 from epg_tf.epg.shards import Shards
 from epg_tf.tasks.point_goal import PointGoal
@@ -337,6 +338,49 @@ def test_a_life_can_be_judged_by_its_own_episodes(tiny, source, counted):
         resets = life_generator(key, "reset")
         returns = [LIMIT * loop.family.start(resets, {})[2][0] for _ in range(4)]
         assert found == pytest.approx(np.mean(returns[counted]), rel=1e-5)
+
+
+def test_the_first_papers_fitness_weighs_the_episodes_of_a_life():
+    """Its footnote: 4 + 1/3 (1/3 * 1 + 2/3 * 2 + 3/3 * 3 + 4/3 * 4)."""
+    assert weighted_return([1.0, 2.0, 3.0], 4.0) == pytest.approx(4 + 30 / 9)
+    assert weighted_return([5.0], 1.0) == pytest.approx(1 + (5 + 2 * 1))
+    assert np.isnan(weighted_return([], 1.0))
+
+
+def test_a_life_can_be_judged_by_the_first_papers_fitness(tiny):
+    """The life and its final episodes are the same; only what counts differs."""
+    loop, phi = make_loop(tiny, GoalRewards), make_phi(tiny, P)
+    plain = loop.run(KEYS[:P], phi, LEARNED)
+    judged = loop.run(KEYS[:P], phi, dataclasses.replace(LEARNED, fitness_from="weighted"))
+    assert judged.policy_hash.tolist() == plain.policy_hash.tolist()
+    assert judged.env_steps.tolist() == plain.env_steps.tolist()
+    for key, final, found in zip(KEYS[:P], plain.final_return, judged.final_return, strict=True):
+        resets = life_generator(key, "reset")
+        returns = [LIMIT * loop.family.start(resets, {})[2][0] for _ in range(4)]
+        assert found == pytest.approx(weighted_return(returns, final), rel=1e-5)
+
+
+@pytest.mark.parametrize("fitness_from", ["final_episodes", "whole_life"])
+def test_goals_are_counted_over_the_episodes_of_the_life_itself(tiny, fitness_from):
+    """Four episodes end within a life; final ones do not count."""
+    loop = make_loop(tiny, LateSuccess)
+    teaching = dataclasses.replace(LEARNED, fitness_from=fitness_from)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), teaching)
+    for key, found in zip(KEYS[:P], results.goals_reached, strict=True):
+        resets = life_generator(key, "reset")
+        assert found == sum(loop.family.start(resets, {})[2][0] > 0 for _ in range(4))
+    assert len(set(results.goals_reached)) > 1
+
+
+def test_the_memorys_norm_is_that_of_its_weights(tiny, make_tiny):
+    loop = make_loop(tiny)
+    results = loop.run(KEYS[:P], make_phi(tiny, P), LEARNED)
+    kernel = loop.learner.agent.memory.kernel.numpy()
+    assert results.memory_norm == pytest.approx(np.sqrt(np.square(kernel).sum(axis=(1, 2))))
+    assert (results.memory_norm > 0).all()
+    without = make_tiny(loss={"memory_units": 0})
+    results = make_loop(without).run(KEYS[:P], make_phi(without, P), LEARNED)
+    assert np.isnan(results.memory_norm).all()
 
 
 def test_success_is_counted_over_the_episodes_that_judge_a_life(tiny):

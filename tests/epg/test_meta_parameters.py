@@ -65,13 +65,15 @@ def test_the_vector_is_phi_then_the_policy(tiny, both, start):
     assert sizes[0] + sizes[1] == sizes[2]
     assert sizes == [parameter_count(vector_shapes(each)) for each in (tiny, start, both)]
     spec = make_family(tiny.task).spec
-    drawn = policy_class(spec)(1, spec, tiny.policy).initial_weights(start_generator(3))
+    drawn = policy_class(spec, tiny.policy)(1, spec, tiny.policy).initial_weights(
+        start_generator(3)
+    )
     phi, policy = divided(both, initial_phi(both, 3))
     np.testing.assert_array_equal(phi, initial_phi(tiny, 3))
     np.testing.assert_array_equal(policy, np.concatenate([weight.ravel() for weight in drawn]))
     choices = dataclasses.replace(spec, discrete_actions=True)
     for each in (spec, choices):
-        policies = policy_class(each)(1, each, tiny.policy)
+        policies = policy_class(each, tiny.policy)(1, each, tiny.policy)
         assert policy_shapes(each, tiny.policy) == dict(policies.shapes)
         for one, other in zip(
             policies.initial_weights(start_generator(3)),

@@ -107,7 +107,15 @@ class Scripted:
         self.asked.append(tasks)
         count = len(keys)
         found = np.array([10.0 * (1 + tasks[i]) + phi(i)[0] for i in range(count)])
-        return LifeOutcomes(found, np.full(count, np.nan), np.zeros(count, bool), np.ones(count))
+        return LifeOutcomes(
+            found,
+            np.full(count, np.nan),
+            np.zeros(count, bool),
+            np.ones(count),
+            goals_reached=np.full(count, np.nan),
+            memory_norm=np.full(count, np.nan),
+            final_agent=np.full(count, None),
+        )
 
 
 def test_returns_count_in_the_units_of_their_family(make_mix):
@@ -132,7 +140,13 @@ def test_returns_count_in_the_units_of_their_family(make_mix):
 
 
 def test_units_divide_by_the_task_of_each_life(make_mix):
-    lives = LifeOutcomes(np.array([10.0, np.nan, 6.0]), *[np.zeros(3)] * 3)
+    lives = LifeOutcomes(
+        np.array([10.0, np.nan, 6.0]),
+        *[np.zeros(3)] * 3,
+        goals_reached=np.full(3, np.nan),
+        memory_norm=np.full(3, np.nan),
+        final_agent=np.full(3, None),
+    )
     scaled = in_units(make_mix(mix={"return_units": (5.0, 2.0, 3.0)}), [0, 1, 2], lives)
     np.testing.assert_array_equal(scaled.final_return, [2.0, np.nan, 2.0])
     same = in_units(make_mix(), [0, 1, 2], lives)

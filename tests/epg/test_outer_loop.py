@@ -40,6 +40,9 @@ def results_of(returns, success=NAN):
         empty,
         empty,
         np.array([""] * len(returns)),
+        goals_reached=np.full(len(returns), np.nan),
+        memory_norm=np.full(len(returns), np.nan),
+        final_agent=np.full(len(returns), None),
     )
 
 
@@ -458,6 +461,8 @@ def test_metrics_tell_what_happened(tiny, shards):
     assert [r.metrics["env_steps"] for r in results] == [8 * life, 20 * life, 28 * life]
     assert [r.metrics["epoch"] for r in results] == [1, 2, 3]
     assert [r.metrics["alpha"] for r in results] == [1.0, 0.5, 0.0]
+    norms = [r.metrics["memory_norm"] for r in results]
+    assert norms[0] == 0.0 and min(norms[1:]) > 0.0  # PPO alone writes nothing
     assert np.isnan([r.metrics["validation_return_mean"] for r in results]).tolist() == [
         True,
         False,

@@ -24,7 +24,7 @@ from epg_tf.epg.state import broadcast_state, initial_state
 from tests.epg.test_outer_loop import ScriptedShards, start_at
 from tests.thread_ranks import on_ranks
 
-FIELDS = ("final_return", "success", "failed", "env_steps")
+FIELDS = ("final_return", "success", "failed", "env_steps", "goals_reached", "memory_norm")
 
 
 def bits(outcomes) -> list[bytes]:
@@ -83,10 +83,16 @@ def test_outcomes_survive_packing_to_the_bit():
     strange = np.array([-0.0, np.nan, -np.inf, 5e-324, 1.7976931348623157e308, 0.1])
     strange[1:2].view(np.int64)[:] += 7
     lives = LifeOutcomes(
-        strange, strange[::-1].copy(), np.array([True, False] * 3), np.arange(6) + 2**40
+        strange,
+        strange[::-1].copy(),
+        np.array([True, False] * 3),
+        np.arange(6) + 2**40,
+        goals_reached=np.abs(strange),
+        memory_norm=-strange,
+        final_agent=np.full(6, None),
     )
     packed = pack(lives)
-    assert packed.dtype == np.int64 and packed.shape == (6, 4)
+    assert packed.dtype == np.int64 and packed.shape == (6, 6)
     halves = [packed * (np.arange(6) % 2 == half)[:, None] for half in (0, 1)]
     assert bits(unpack(halves[0] + halves[1])) == bits(lives)
     assert unpack(packed).failed.dtype == bool and unpack(packed).env_steps.dtype == np.int64
@@ -102,7 +108,13 @@ def test_one_failed_life_reaches_every_rank(tiny):
             found = np.array([phi(i)[0] for i in range(len(keys))])
             done(len(keys))
             return LifeOutcomes(
-                found, np.full(len(keys), np.nan), np.isnan(found), 10 * np.arange(len(keys))
+                found,
+                np.full(len(keys), np.nan),
+                np.isnan(found),
+                10 * np.arange(len(keys)),
+                goals_reached=np.full(len(keys), np.nan),
+                memory_norm=np.full(len(keys), np.nan),
+                final_agent=np.full(len(keys), None),
             )
 
     returns, lived = [3.0, 1.0, np.nan, 4.0, -0.0], []
@@ -156,7 +168,7 @@ def test_ranks_evolve_as_one_process_does(tiny, crews, alone, size):
 
 
 def test_bytes_do_not_grow_with_phi(tiny):
-    """Per epoch 4 numbers a life and a digest per rank, whatever the size of the loss."""
+    """Per epoch 6 numbers a life and a digest per rank, whatever the size of the loss."""
     for size in (5, 5000):
         for metrics in on_ranks(
             2,
@@ -172,7 +184,7 @@ def test_bytes_do_not_grow_with_phi(tiny):
                 ).metrics
             ),
         ):
-            assert metrics["communication_bytes"] == 8 * 4 * 8 + 2 * 32
+            assert metrics["communication_bytes"] == 8 * 6 * 8 + 2 * 32
 
 
 def test_a_rank_that_differs_is_found(tiny):

@@ -114,7 +114,14 @@ def test_what_is_taken_away():
         "algorithm_1": (False, 0, "rank", 0, "centred"),
         "shared_tasks": (True, 4, "rank_in_task", 8, "centred"),
         **dict.fromkeys(
-            ("rank_in_pair", "short_lives", "final_episodes", "last_episodes", "whole_life"),
+            (
+                "rank_in_pair",
+                "short_lives",
+                "final_episodes",
+                "last_episodes",
+                "whole_life",
+                "weighted",
+            ),
             (True, 8, "rank_in_pair", 8, "centred"),
         ),
     }

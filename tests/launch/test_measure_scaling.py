@@ -30,8 +30,8 @@ NEEDS_HOROVOD = pytest.mark.skipif(
 @pytest.mark.slow
 @pytest.mark.parametrize("second", [(0, 2), pytest.param((2, 1), marks=NEEDS_HOROVOD)])
 def test_layouts_change_times_alone(tmp_path, second):
-    """32 bytes for each of 8 lives and 2 ranks, and for each of 4 validation lives in one of the
-    two timed epochs.
+    """48 bytes for each of 8 lives, and for each of 4 validation lives in one of the two timed
+    epochs; 32 for each of 2 ranks.
     """
     path, layouts = tmp_path / "scaling.json", f"--layouts=0x1,{second[0]}x{second[1]}"
     process = commands.run(
@@ -50,7 +50,7 @@ def test_layouts_change_times_alone(tmp_path, second):
     )
     assert (one["communication_bytes"], two["communication_bytes"]) == (
         0,
-        32 * (8 + 2 + 4 / 2) if second[0] else 0,
+        48 * (8 + 4 / 2) + 32 * 2 if second[0] else 0,
     )
 
 

@@ -69,6 +69,27 @@ def test_other_columns_are_refused(path, same_process, row):
     assert path.read_bytes() == before
 
 
+def test_columns_of_later_versions_are_added(path):
+    """The other cells keep their bytes; twice changes nothing."""
+    metrics.MetricsFile(path).append({"epoch": 0, "fitness": 0.1})
+    file = metrics.MetricsFile(path)
+    now = ("epoch", "fitness", "norm")
+    with pytest.raises(RecordError, match="not that of this run: norm;"):
+        file.check(now)
+    file.check(now, newer=("norm",))
+    for _ in range(2):
+        file.add_columns(("norm",))
+        assert path.read_text() == "epoch,fitness,norm\n0,0.1,nan\n"
+    file.check(now, newer=("norm",))
+    file.append({"epoch": 1, "fitness": 0.2, "norm": 3.0})
+    assert path.read_text().endswith("\n1,0.2,3.0\n")
+
+
+def test_no_column_is_added_to_no_file(path):
+    metrics.MetricsFile(path).add_columns(("norm",))
+    assert not path.exists()
+
+
 def test_order_of_keys_does_not_matter(path):
     file = metrics.MetricsFile(path)
     file.append({"epoch": 0, "fitness": 5.0})

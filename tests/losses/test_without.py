@@ -1,0 +1,82 @@
+"""Tests `loss.without`: losses that lack inputs of the paper."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import LossConfig
+from epg_tf.core.parameters import parameter_count
+from epg_tf.core.types import EnvironmentSpec, LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.losses.channels import declared_channels, input_width
+from epg_tf.losses.temporal_conv import TemporalConvLoss
+from epg_tf.tasks.registry import make_family
+
+P, O, A, N, M = 3, 5, 2, 32, 8  # noqa: E741 (the legend's letter)
+STEPS = tf.constant([[7, 0, 3], [1, 2, 6], [5, 5, 4]])
+SPEC = EnvironmentSpec(O, A)
+WIDTHS = {"observation": O, "action": A, "termination": 1, "policy": 2 * A}
+
+
+@pytest.mark.parametrize("part", WIDTHS)
+def test_what_is_left_out_changes_nothing(make_tiny, make_agent, make_experience, part):
+    """Not declared, no row of a kernel, and no influence, also not when asked by names; the rest
+    has one.
+    """
+    experiment = make_tiny(loss={"without": (part,), "products": 2})
+    usual = declared_channels(SPEC, make_tiny(loss={"products": 2}).loss)
+    channels = declared_channels(SPEC, experiment.loss)
+    assert input_width(channels) == input_width(usual) - WIDTHS[part]
+    loss = TemporalConvLoss(P, channels, experiment.loss, M)
+    size = (P, parameter_count(loss.shapes))
+    loss.load(0.4 * np.random.default_rng(0).standard_normal(size).astype(np.float32))
+    agent, experience = make_agent(experiment, P, O, A), make_experience(P, N, M, O, A)
+
+    def losses(met):
+        return loss.minibatch_loss(agent, loss.prepare(agent, met), STEPS).numpy()
+
+    before = losses(experience)
+    for name in ("observation", "action", "termination"):
+        other = losses(experience._replace(**{name: getattr(experience, name) + 0.5}))
+        # An observation is also what the policy sees.
+        same = name == part != "observation"
+        assert (other == before).all() == same
+    policy = agent.policy
+    inputs = {name: experience.channel(name) for name in loss.network.names("history")}
+    inputs |= {"policy_mean": policy(experience.observation), "policy_log_std": policy.log_std}
+    newest = policy.log_prob_from(
+        policy(experience.observation[:, -M:]), policy.shared_output, experience.raw_action
+    )
+    inputs |= {"policy_log_prob": newest, "memory": agent.memory_output(), "minibatch": STEPS}
+    by_name = {c.name: inputs[c.name] for c in channels} | {"minibatch": STEPS}
+    np.testing.assert_allclose(loss.network.reduced(loss(by_name)), before, rtol=1e-5, atol=1e-6)
+
+
+def test_agents_learn_from_a_loss_that_sees_little(make_tiny):
+    left_out = ("action", "termination", "policy")
+    experiment = make_tiny(loss={"without": left_out, "products": 2, "memory_units": 0})
+    loop = InnerLoop(experiment, make_family(experiment.task))
+    phi = np.stack([initial_phi(experiment, seed) for seed in range(4)])
+    keys = [LifeKey(1, "test", 0, 0)] * 4
+    results = loop.run(keys, phi, Teaching(0.0, 1e-2))
+    assert not results.failed.any() and len(set(results.policy_hash)) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"without": ("policy",)}, "config.loss.products=0"),
+        ({"without": ("observation", "action", "termination")}, "no recorded channel"),
+        ({"without": ("policy",), "products": 1, "start": "centred"}, "start='centred'"),
+        ({"without": ("action",), "shared_over_actions": True}, "shared_over_actions=True"),
+        ({"without": ("observation",), "start": "correlating", "reward": True}, "no observation"),
+    ],
+)
+def test_a_loss_that_needs_what_is_left_out_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        declared_channels(SPEC, LossConfig(**settings))
+    assert "config.loss.without=" in str(caught.value) and "\n" not in str(caught.value)
