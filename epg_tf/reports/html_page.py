@@ -31,7 +31,7 @@ _STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: #333;
-  background: #fff; margin: 0 auto; padding: 0 16px 48px; max-width: 960px; }
+  background: #fff; margin: 0 auto; padding: 0 16px 48px; max-width: 1040px; }
 h1 { font-size: 1.6em; line-height: 1.25; margin: 1em 0 .2em; overflow-wrap: anywhere; }
 h2 { font-size: 1.25em; margin: 2.2em 0 .4em; padding-top: .6em; border-top: 1px solid #ddd;
   overflow-wrap: anywhere; }
@@ -46,7 +46,7 @@ th { font-weight: 600; }
 td { overflow-wrap: break-word; max-width: 32em; }
 td:first-child, .numbers td, th { white-space: nowrap; }
 .numbers td + td, .numbers th + th { text-align: right; }
-.facts td + td { overflow-wrap: anywhere; }
+.facts td + td { overflow-wrap: anywhere; max-width: none; }
 .texts td:last-child { min-width: 16em; }
 pre { background: #f6f6f6; padding: .7em; overflow-x: auto; font-size: .85em; }
 img { max-width: 100%; height: auto; }

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from epg_tf.runs.study import StudyFolder
 from epg_tf.tasks.registry import make_family
 from tests.evaluation.tables import NAN, table
 
+ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>evil</script>"
 CHOICES = {"estimators": ["paper", "config"], "seeds": [0, 1], "env_steps": 2e3, "test_points": 1}
 
@@ -108,12 +110,14 @@ def cells(entry) -> dict[str, tuple[str, ...]]:
 
 
 def words(entry) -> dict[str, str]:
-    """Returns the flags of the command that an entry ends with."""
+    """Returns the flags of the command that an entry ends with; the command has them all."""
     (command,) = blocks(entry, Code)
-    return dict(
-        word.removeprefix("--").partition("=")[::2]
-        for word in shlex.split(command.text.replace("\\\n", " "))[2:]
-    )
+    _, name, *given = shlex.split(command.text.replace("\\\n", " "))
+    found = dict(word.removeprefix("--").partition("=")[::2] for word in given)
+    modules = [name.replace("-", "_"), "config_flag", "run_flags"]
+    text = "".join((ROOT / "launch" / f"{module}.py").read_text() for module in modules)
+    assert set(found) <= set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text))
+    return found
 
 
 def test_a_run_says_what_it_was(run):
