@@ -14,12 +14,8 @@ from epg_tf.artifacts.learned_loss import load_loss, save_loss
 from epg_tf.artifacts.rl2_policy import load_rl2, save_rl2
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LossName, Request
-from epg_tf.baselines.recurrent_ppo import (
-    RecurrentAgent,
-    Trials,
-    play_trials,
-    without_exploration,
-)
+from epg_tf.baselines.played_trials import Trials, play_trials, without_exploration
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import RL2Trainer, episode_table, mean_returns, trial_returns
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.core.errors import ConfigError, RecordError, RunFailed
