@@ -10,12 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from epg_tf.baselines.recurrent_ppo import (
-    RecurrentAgent,
-    Trials,
-    play_trials,
-    without_exploration,
-)
+from epg_tf.baselines.played_trials import Trials, play_trials, without_exploration
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.core.errors import ConfigError, RunFailed
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator

@@ -3,8 +3,8 @@ but by the recurrent policy's state.
 
 An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
 number, for as many env steps; its state is kept across all episodes of its life. Its curve is of
-the newest episode, with random actions, at the same env steps as that of EPG; its final episodes,
-which go on with the state, are played with the most likely actions.
+the newest episode, at the same env steps as that of EPG; its final episodes go on with the state.
+Actions are random throughout, as those of EPG's agents.
 """
 
 from __future__ import annotations
@@ -155,12 +155,13 @@ class _Lives:
     def _play_final_episodes(self) -> tuple[Array, Array]:
         """Returns mean return and share of successes of each life's final episodes, both [P]."""
         count, population = self._request.episodes, len(self._keys)
-        still = np.zeros((population, self._agent.action_size), np.float32)
+        streams = life_streams(self._keys, "final_action")
         played = np.zeros(population, np.int64)
         returns, successes = np.zeros(population), np.zeros(population)
         self._time_step = self._environment.begin_episodes(life_streams(self._keys, "final_reset"))
         while (played < count).any():
-            self._take_step(still)
+            noise = np.stack([self._agent.draw_noise(stream, 1)[0] for stream in streams])
+            self._take_step(noise)
             ended = self._environment.ended
             counted = played[ended.ids] < count
             returns[ended.ids] += np.where(counted, ended.returns, 0.0)

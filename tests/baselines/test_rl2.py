@@ -13,12 +13,8 @@ from tf_agents.trajectories import Trajectory
 from epg_tf.artifacts.learned_loss import load_loss, save_loss
 from epg_tf.artifacts.rl2_policy import load_rl2, save_rl2
 from epg_tf.baselines.method import LossName, Request
-from epg_tf.baselines.recurrent_ppo import (
-    RecurrentAgent,
-    Trials,
-    play_trials,
-    without_exploration,
-)
+from epg_tf.baselines.played_trials import Trials, play_trials, without_exploration
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import RL2Trainer, episode_table, mean_returns, trial_returns
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.core.errors import ConfigError, RecordError, RunFailed
@@ -187,6 +183,15 @@ class TestAnAgent:
         trainer.agent.load({**arrays, "value_00": np.full_like(arrays["value_00"], np.nan)})
         with pytest.raises(RunFailed, match="iteration 2; make config.ppo.learning_rate"):
             list(trainer.iterate(1, 0.0))
+
+    def test_actions_may_be_choices_and_episodes_may_end_early(self):
+        """CartPole: its return is the number of env steps, and a trial has more than two ends."""
+        task = {"family": "gymnasium:CartPole-v1", "frame_skip": 1, "episode_limit": 60}
+        experiment = rl2_from_mapping({**TINY, "task": task, "iterations": 2})
+        metrics = [result.metrics for result in RL2Trainer(experiment, 0).iterate(0, 0.0)]
+        first, second = (metrics[1][f"training_return/episode_{number}"] for number in (1, 2))
+        assert 8 <= first < 60 and 8 <= second < 60
+        assert np.isfinite(metrics[1]["value_loss"]) and metrics[1]["diverged_trials"] == 0
 
 
 def test_a_loss_of_epg_is_no_policy_of_rl2(tmp_path):

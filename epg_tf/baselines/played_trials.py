@@ -1,0 +1,104 @@
+"""Plays trials of RL² with a recurrent policy, for PPO to learn from (Duan et al. 2016)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.trajectories import Trajectory
+from tf_agents.trajectories import time_step as ts
+
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import Array, LifeKey
+from epg_tf.tasks.trials import TrialEnvironment
+
+
+@dataclasses.dataclass(frozen=True)
+class Trials:
+    """Holds what happened in P trials of T env steps.
+
+    Attributes:
+      trajectory: Of TF-Agents, arrays [P, T + 1, ...]; the last row only ends the trial.
+      episode: [P, T] int, number of the episode that each env step belongs to.
+      returns: For each trial, the returns of its episodes that ended, in their order.
+      diverged: [P] bool, whether physics failed.
+    """
+
+    trajectory: Trajectory
+    episode: Array
+    returns: list[list[float]]
+    diverged: Array
+
+
+def play_trials(
+    environment: TrialEnvironment, agent: RecurrentAgent, keys: Sequence[LifeKey]
+) -> Trials:
+    """Plays a trial in each of P tasks, with random actions and without learning.
+
+    Args:
+      environment: Of P trials.
+      agent: Acts.
+      keys: P keys, which name tasks, starts and noise.
+    """
+    rows = list(_rows(environment, agent, keys))
+    steps, episodes, ended, diverged = zip(*rows, strict=True)
+    returns: list[list[float]] = [[] for _ in keys]
+    for one in ended:
+        for row, value in zip(one.ids, one.returns, strict=True):
+            returns[row].append(float(value))
+    trajectory = tf.nest.map_structure(lambda *parts: np.stack(parts, axis=1), *steps)
+    return Trials(trajectory, np.stack(episodes[:-1], axis=1), returns, diverged[-1])
+
+
+def _rows(
+    environment: TrialEnvironment, agent: RecurrentAgent, keys: Sequence[LifeKey]
+) -> Iterator[tuple[Trajectory, Array, Any, Array]]:
+    """Yields each env step, and a last row with the end: step, episode, ended ones, diverged."""
+    population = environment.batch_size
+    time_step, state = environment.begin(keys), agent.initial_state(population)
+    streams = [life_generator(key, "action") for key in keys]
+    noise = np.stack([agent.draw_noise(stream, environment.env_steps) for stream in streams])
+    nothing = environment.ended
+    for step in range(environment.env_steps + 1):
+        last = step == environment.env_steps
+        used = np.zeros_like(noise[:, 0]) if last else noise[:, step]
+        action, info, state = agent.act(time_step, state, used)
+        if last:
+            reward, discount = np.zeros(population, np.float32), np.ones(population, np.float32)
+            following = ts.restart(time_step.observation, population)
+        else:
+            following = environment.step(action)
+            reward, discount = following.reward, following.discount
+        yield (
+            Trajectory(
+                step_type=time_step.step_type,
+                observation=time_step.observation,
+                action=action,
+                policy_info=tf.nest.map_structure(lambda part: part.numpy(), info),
+                next_step_type=following.step_type,
+                reward=reward,
+                discount=discount,
+            ),
+            environment.episode,
+            nothing if last else environment.ended,
+            environment.diverged,
+        )
+        time_step = following
+
+
+def without_exploration(trials: Trials, exploratory: int) -> Trajectory:
+    """Returns the trajectory with the rewards of the first episodes set to 0 (E-RL²).
+
+    Policies still see these rewards in their observations.
+
+    Args:
+      trials: As played.
+      exploratory: Number of these episodes; 0 leaves all rewards (RL²).
+    """
+    reward = trials.trajectory.reward.copy()
+    reward[:, :-1][trials.episode < exploratory] = 0.0
+    return trials.trajectory.replace(reward=reward)
