@@ -37,6 +37,7 @@ class Buffer:
       steps: N.
       update_period: M; the newest M rows are the ones being filled.
       spec: Sizes of observations and actions.
+      goal_size: G, 0 where goals are not recorded.
 
     Attributes:
       steps: [P, N, O + A + 3] float32, all that follows but the last two, side by side.
@@ -46,12 +47,20 @@ class Buffer:
       terminated: [P, N], 0 or 1.
       truncated: [P, N], 0 or 1.
       next_observation: [P, M, O] float32, of the newest M steps, never from the next episode.
+      goal: [P, N, G] float32, where the goal was before the step (m).
       lived: [N] float32, 1 where a step has been lived, 0 in the padding.
       time_in_life: [N] float32, how many steps of the life came before, as a share of its length; 0
         in the padding, or if the length is not known.
     """
 
-    def __init__(self, population: int, steps: int, update_period: int, spec: EnvironmentSpec):
+    def __init__(
+        self,
+        population: int,
+        steps: int,
+        update_period: int,
+        spec: EnvironmentSpec,
+        goal_size: int = 0,
+    ):
         observation_size = spec.observation_size
         acted = observation_size + spec.action_size
         self.update_period = update_period
@@ -62,6 +71,7 @@ class Buffer:
         self.terminated = self.steps[:, :, acted + 1]
         self.truncated = self.steps[:, :, acted + 2]
         self.next_observation = np.zeros((population, update_period, observation_size), np.float32)
+        self.goal = np.zeros((population, steps, goal_size), np.float32)
         self.lived = np.zeros(steps, np.float32)
         self.time_in_life = np.zeros(steps, np.float32)
         self._age = np.zeros(population, np.float32)  # of the episode at the oldest row
@@ -74,7 +84,7 @@ class Buffer:
         Args:
           life_steps: U, env steps of the life that begins; 0: not known.
         """
-        for array in (self.steps, self.lived, self.time_in_life, self._age):
+        for array in (self.steps, self.goal, self.lived, self.time_in_life, self._age):
             array[:] = 0.0
         self._written, self._life_steps = 0, life_steps
 
@@ -83,6 +93,7 @@ class Buffer:
         period = self.update_period
         self._age = self._ages(period)[:, -1]
         self.steps[:, :-period] = self.steps[:, period:]
+        self.goal[:, :-period] = self.goal[:, period:]
         for array in (self.lived, self.time_in_life):
             array[:-period] = array[period:]
         self.lived[-period:] = 1.0

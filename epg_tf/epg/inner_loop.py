@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.buffer import Buffer
-from epg_tf.core.errors import Interrupted
+from epg_tf.core.errors import ConfigError, Interrupted
 from epg_tf.core.evolution_settings import PLAYED_FOR
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
@@ -21,6 +21,7 @@ from epg_tf.epg.conditions import Condition
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
 from epg_tf.epg.past_policies import Starts
+from epg_tf.losses.extra_channels import GOAL_SIZE
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, Watch
 from epg_tf.tasks.registry import simulate
@@ -79,6 +80,9 @@ class InnerLoop:
       measure_kl: Whether to measure the KL divergence of each update.
       stop: When set, lives end early with `Interrupted`.
 
+    Raises:
+      ConfigError: The loss is to see goals, and the family does not tell them.
+
     Attributes:
       learner: Holds the agents and updates them.
       seconds: Time spent so far (s), by `PARTS`: "physics" is the engine alone, "family" the code
@@ -104,7 +108,13 @@ class InnerLoop:
             experiment.loss.buffer_steps,
             experiment.inner.update_period,
             family.spec,
+            goal_size=GOAL_SIZE if "goal" in experiment.loss.channels else 0,
         )
+        if self._buffer.goal.size and self._simulation.goals() is None:
+            raise ConfigError(
+                f"config.loss.channels={experiment.loss.channels} has 'goal', but where the goals "
+                f"of {family.name} are is not known; choose another family, or leave it out"
+            )
         self._lives: Lives | None = None
         self._pupils: Learner | None = None
 

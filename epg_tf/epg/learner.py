@@ -41,6 +41,7 @@ class RawExperience(NamedTuple):
       scale: [P, O + A + 1].
       episode_step: [P, N], see `Buffer.episode_step`.
       time_in_life: [N], see `Buffer.time_in_life`.
+      goal: [P, N, G], see `Buffer.goal`.
     """
 
     steps: Array
@@ -50,6 +51,7 @@ class RawExperience(NamedTuple):
     scale: Array
     episode_step: Array
     time_in_life: Array
+    goal: Array
 
 
 class Learner:
@@ -165,6 +167,7 @@ class Learner:
             scale=scale,
             episode_step=buffer.episode_step(),
             time_in_life=buffer.time_in_life,
+            goal=buffer.goal,
         )
         return RawExperience(*map(tf.convert_to_tensor, raw))
 
@@ -249,6 +252,7 @@ class Learner:
             lived=raw.lived[None, :, None],
             time_in_episode=tf.minimum(in_episode, 1.0),
             time_in_life=raw.time_in_life[None, :, None],
+            goal=raw.goal,
         )
         marks_both = self.experiment.loss.truncation_as_end
         newest = slice(-self.experiment.inner.update_period, None)

@@ -111,8 +111,11 @@ class Lives:
         for step in range(steps):
             observation = episodes.observation
             action = self._act(observation, noise[:, step])
+            goals = episodes.simulation.goals() if self._buffer.goal.size else None
             result, ended = episodes.step(action)
             self._buffer.write(step, observation, action, result)
+            if goals is not None:
+                self._buffer.goal[:, step - steps] = goals
             self._failed |= result.diverged
             self._record(ended)
         self._env_steps += steps

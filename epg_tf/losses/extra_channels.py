@@ -19,6 +19,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import LossConfig
 
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
+GOAL_SIZE = 3  # coordinates
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
 
@@ -34,6 +35,8 @@ class Recorded(NamedTuple):
       lived: [1, N, 1], 0.0 in the padding.
       time_in_episode: [P, N, 1], steps since the episode began, as a share of its limit.
       time_in_life: [1, N, 1], steps since the life began, as a share of its length.
+      goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless the
+        loss declares `goal`.
     """
 
     observation: tf.Tensor
@@ -43,6 +46,7 @@ class Recorded(NamedTuple):
     lived: tf.Tensor
     time_in_episode: tf.Tensor
     time_in_life: tf.Tensor
+    goal: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +126,11 @@ def _time_in_life(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     return tf.broadcast_to(recorded.time_in_life, tf.shape(recorded.time_in_episode))
 
 
+def _goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    del loss
+    return recorded.goal
+
+
 _SHIPPED = {
     "future_reward": ExtraChannel(
         future_reward,
@@ -141,6 +150,12 @@ _SHIPPED = {
         novelty,
         "1 / sqrt(number of observations in the buffer that lie in the same cell), see "
         "epg_tf.losses.extra_channels.novelty",
+        sees_reward=False,
+    ),
+    "goal": ExtraChannel(
+        _goal,
+        "where the goal is at the step (m, in the world), not normalised",
+        width=GOAL_SIZE,
         sees_reward=False,
     ),
 }

@@ -187,6 +187,10 @@ class Simulation(abc.ABC):
           A `StepResult` with K rows. Ended episodes stay ended until `next_episode` or `reset`.
         """
 
+    def goals(self) -> Array | None:
+        """Returns where the goals are now (m), [P, 3]; None where that is not known."""
+        return None
+
     @abc.abstractmethod
     def advance(self, action: Array) -> Array:
         """Advances all simulations by one env step without observations and rewards.

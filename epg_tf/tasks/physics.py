@@ -67,6 +67,10 @@ class BodySimulation(Simulation):
         """Returns live views of the state of all simulations."""
         return self._state
 
+    def goals(self) -> Array | None:
+        """Returns where the goals are now (m), [P, 3]; None in families that draw no marker."""
+        return self.family.marker(self._state)
+
     def model(self, row: int) -> mujoco.MjModel:
         """Returns a copy of the model of simulation `row`, for rendering."""
         return self._batch.get_model(row)

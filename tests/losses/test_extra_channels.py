@@ -47,6 +47,7 @@ def recorded():
         tf.constant(lived),
         tf.constant(np.repeat(share, P, axis=0)),
         tf.constant(share),
+        draw(3),
     )
 
 
@@ -230,4 +231,4 @@ def test_usable_channels_pass(monkeypatch):
     for name, channel in list(extra_channels.EXTRA_CHANNELS.items()):
         register_channel(f"own_{name}", channel)
     names = tuple(name for name in extra_channels.EXTRA_CHANNELS if name.startswith("own_"))
-    check_channels(LossConfig(channels=names), O, A)
+    check_channels(LossConfig(channels=("goal", *names)), O, A)
