@@ -91,8 +91,14 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
       env_steps: Budget of meta-training.
 
     Raises:
-      ConfigError: The estimator does not fit the config, or the budget is less than an epoch.
+      ConfigError: The estimator does not fit the config, which may be of a mix of families, or the
+        budget is less than an epoch.
     """
+    if experiment.mix.families:
+        raise ConfigError(
+            f"config.mix.families={experiment.mix.families}: estimators are compared on one "
+            "family; leave it empty"
+        )
     mapping = experiment.to_mapping()
     for group, values in OVERRIDES[name].items():
         mapping[group].update(values)

@@ -13,7 +13,12 @@ from tests.configs.test_configs import SETTINGS, experiment
 BUDGET = 20e6
 
 
-@pytest.mark.parametrize("config", sorted(SETTINGS))
+def test_a_mix_of_families_is_refused():
+    with pytest.raises(ConfigError, match="compared on one family"):
+        estimators.applied(experiment("mixed:laptop"), "config", BUDGET)
+
+
+@pytest.mark.parametrize("config", sorted(SETTINGS.keys() - {"mixed:laptop"}))
 @pytest.mark.parametrize("name", estimators.OVERRIDES)
 def test_an_estimator_fits_a_config(config, name):
     before = experiment(config)
