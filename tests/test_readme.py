@@ -15,6 +15,7 @@ from configs import point_goal
 from epg_tf.artifacts.learned_loss import SHIPPED
 from epg_tf.baselines.method import LABELS
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.reports.plots import EvaluatedRun
@@ -29,7 +30,7 @@ TEXTS = {page: text_of(page) for page in PAGES}
 NAMED = sorted({command for text in TEXTS.values() for command in commands_in(text)})
 SETTINGS = {
     name.removeprefix("config.")
-    for experiment in (Experiment(), MetaGenRLExperiment(), RL2Experiment())
+    for experiment in (Experiment(), MetaGenRLExperiment(), MAMLExperiment(), RL2Experiment())
     for name, _ in saved_settings.flat(experiment.to_mapping())
 }
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
