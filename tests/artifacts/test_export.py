@@ -101,7 +101,10 @@ SETTINGS = [
     pytest.param(
         {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
     ),
-    {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+    pytest.param(
+        {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+        marks=pytest.mark.slow,
+    ),
     pytest.param(
         {"policy": {"state_dependent_std": True}, "loss": {"products": 3}}, marks=pytest.mark.slow
     ),

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.memory import Memory
-from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy
+from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, StateGaussianPolicy
 from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import LossConfig, PolicyConfig
 from epg_tf.core.metagenrl_experiment import ObjectiveConfig
@@ -41,6 +41,9 @@ MODELS = {
     "shared_conv": lambda: SharedConvLoss(P, declared_channels(SPEC, SHARED), SHARED, 8),
     "lstm_objective": lambda: LSTMObjective(P, ObjectiveConfig(4, 2, 6), 0.9),
     "gaussian_policy": lambda: GaussianPolicy(P, SPEC, PolicyConfig(hidden=(7, 6))),
+    "state_gaussian_policy": lambda: StateGaussianPolicy(
+        P, SPEC, PolicyConfig(hidden=(7, 6), state_dependent_std=True)
+    ),
     "categorical_policy": lambda: CategoricalPolicy(
         P, EnvironmentSpec(4, 3, True), PolicyConfig(hidden=(7,), activation="relu")
     ),
@@ -60,6 +63,7 @@ LAYERS = {
     ],
     "lstm_objective": ["action_1", "action_2", "lstm", "output"],
     "gaussian_policy": ["hidden_1", "hidden_2", "output", "log_std"],
+    "state_gaussian_policy": ["hidden_1", "hidden_2", "output"],
     "categorical_policy": ["hidden_1", "output"],
     "value_network": ["hidden_1", "hidden_2", "output"],
     "memory": ["fed_with_ones"],

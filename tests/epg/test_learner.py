@@ -194,7 +194,7 @@ def test_kl_equals_the_reference(experiment):
         assert kl[life] == pytest.approx(expected, rel=1e-3) and expected > 1e-3
 
 
-@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("discrete", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_limit_shortens_the_updates_that_exceed_it(make_tiny, discrete):
     """Life 0 minimises a loss of zero, and moves by none of it; life 1 moves as far as is allowed,
     the same way as without a limit, down to a quarter of the divergence.

@@ -57,6 +57,7 @@ def bits(outcomes, rows=slice(None)):
     return [np.asarray(getattr(outcomes, name))[rows].tobytes() for name in FIELDS]
 
 
+@pytest.mark.slow
 def test_a_life_of_a_mix_is_that_of_its_family_alone(make_mix):
     """To the bit, in the physics that its family has in the mix, on one rank or two."""
     experiment = make_mix()

@@ -369,6 +369,7 @@ with tf.device("CPU:1"):
     assert done.stdout.split() == ["CPU:1", *["CPU:0"] * 4]
 
 
+@pytest.mark.slow
 def test_validation_is_in_exact_physics(make_tiny):
     """With phi, keys and teaching the same, a validation earns what lives in exact physics earn."""
     settings = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
@@ -436,6 +437,7 @@ def test_best_phi_is_kept(make_tiny):
     assert (states[2].best_phi == states[1].phi).all() and (states[2].phi != states[1].phi).any()
 
 
+@pytest.mark.slow
 def test_run_equals_run_stop_and_run_on_to_the_bit(tiny, shards):
     """Also in another process: own shards, threads and caches; the state is all that goes over."""
     whole = list(evolve(tiny, 5, shards=shards))

@@ -81,7 +81,8 @@ def test_evaluate_objective_trains_the_agents_of_the_request():
         np.testing.assert_array_equal(rows.pivot()[1], expected.returns)
 
 
-@pytest.mark.parametrize("agent", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [0, 2])
 def test_any_agent_can_be_trained_again(agent):
     """The third is in the second shard."""
     learned = LearnedObjective(PARAMETERS, TINY, {})

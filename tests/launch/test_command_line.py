@@ -83,6 +83,7 @@ def test_messages_of_the_package_name_flags(monkeypatch, message, shown):
     assert command_line.with_flags(message) == shown
 
 
+@pytest.mark.slow
 def test_an_old_name_of_a_setting_is_explained():
     process = commands.run(
         "meta_train", "--config=configs/point_goal.py", "--config.policy.log_deviation=-1"

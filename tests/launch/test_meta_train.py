@@ -72,7 +72,11 @@ def test_output_is_for_people(finished):
 @pytest.mark.parametrize(
     "parallel, moments",
     [
-        ("threads", ("config.json", "checkpoints/epoch_00000002.npz")),
+        pytest.param(
+            "threads",
+            ("config.json", "checkpoints/epoch_00000002.npz"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "processes",
             ("checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
@@ -156,6 +160,7 @@ def test_the_end_of_a_process_of_lives_is_one_line(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_share_a_folder(tmp_path):
     """The second is refused, whatever its flags, and the first is not disturbed."""
     folder = tmp_path / "run"

@@ -24,6 +24,7 @@ def loss(tmp_path_factory):
     return folder / "best"
 
 
+@pytest.mark.slow
 def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
     before = (loss / "loss.npz").read_bytes()
     process = commands.run(
@@ -58,7 +59,6 @@ def test_meta_test_writes_curves_summary_and_picture(loss, tmp_path):
     assert found["ppo"].ahead_mean == pytest.approx(summary["ppo"]["ahead_mean"])
 
 
-@pytest.mark.slow
 def test_meta_test_can_leave_ppo_out(loss, tmp_path):
     process = commands.run(
         "meta_test", f"--loss={loss}", f"--output_dir={tmp_path}", "--lives=2", "--compare=none"

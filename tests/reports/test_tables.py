@@ -47,7 +47,7 @@ def test_without_a_learned_loss_nothing_is_compared(results):
 
 
 def test_labels_name_the_loss_where_there_are_several():
-    assert label("epg runs/a b") == "evolved loss (EPG) runs/a b" and label("maml") == "maml"
+    assert label("epg runs/a b") == "evolved loss (EPG) runs/a b" and label("mine") == "mine"
 
 
 def test_a_report_is_the_table_its_picture_and_its_summary(results, tmp_path):

@@ -72,6 +72,7 @@ def test_the_library_is_silent_and_gives_the_numbers_of_evolve(finished, tiny, s
     assert epg_tf.load_loss(record.final).phi.tobytes() == again[-1].state.phi.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_an_abandoned_run_is_resumed_to_the_same_bits(finished, session, tmp_path, stop):
     """The caller leaves the loop; the last time after all epochs, before the run is finished."""
