@@ -13,11 +13,11 @@ from epg_tf.evaluation.comparisons import LOSSES
 from epg_tf.evaluation.loss_methods import METHODS
 from tests.docs.pages import ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
+from tests.launch.test_metagenrl_launchers import SETTINGS
+from tests.launch.test_tasks_shown import REASON as NOTHING_TO_DRAW_WITH
 
 # Of a loss that did not begin as REINFORCE.
 ROWS = [name for name in LOSSES.chosen(["ppo"]) if name != "policy_gradient_loss"]
-from tests.launch.test_metagenrl_launchers import SETTINGS
-from tests.launch.test_tasks_shown import REASON as NOTHING_TO_DRAW_WITH
 
 EVOLUTION = ("--config.evolution.epochs=2", "--config.evolution.validation_period=1")
 LIVES = [flag for flag in commands.settings() if not flag.startswith("--config.evolution")]
