@@ -1,5 +1,5 @@
-"""Meta-trains the recurrent policy of RL² (Duan et al. 2016, section 2) or of E-RL² (Stadie et al.
-2018, section 3): PPO on trials, each in a task of its own.
+"""Meta-trains the recurrent policy of RL² (Duan et al. 2016, section 2) or of E-RL² (Stadie et
+al. 2018, section 3): PPO on trials, each in a task of its own.
 """
 
 from __future__ import annotations

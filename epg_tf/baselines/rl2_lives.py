@@ -1,5 +1,5 @@
-"""RL² and E-RL² on the terms of the test of a loss of EPG (Algorithm 2's lives): nothing is learned
-but by the recurrent policy's state.
+"""Lets agents of RL² and E-RL² live in the tasks of a test (EPG, Algorithm 2): only the state of
+the recurrent policy changes.
 
 An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
 number, for as many env steps; its state is kept across all episodes of its life. Its curve is of

@@ -1,8 +1,8 @@
 """Writes a page as one HTML file that needs nothing else: no server, no network, no other file.
 
 A page is sections of blocks. Every text is escaped, and the page's policy (Content-Security-Policy)
-lets the browser run the page's own scripts alone and fetch nothing: names and settings come from
-files that somebody else may have written.
+lets the browser run only the page's own scripts, and fetch nothing: names and settings come from
+files that another person may have written.
 """
 
 from __future__ import annotations

@@ -16,21 +16,12 @@ from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
-from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.rare_drawing import RareDrawing
 
 EVOLUTION = RunKind(
     name="evolution",
-    own=(
-        "metrics.csv",
-        "tensorboard",
-        "checkpoints",
-        "best",
-        "final",
-        "learning_curve.png",
-        "summary.json",
-        "config.json",
-    ),
+    own=OWN_FILES,
     may_change=frozenset(
         {
             "config.evolution.epochs",

@@ -12,6 +12,18 @@ from epg_tf.artifacts.learned_loss import versions
 from epg_tf.core.errors import ConfigError
 from epg_tf.runs import saved_settings
 
+OWN_FILES = (
+    "metrics.csv",
+    "tensorboard",
+    "checkpoints",
+    "best",
+    "final",
+    "learning_curve.png",
+    "summary.json",
+    "config.json",
+)
+"""What a run writes that has a best and a final result, and draws its progress."""
+
 
 @dataclasses.dataclass(frozen=True)
 class RunKind:

@@ -8,25 +8,15 @@ from epg_tf.artifacts.rl2_policy import save_rl2
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import IterationResult, metric_columns
 from epg_tf.core import files
-from epg_tf.core.errors import RecordError
 from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
-from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.rare_drawing import RareDrawing
 
 RL2 = RunKind(
     name="rl2",
-    own=(
-        "metrics.csv",
-        "tensorboard",
-        "checkpoints",
-        "best",
-        "final",
-        "learning_curve.png",
-        "summary.json",
-        "config.json",
-    ),
+    own=OWN_FILES,
     may_change=frozenset({"config.iterations", "config.threads"}),
     per_rank=frozenset({"config.threads"}),
     from_mapping=rl2_from_mapping,
@@ -70,13 +60,7 @@ class RL2Run:
           RecordError: No checkpoint can be read, though there is or was one, or the run has
             already more iterations than its experiment allows. Nothing has been deleted.
         """
-        checkpoint, damaged = checkpoints.load_newest(self.path / "checkpoints")
-        if checkpoint is None and (damaged or self._folder.metrics.read()):
-            reason = damaged[0].split(";")[0] if damaged else "metrics.csv has rows"
-            raise RecordError(
-                f"{self.path}: no checkpoint can be read ({reason}); restore one, or pass "
-                "overwrite=True to start again"
-            )
+        checkpoint = self._folder.newest_checkpoint()
         if checkpoint is None:  # or a kill in the first iteration would leave rows alone
             self._save_state(agent, 0, float("-inf"))
             done, best_return = 0, float("-inf")
@@ -85,7 +69,7 @@ class RL2Run:
             agent.load(checkpoint.arrays)
         length = RunLength(self._experiment.iterations, "config.iterations")
         self._folder.continue_after(done, length, metric_columns(self._experiment))
-        self.warnings = [f"damaged: {message}" for message in damaged] + self._folder.warnings
+        self.warnings = self._folder.warnings
         return done, best_return
 
     def record(self, result: IterationResult, agent: RecurrentAgent) -> None:

@@ -1,5 +1,5 @@
-"""Makes a trial of RL² one episode of TF-Agents: several episodes in one task, and what a recurrent
-policy must see to learn the task from them (Duan et al. 2016, section 2.2).
+"""Makes a trial of RL² one episode of TF-Agents: several episodes in one task, and what a
+recurrent policy must see to learn the task from them (Duan et al. 2016, section 2.2).
 """
 
 from __future__ import annotations
