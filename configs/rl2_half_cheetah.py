@@ -1,6 +1,5 @@
 """RL² in DirectionalHalfCheetah (EPG, Figure 9). Variants: `laptop` (default) and `paper`.
 
-    Duan et al. 2016:  2 episodes in a trial
     MetaGenRL:         PPO for TRPO, LSTM of 64 units, 2 episodes, at most 50 M env steps
 
 `laptop` has the task of directional_half_cheetah:laptop. Not in the papers: frame_skip and episode

@@ -29,19 +29,14 @@ def main(argv: list[str]) -> int:
     del argv
     experiment = config_flag.maml_experiment(lambda found: cost_lines(found, 0)[1:])
     target = run_flags.target("runs/maml")
-    communicator = run_flags.join()
-    if communicator.size > 1:
-        raise command_line.UsageError(
-            f"meta-training by MAML runs in one process, not on {communicator.size} ranks; start "
-            "it without horovodrun"
-        )
+    communicator = run_flags.alone("meta-training by MAML")
     return run_flags.guard(lambda: _meta_train(experiment, target, communicator))
 
 
 def _meta_train(experiment: MAMLExperiment, target: RunTarget, communicator: Communicator) -> int:
     run = MAMLRun(experiment, run_flags.seed(), target, run_flags.write)
     received = command_line.stop_on_signals(
-        "stopping before the iteration at hand", communicator, run.stop
+        "stopping before the next iteration", communicator, run.stop
     )
 
     def work() -> None:

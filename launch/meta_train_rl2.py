@@ -13,7 +13,7 @@ from . import command_line, config_flag, run_flags  # first: it silences the fra
 
 from absl import flags
 
-from epg_tf.core.communication import SingleProcess
+from epg_tf.core.communication import Communicator
 from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.rl2_progress import cost_lines
@@ -28,14 +28,14 @@ def main(argv: list[str]) -> int:
     del argv
     experiment = config_flag.rl2_experiment(lambda found: cost_lines(found, 0))
     target = run_flags.target("runs/rl2")
-    return run_flags.guard(lambda: _meta_train(experiment, target))
+    communicator = run_flags.alone("meta-training by RL²")
+    return run_flags.guard(lambda: _meta_train(experiment, target, communicator))
 
 
-def _meta_train(experiment: RL2Experiment, target: RunTarget) -> int:
-    alone = SingleProcess()
+def _meta_train(experiment: RL2Experiment, target: RunTarget, communicator: Communicator) -> int:
     session = RL2Session(experiment, run_flags.seed(), target, run_flags.write)
     received = command_line.stop_on_signals(
-        "stopping after the iteration at hand", alone, session.stop
+        "stopping after this iteration", communicator, session.stop
     )
 
     def work() -> None:
@@ -43,9 +43,12 @@ def _meta_train(experiment: RL2Experiment, target: RunTarget) -> int:
             pass
 
     with contextlib.closing(session):
-        code = run_flags.to_the_end(work, received, alone)
+        code = run_flags.to_the_end(work, received, communicator)
     if not code:
-        run_flags.write(f"results are in {target.path}")
+        run_flags.write(
+            f"results are in {target.path}; next: {command_line.program('meta_test')} "
+            f"--compare={experiment.method}:{target.path} with a --loss for the same body"
+        )
     return code
 
 

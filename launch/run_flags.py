@@ -70,6 +70,25 @@ def join() -> communication.Communicator:
     return communication.join(_RANK_TIMEOUT.value)
 
 
+def alone(what: str) -> communication.Communicator:
+    """Joins as `join`, and refuses to be one of several ranks.
+
+    Args:
+      what: Runs in one process.
+
+    Raises:
+      UsageError: There are other ranks.
+      CommunicationError: As `communication.join`.
+    """
+    communicator = join()
+    if communicator.size > 1:
+        raise command_line.UsageError(
+            f"{what} runs in one process, not on {communicator.size} ranks; start it without "
+            "horovodrun"
+        )
+    return communicator
+
+
 def to_the_end(
     work: Callable[[], object], received: list[int], communicator: communication.Communicator
 ) -> int:

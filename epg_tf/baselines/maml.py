@@ -162,7 +162,9 @@ class MetaTraining:
         state = dataclasses.replace(state, env_steps=state.env_steps + steps)
         found = _mean(played.mean_return[~lives.failed])
         if found > state.best_return:
-            state = dataclasses.replace(state, best=state.start, best_return=found)
+            state = dataclasses.replace(
+                state, best=state.start, best_return=found, best_iteration=state.iteration
+            )
         return state, found
 
 

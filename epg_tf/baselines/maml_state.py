@@ -29,6 +29,7 @@ class MAMLState:
       env_steps: Spent so far, validation included.
       best: The start that did best in validation so far.
       best_return: Its mean return there; -inf before the first validation.
+      best_iteration: After which it was found; 0 before the first validation.
     """
 
     iteration: int
@@ -39,6 +40,7 @@ class MAMLState:
     env_steps: int
     best: Initialisation
     best_return: float
+    best_iteration: int
 
     @property
     def start(self) -> Initialisation:
@@ -70,4 +72,5 @@ def initial_state(experiment: MAMLExperiment, seed: int) -> MAMLState:
         0,
         Initialisation(weights, *(part[0] for part in normalizer.scaling(observed))),
         -np.inf,
+        0,
     )

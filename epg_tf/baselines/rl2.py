@@ -142,7 +142,7 @@ class RL2Trainer:
         returns = mean_returns(trials, experiment.trial.episodes)
         return {
             "epoch": iteration,
-            "env_steps": iteration * experiment.iteration_steps,
+            "env_steps": experiment.env_steps_after(iteration),
             **self._by_episode("training_return", returns),
             "diverged_trials": int(trials.diverged.sum()),
             **losses,

@@ -87,8 +87,16 @@ class RL2Experiment:
 
     @property
     def iteration_steps(self) -> int:
-        """Env steps of an iteration."""
+        """Env steps of an iteration, without validation."""
         return self.trials * self.trial_steps
+
+    def env_steps_after(self, iterations: int) -> int:
+        """Returns the env steps of the first iterations, validation included."""
+        validations = iterations // self.validation_period
+        return (
+            iterations * self.iteration_steps
+            + validations * self.validation_trials * self.trial_steps
+        )
 
     @property
     def method(self) -> str:

@@ -65,7 +65,8 @@ def paper_v1(task: TaskConfig, updates: int, reward: bool = False) -> Experiment
 
     A trajectory of M steps is one gradient step. The network of a policy returns means and
     deviations, and fitness is the final return and the time-weighted returns of the life (footnote
-    1). Not in that version: what `paper` takes from the final one, except L2, which is 0.
+    1). Noise vectors are weighted by returns, not by ranks (Eq. 5). Not in that version: what
+    `paper` takes from the final one, Adam among it, except L2, which is 0.
     """
     final = paper(task, update_period=128, updates=updates, reward=reward)
     return dataclasses.replace(
@@ -78,6 +79,7 @@ def paper_v1(task: TaskConfig, updates: int, reward: bool = False) -> Experiment
             epochs=3000,
             lives=32,
             noise_vectors=32,
+            fitness="raw",
             fitness_from="weighted",
             l2=0.0,
         ),
@@ -209,7 +211,7 @@ def laptop_rl2(task: TaskConfig) -> RL2Experiment:
 def paper_rl2(task: TaskConfig) -> RL2Experiment:
     """Returns RL² with 50 M env steps, as MetaGenRL's authors compare with.
 
-    Trials of two episodes are those of Duan et al. (2016).
+    Trials have two episodes, as there (Appendix B.3).
     """
     return RL2Experiment(
         task=task,

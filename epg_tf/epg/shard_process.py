@@ -95,18 +95,21 @@ class ShardProcess:
           ProcessLost: The process has ended.
         """
         # A suspended process does not empty the socket, so a long request waits in a thread.
-        sending = threading.Thread(target=self._try_to_send, args=(request,), daemon=True)
+        failed: list[BaseException] = []
+        sending = threading.Thread(target=self._try_to_send, args=(request, failed), daemon=True)
         sending.start()
         deadline: float | None = None
-        told = False
+        asked = False
         while not self._answers():
+            if failed:
+                raise failed[0]
             if not self._stop.is_set():
                 continue
             if deadline is None:
                 deadline = time.monotonic() + _STOP_SECONDS
-            if not told and not sending.is_alive():
+            if not asked and not sending.is_alive():
                 self._send(_STOP)
-                told = True
+                asked = True
             if time.monotonic() > deadline:
                 self._process.kill()  # it is suspended, or hangs in native code
         try:
@@ -132,10 +135,17 @@ class ShardProcess:
         except OSError:
             raise self._lost() from None
 
-    def _try_to_send(self, message: Any) -> None:
-        """Sends a message; where the process has ended, that shows when its answer is read."""
-        with contextlib.suppress(OSError):
+    def _try_to_send(self, message: Any, failed: list[BaseException]) -> None:
+        """Sends a message, or adds what kept it from that, e.g. too little memory, to `failed`.
+
+        Where the process has ended, that shows when its answer is read.
+        """
+        try:
             self._connection.send(message)
+        except OSError:
+            pass
+        except BaseException as error:
+            failed.append(error)
 
     def _lost(self) -> EpgError:
         if self._stop.is_set():

@@ -201,6 +201,6 @@ def level(name: str, height: float, ends: tuple[float, float]) -> go.Scatter:
 
 
 def _pale(colour: str) -> str:
-    """Returns a colour, "#RRGGBB", that lets what is below shine through."""
+    """Returns a colour, "#RRGGBB", that is transparent in part."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.18)"

@@ -26,6 +26,7 @@ def save_state(path: PathLike, state: MAMLState) -> None:
         "observed_steps": state.observed.steps,
         "env_steps": state.env_steps,
         "best_return": state.best_return,
+        "best_iteration": state.best_iteration,
     }
     checkpoints.save(Path(path) / "checkpoints", state.iteration, arrays, facts)
 
@@ -49,6 +50,7 @@ def state_of(path: PathLike, checkpoint: checkpoints.Checkpoint) -> MAMLState:
             env_steps=facts["env_steps"],
             best=Initialisation(*(arrays[f"best_{name}"] for name in Initialisation._fields)),
             best_return=facts["best_return"],
+            best_iteration=facts["best_iteration"],
         )
     except KeyError as error:
         raise VersionError(

@@ -21,23 +21,16 @@ from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
-from epg_tf.runs.identity import RunIdentity, RunKind
+from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.maml_checkpoints import save_state, state_of
 from epg_tf.runs.maml_progress import MAMLProgress
 from epg_tf.runs.progress import Write
+from epg_tf.runs.rare_drawing import RareDrawing
 from epg_tf.tasks.registry import make_family
 
 MAML = RunKind(
     name="maml",
-    own=(
-        "metrics.csv",
-        "tensorboard",
-        "checkpoints",
-        "best",
-        "final",
-        "summary.json",
-        "config.json",
-    ),
+    own=OWN_FILES,
     may_change=frozenset({"config.outer.iterations"}),
     per_rank=frozenset(),
     from_mapping=maml_from_mapping,
@@ -73,6 +66,7 @@ class MAMLRun:
         self._stop = threading.Event()
         self._progress = MAMLProgress(experiment, write)
         self._folder = RunFolder(RunIdentity(MAML, experiment.to_mapping(), seed), target)
+        self._picture = RareDrawing(self._draw)
 
     def iterations(self) -> Iterator[IterationResult]:
         """Meta-trains and records to the end, from the state in the folder.
@@ -100,7 +94,7 @@ class MAMLRun:
         self._finish(state)
 
     def stop(self) -> None:
-        """Ends the run before the iteration at hand; a resumed run repeats that."""
+        """Ends the run within the current iteration, which a resumed run repeats."""
         self._stop.set()
 
     def close(self) -> None:
@@ -129,29 +123,40 @@ class MAMLRun:
         numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
         self._folder.board.scalars(state.iteration, numbers, "maml")
         self._save(state)
+        self._picture.update()
         self._progress.show(result)
 
     def _save(self, state: MAMLState) -> None:
         """Writes the checkpoint, and `best/`, which a kill may have left one validation behind."""
         save_state(self._folder.path, state)
         if state.best_return > -np.inf:
-            self._save_start("best", state.best, state)
+            self._save_start("best", state.best, state.best_iteration, state)
 
-    def _save_start(self, name: str, start: Initialisation, state: MAMLState) -> None:
+    def _save_start(
+        self, name: str, start: Initialisation, iteration: int, state: MAMLState
+    ) -> None:
         validated = state.best_return if state.best_return > -np.inf else None
         facts = {
             **self._folder.facts,
             "env_steps": state.env_steps,
-            "iteration": state.iteration,
+            "iteration": iteration,
             "best_validation_return_mean": validated,
             "chosen": "best in validation" if name == "best" else "last iteration",
         }
         save_start(self._folder.path / name, start, self._experiment, facts)
 
+    def _draw(self) -> None:
+        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
+
+        names = ["return_before_mean", "return_after_mean"]
+        path = self._folder.path / "learning_curve.png"
+        objective_plots.training_curves(self._folder.metrics.read(), names, path)
+
     def _finish(self, state: MAMLState) -> None:
         """Writes `final/` and `summary.json`."""
         rows = self._folder.metrics.read()
-        self._save_start("final", state.start, state)
+        self._save_start("final", state.start, state.iteration, state)
+        self._picture.draw()
         summary: dict[str, Any] = {
             "iterations": state.iteration,
             "env_steps": state.env_steps,

@@ -71,6 +71,8 @@ def repeat_test(path: Path, about: Mapping[str, Any], results: Results) -> str:
     objective, methods = "environment" in about, set(results.method)
     menu = OBJECTIVES if objective else LOSSES
     rivals = [name for name in menu.methods if name in methods & set(menu.groups["all"])]
+    trained = about.get("meta_trained", {})
+    rivals += [f"{name}:{facts['folder']}" for name, facts in trained.items()]
     times = about.get("compare_updates", 1)
     words = {
         "loss": ",".join([about["loss"], *about.get("other_losses", [])]),

@@ -8,8 +8,10 @@ from epg_tf.artifacts.rl2_policy import save_rl2
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import IterationResult, metric_columns
 from epg_tf.core import files
+from epg_tf.core.errors import VersionError
 from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.runs import checkpoints
+from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.rare_drawing import RareDrawing
@@ -59,18 +61,31 @@ class RL2Run:
         Raises:
           RecordError: No checkpoint can be read, though there is or was one, or the run has
             already more iterations than its experiment allows. Nothing has been deleted.
+          VersionError: Another version of this package wrote the checkpoint.
         """
         checkpoint = self._folder.newest_checkpoint()
         if checkpoint is None:  # or a kill in the first iteration would leave rows alone
             self._save_state(agent, 0, float("-inf"))
             done, best_return = 0, float("-inf")
         else:
-            done, best_return = checkpoint.epoch, checkpoint.facts["best_return"]
-            agent.load(checkpoint.arrays)
+            done, best_return = self._load(checkpoint, agent)
         length = RunLength(self._experiment.iterations, "config.iterations")
         self._folder.continue_after(done, length, metric_columns(self._experiment))
         self.warnings = self._folder.warnings
         return done, best_return
+
+    def _load(self, checkpoint: Checkpoint, agent: RecurrentAgent) -> tuple[int, float]:
+        """Sets the agent to a checkpoint; returns its iteration and best validation return."""
+        try:
+            best_return = float(checkpoint.facts["best_return"])
+            agent.load(checkpoint.arrays)
+        except (KeyError, ValueError) as error:
+            raise VersionError(
+                f"{self.path}: the checkpoint of iteration {checkpoint.epoch} does not fit "
+                f"({error}), so another version of epg_tf wrote it; resume with that one, or start "
+                "another run"
+            ) from error
+        return checkpoint.epoch, best_return
 
     def record(self, result: IterationResult, agent: RecurrentAgent) -> None:
         """Writes one iteration; the checkpoint last, so that after a kill it is repeated."""
@@ -99,7 +114,7 @@ class RL2Run:
         facts = {
             **self._folder.facts,
             "iteration": iteration,
-            "env_steps": iteration * self._experiment.iteration_steps,
+            "env_steps": self._experiment.env_steps_after(iteration),
             "validation_return": validation_return,
         }
         shapes = agent.policy_shapes()
@@ -112,7 +127,7 @@ class RL2Run:
         self._picture.draw()
         summary = {
             "iterations": done,
-            "env_steps": done * self._experiment.iteration_steps,
+            "env_steps": self._experiment.env_steps_after(done),
             "seconds": sum(row["seconds"] for row in rows),
             "parameters": int(agent.policy_vector().size),
             "best_validation_return": best_return,

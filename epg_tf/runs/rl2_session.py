@@ -108,7 +108,7 @@ class RL2Session:
         self._progress.finished(self._run.finish(done, best_return, agent))
 
     def stop(self) -> None:
-        """Ends the run after the iteration at hand."""
+        """Ends the run after the current iteration."""
         self._stopped = True
 
     def close(self) -> None:

@@ -95,7 +95,7 @@ class Episodes:
         return result, ended
 
     def begin_anew(self) -> None:
-        """Gives up the episodes at hand and starts others, e.g. after tasks were set."""
+        """Gives up the current episodes and starts others, e.g. after tasks were set."""
         self._running_return[:] = 0.0
         self.observation = self.simulation.reset(self.playing, self._resets)
 

@@ -93,7 +93,7 @@ class TrialEnvironment(py_environment.PyEnvironment):
         return self._current_time_step
 
     def begin_episodes(self, starts: Sequence[np.random.Generator]) -> ts.TimeStep:
-        """Cuts the episodes at hand off and starts others of the same trials, from P streams."""
+        """Cuts the current episodes off and starts others of the same trials, from P streams."""
         before = self.current_time_step()
         observation = before.observation.copy()
         size = self.family.observation_size

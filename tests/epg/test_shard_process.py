@@ -175,6 +175,15 @@ def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch, param
     assert process._process.returncode == -signal.SIGKILL
 
 
+def test_what_keeps_a_request_from_being_sent_arrives(process, reacher, monkeypatch):
+    def send(message):
+        raise MemoryError("no room for a copy")
+
+    monkeypatch.setattr(process._connection, "send", send)
+    with pytest.raises(MemoryError, match="no room for a copy"):
+        process.run(request(reacher))
+
+
 @pytest.mark.slow
 def test_the_end_of_the_process_is_named(reacher):
     process = ShardProcess(reacher, False, threading.Event())

@@ -63,6 +63,9 @@ def test_a_run_says_what_it_costs_and_leaves_what_it_promises(finished):
         for mine, its in zip(start, found.start, strict=True):
             assert mine.tobytes() == its.tobytes()
     assert load_start(folder).folder == folder / "best"
+    assert load_start(folder / "best").facts["iteration"] == state.best_iteration == 2
+    assert load_start(folder / "final").facts["iteration"] == 3
+    assert (folder / "learning_curve.png").stat().st_size > 1000
 
 
 def test_an_abandoned_run_is_resumed_to_the_same_bits(finished, tmp_path):
@@ -86,7 +89,7 @@ def test_a_kill_between_row_and_checkpoint_repeats_the_iteration(finished, tmp_p
     assert rows(folder) == rows(finished[0])
 
 
-def test_a_stop_ends_before_the_iteration_at_hand(tmp_path):
+def test_a_stop_ends_before_the_next_iteration(tmp_path):
     run = MAMLRun(TINY, 0, RunTarget(tmp_path / "run"), lambda line: None, THREADS)
     with contextlib.closing(run):
         iterations = run.iterations()

@@ -179,6 +179,16 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
     }
 
 
+def test_methods_that_were_meta_trained_are_in_the_command(tested):
+    path = tested / "summary.json"
+    summary = json.loads(path.read_text())
+    trained = {name: {"folder": f"runs/{name}/best"} for name in ("maml10", "rl2")}
+    summary["about"]["meta_trained"] = trained
+    path.write_text(json.dumps(summary))
+    compare = words(pages.read_entry(tested))["compare"]
+    assert compare == "ppo,maml10:runs/maml10/best,rl2:runs/rl2/best"
+
+
 def test_task_parameters_are_those_of_the_agents(tested):
     about = json.loads((tested / "summary.json").read_text())["about"]
     found = task_parameters(read_results(tested), about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import pytest
@@ -9,11 +10,14 @@ import pytest
 import epg_tf
 from epg_tf.artifacts.rl2_policy import load_rl2
 from epg_tf.core.config_files import load_experiment
-from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.errors import ConfigError, RecordError, VersionError
 from epg_tf.core.rl2_experiment import rl2_from_mapping
+from epg_tf.runs import checkpoints
+from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.rl2_progress import cost_lines
+from epg_tf.runs.rl2_run import RL2Run
 from epg_tf.runs.rl2_session import meta_train_rl2_in_folder
-from tests.baselines.test_rl2 import TINY
+from tests.baselines.test_rl2 import TINY, tiny_agent
 
 
 def test_the_cost_is_stated():
@@ -25,6 +29,27 @@ def test_the_cost_is_stated():
     )
     explores = rl2_from_mapping({"trial": {"exploratory_episodes": 1}})
     assert "by E-RL² in point_goal" in cost_lines(explores, 0)[0]
+
+
+def test_env_steps_count_validation_as_those_of_other_methods_do():
+    tiny = rl2_from_mapping(TINY)
+    found = [tiny.env_steps_after(iterations) for iterations in range(6)]
+    assert found == [0, 48, 96 + 24, 144 + 24, 192 + 48, 240 + 48]
+
+
+@pytest.mark.parametrize("missing", ["best_return", "an array"])
+def test_checkpoints_of_another_version_are_named(tmp_path, missing):
+    agent, tiny = tiny_agent(), rl2_from_mapping(TINY)
+    facts, arrays = {"best_return": 1.0}, agent.arrays()
+    if missing == "best_return":
+        facts = {}
+    else:
+        arrays.pop(sorted(arrays)[0])
+    run = RL2Run(tiny, 0, RunTarget(tmp_path / "run"))
+    with contextlib.closing(run):
+        checkpoints.save(tmp_path / "run" / "checkpoints", 1, arrays, facts)
+        with pytest.raises(VersionError, match="checkpoint of iteration 1 does not fit"):
+            run.restore(agent)
 
 
 def test_settings_that_need_too_much_memory_are_refused(tmp_path):
@@ -47,7 +72,8 @@ def test_a_run_is_recorded_and_resumed_to_the_same_bits(tmp_path):
     assert (record.best, record.final) == (whole / "best", whole / "final")
     best = load_rl2(whole)
     assert best.folder == whole / "best" and best.facts["iteration"] == 2
-    assert best.facts["env_steps"] == 2 * 4 * 12
+    assert best.facts["env_steps"] == 2 * 4 * 12 + 2 * 12  # one validation
+    assert record.summary["env_steps"] == record.metrics[-1]["env_steps"] == 3 * 4 * 12 + 2 * 12
 
     for stop in (1, 1):
         iterations = meta_train_rl2_in_folder(tiny, 0, parts, resume=True)
