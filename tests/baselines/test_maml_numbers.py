@@ -45,11 +45,9 @@ def outputs(weights, seen):
 def scripted_buffer(ends):
     """Returns a buffer of random steps of which `ends` (life, step, how) end their episode."""
     generator = np.random.default_rng(1)
-    observation, reward = (
-        generator.standard_normal((2, T + 1, O)),
-        generator.standard_normal((2, T)),
-    )
-    reached, terminated, truncated = observation[:, 1:].copy(), np.zeros((2, T)), np.zeros((2, T))
+    observation = generator.standard_normal((2, T + 1, O))
+    reached, reward = observation[:, 1:].copy(), generator.standard_normal((2, T))
+    terminated, truncated = np.zeros((2, 2, T))
     for life, step, how in ends:
         (terminated if how == "terminated" else truncated)[life, step] = 1.0
         reached[life, step] = generator.standard_normal(O)  # not where the next episode starts
