@@ -50,6 +50,14 @@ def test_a_linear_return_is_found_before_and_after_each_step():
     assert not following[visited.ended].any()
 
 
+def test_the_ridge_is_a_share_of_the_number_of_samples():
+    """Only the constant feature is not 0: its weight is sum(R) / (T + 1e-5 T)."""
+    nothing = np.zeros((1, 20, 3))
+    visited = Visited(nothing, nothing, np.zeros((1, 20)), np.arange(20)[None] == 19)
+    value, _ = values(visited, 0.0, np.full((1, 20), 7.0))
+    np.testing.assert_allclose(value, 7.0 / 1.00001, rtol=3e-7)
+
+
 def test_an_episode_that_was_cut_off_takes_no_part_unless_it_is_the_only_one():
     visited, returns = life(), np.arange(23.0)[None]
     changed = np.where(complete(visited.ended[0]), returns, 1e3)

@@ -49,7 +49,6 @@ def test_the_second_order_gradient_is_that_of_finite_differences(steps):
     batches, after = [random_samples(1 + step) for step in range(steps)], random_samples(9)
     _, gradients = meta_gradient(POLICY, weights, batches, after, Descent(ALPHA), 0.5)
     generator, small = np.random.default_rng(2), 1e-6
-    generator, small = np.random.default_rng(2), 1e-6
     direction = [generator.standard_normal(part.shape) for part in weights]
     up, down = (
         losses(

@@ -101,7 +101,7 @@ class TestAnAgent:
     """One small agent that never learned."""
 
     def test_state_is_kept_in_a_trial_and_cleared_between_trials(self):
-        """Sequences that TF-Agents replays in training give the actions that were taken."""
+        """The same keys give the same actions, which depend on what came before in the trial."""
         agent, keys = tiny_agent(), [LifeKey(0, "test", 0, number) for number in range(4)]
         environment = TrialEnvironment(make_family(TASK), 4, 12)
         first = play_trials(environment, agent, keys)
