@@ -110,7 +110,7 @@ def _list(statuses: Sequence[Status]) -> int:
 
 def _make(statuses: Sequence[Status]) -> int:
     """Makes what is ready; what is asked for by name and is not ready ends with exit code 2."""
-    everything = "all" in _NAME.value
+    everything = "all" in (_NAME.value or ())
     lacking = [] if everything else [each for each in statuses if each.state != "ready"]
     if lacking:
         for status in lacking:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import Experiment
 from epg_tf.evaluation.results import Results
 from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import agent_plots, life_columns, panels
 from epg_tf.reports.panels import Curves
@@ -63,18 +65,15 @@ def side_by_side(methods: Sequence[str], mark_training: bool = False) -> Analysi
             results = chosen(test.results(), (*LEARNED, *methods))
             rows += rows_of(results, need.label)
             numbers += summary_lines(results, need.label)
-            for name, group in results.groups().items():
+            for group in results.groups().values():
                 key = own if own and group.method[0] in LEARNED else label(str(group.method[0]))
                 grid.setdefault(above, {}).setdefault(key, []).append(group)
-                del name
         curves = {
             above: {key: _joined(tables) for key, tables in groups.items()}
             for above, groups in grid.items()
         }
         marks = _training_steps(found) if mark_training else []
-        return Findings(
-            rows, numbers, functools.partial(panels.agent_panels, curves, marks=marks)
-        )
+        return Findings(rows, numbers, functools.partial(panels.agent_panels, curves, marks=marks))
 
     return analysis
 
@@ -93,9 +92,6 @@ def _joined(tables: Sequence[Results]) -> Curves:
 
 def _training_steps(found: Found) -> list[float]:
     """Returns the env steps of a life in the evolution of what was tested, each once."""
-    from epg_tf.core.experiment import Experiment
-    from epg_tf.figures.settings import wanted
-
     runs = [wanted(need.run.config, need.run.changes) for need, _ in found.tests]
     return sorted({float(run.life_steps) for run in runs if isinstance(run, Experiment)})
 

@@ -211,9 +211,7 @@ EPG = (
         "With the reward as an input, agents explore: their return dips below zero before they "
         "find out in which direction to hop. PPO does not dip.",
         at_scales(
-            lambda scale: [
-                TestNeed(RunNeed(f"directional_hopper:{scale}"), lives=LIVES[scale])
-            ]
+            lambda scale: [TestNeed(RunNeed(f"directional_hopper:{scale}"), lives=LIVES[scale])]
         ),
         compared_lives(_PPO),
         method="One column a task, spread from the lowest to the highest final return.",

@@ -200,8 +200,8 @@ METAGENRL = (
         "metagenrl.fig5",
         "Objectives with fewer inputs",
         "MetaGenRL, Figure 5",
-        "Without the time step little changes; without V(s') nothing; without any value agents make "
-        "no progress.",
+        "Without the time step little changes; without V(s') nothing; without any value agents "
+        "make no progress.",
         {"laptop": _ablations("laptop"), "paper": _ablations("paper")},
         side_by_side(()),
         _NIGHT,

@@ -33,11 +33,10 @@ def meta_training_cost(found: Found) -> Findings:
     """
     rows: list[Row] = [_protocol(name, config) for name, config in PROTOCOLS.items()]
     for need, loss in found.losses:
-        facts, experiment = load_loss(loss.name).facts, wanted(need.run.config, need.run.changes)
-        assert isinstance(experiment, Experiment)
-        taken, life = int(facts["env_steps"]), experiment.life_steps
-        lives = experiment.evolution.lives
-        rows.append(_row(f"ours: {need.label}", loss.name, life, taken // lives, taken, 1))
+        learned = load_loss(loss.name)
+        steps = (learned.experiment.life_steps, sequential_env_steps(learned.experiment))
+        taken = int(learned.facts["env_steps"])
+        rows.append(_row(f"ours: {need.label}", loss.name, *steps, taken, 1))
     numbers = [
         f"{row['protocol']}: {count(float(row['sequential_env_steps']))} env steps one after the "
         f"other, {count(float(row['env_steps']))} in all"

@@ -136,8 +136,10 @@ class Found:
     @property
     def folders(self) -> list[Path]:
         """Where they are, each once."""
-        found = [each for _, each in (*self.runs, *self.tests, *self.losses)]
-        return list(dict.fromkeys(each.shown for each in found))
+        paths = [run.shown for _, run in self.runs]
+        paths += [test.shown for _, test in self.tests]
+        paths += [loss.shown for _, loss in self.losses]
+        return list(dict.fromkeys(paths))
 
 
 @dataclasses.dataclass(frozen=True)

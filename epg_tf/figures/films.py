@@ -1,20 +1,23 @@
-"""Analyses that watch one life with a loss: frames of its episodes, or its paths over the ground."""
+"""Analyses that watch one life with a loss: frames of its episodes, or its paths."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from epg_tf.artifacts.learned_loss import load_loss
 from epg_tf.core.errors import RenderError
-from epg_tf.core.types import LifeKey
+from epg_tf.core.types import Array, LifeKey
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.reports import life_pictures, pictures
 from epg_tf.reports.life_pictures import LifeRecorder
 
 _KEY = LifeKey(0, "test", 0, 0)
 _PIXELS = (120, 160)  # of a frame: height, width
+_DPI = 60
 _COUNTS = (3, 6)  # episodes, frames of each
 
 
@@ -35,8 +38,15 @@ def film(found: Found) -> Findings:
     return Findings(
         _episodes(recorder),
         _numbers(recorder, final),
-        functools.partial(pictures.film_figure, rows, labels),
+        functools.partial(_small_film, rows, labels),
     )
+
+
+def _small_film(rows: Sequence[Sequence[Array]], labels: Sequence[str], title: str) -> Figure:
+    """Returns a film strip whose file is small enough for a page."""
+    figure = pictures.film_figure(rows, labels, title)
+    figure.set_dpi(_DPI)
+    return figure
 
 
 def paths(found: Found) -> Findings:

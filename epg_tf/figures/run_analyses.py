@@ -12,6 +12,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.figures.records import FoundRun
+from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import agent_plots, panels
 from epg_tf.reports.panels import Curves
@@ -89,8 +90,6 @@ def objective_stages(found: Found) -> Findings:
     """
     ((need, test),) = found.tests
     results = test.results()
-    from epg_tf.figures.settings import wanted
-
     experiment = wanted(need.run.config, need.run.changes)
     period = experiment.round_steps if isinstance(experiment, MetaGenRLExperiment) else 1
     titles = {}

@@ -75,9 +75,7 @@ def status_of(declaration: Declaration, scale: str, library: Library, folder: Pa
     state: State = "ready"
     if any(not need.optional for need in lacking) or (needs and len(lacking) == len(needs)):
         state = "interrupted" if search.interrupted else "missing"
-    return Status(
-        declaration, state, found, search.missing, list(search.commands), env_steps=cost
-    )
+    return Status(declaration, state, found, search.missing, list(search.commands), env_steps=cost)
 
 
 def _found(scale: str, pairs: Iterable[tuple[Need, object]]) -> Found:

@@ -66,7 +66,7 @@ def wanted(config: str, changes: Changes = ()) -> AnyExperiment:
     Raises:
       ConfigError: There is no such config or variant, or settings do not fit together.
     """
-    settings = load_experiment(config).to_mapping()
+    settings: dict[str, Any] = load_experiment(config).to_mapping()
     for name, value in changes:
         group, _, field = name.rpartition(".")
         (settings[group] if group else settings)[field] = value

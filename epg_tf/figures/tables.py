@@ -68,7 +68,9 @@ def returns_table(found: Found) -> Findings:
             rows.append(_cell(name, place, need.run.seed, row))
     places = list(dict.fromkeys(need.label.rpartition(": ")[2] for need, _ in found.tests))
     header = ("trained on / method", *places)
-    lines = [[name, *(_mean(row.get(place, [])) for place in places)] for name, row in cells.items()]
+    lines = [
+        [name, *(_mean(row.get(place, [])) for place in places)] for name, row in cells.items()
+    ]
     numbers = [
         f"{name} in {place}: {text}"
         for name, *texts in lines
@@ -80,21 +82,27 @@ def returns_table(found: Found) -> Findings:
 
 def _name(need: TestNeed, method: str) -> str:
     above = need.label.rpartition(": ")[0]
-    return f"MetaGenRL {above}" if method == "objective" else label(method)
+    return f"MetaGenRL, {above}" if method == "objective" else label(method)
 
 
 def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:
     mean, interval = row.get("final_return_mean"), row.get("ci95")
     low, high = interval if isinstance(interval, list) else (None, None)
-    numbers = {"mean": mean, "low": low, "high": high}
     return {
         "row": name,
         "environment": place,
         "seed": seed,
         "agents": int(str(row.get("lives", 0))),
         "env_steps": int(str(row.get("env_steps", 0))),
-        **{key: float("nan") if value is None else float(str(value)) for key, value in numbers.items()},
+        "mean": _number(mean),
+        "low": _number(low),
+        "high": _number(high),
     }
+
+
+def _number(value: object) -> float:
+    """Returns a number of a summary; NaN for null."""
+    return float(value) if isinstance(value, float | int) else float("nan")
 
 
 def _mean(found: list[Mapping[str, object]]) -> str:
@@ -103,5 +111,4 @@ def _mean(found: list[Mapping[str, object]]) -> str:
         return "-"
     if len(found) == 1:
         return stated(found[0])
-    means = [row.get("final_return_mean") for row in found]
-    return mean_with_interval(np.array([np.nan if mean is None else mean for mean in means], float))
+    return mean_with_interval(np.array([_number(row.get("final_return_mean")) for row in found]))

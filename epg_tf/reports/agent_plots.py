@@ -94,7 +94,7 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
         colour = COLOURS[number % len(COLOURS)]
         style: Style = "--" if name in mixed else "-"
         if name in levels:
-            top.axhline(np.nanmean(rows.final()), color=colour, linewidth=2.2, zorder=2)
+            top.axhline(float(np.nanmean(rows.final())), color=colour, linewidth=2.2, zorder=2)
             handles.append(Line2D([], [], color=colour, linewidth=2.6, label=label(name)))
             continue
         if measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES:

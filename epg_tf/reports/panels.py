@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -88,14 +87,10 @@ def run_panels(
 
 def over_runs(values: Array) -> tuple[Array, Array]:
     """Returns mean and standard deviation (of a sample; 0 for one) over the runs of [L, T]; NaN
-    where no run has a value.
+    where a run has no value, for a mean over fewer of them would jump.
     """
-    known = np.isfinite(values)
-    count = np.maximum(known.sum(axis=0), 1)
-    clean = np.where(known, values, 0.0)
-    mean = np.where(known.any(axis=0), clean.sum(axis=0) / count, np.nan)
-    squares = np.where(known, (clean - mean) ** 2, 0.0).sum(axis=0)
-    return mean, np.sqrt(squares / np.maximum(count - 1, 1))
+    deviation = values.std(axis=0, ddof=1) if len(values) > 1 else 0.0 * values[0]
+    return values.mean(axis=0), deviation
 
 
 def _grid(
@@ -108,7 +103,7 @@ def _grid(
     columns = _MOST_COLUMNS if len(panels) in (3, 5, 6) else min(2, len(panels))
     lines = -(-len(panels) // columns)
     height = (_PANEL if columns > 1 else 4.4) * lines
-    head = 0.55 + _ROW * legend_rows(names, _LEGEND_COLUMNS)
+    head = 0.42 + _ROW * legend_rows(names, _LEGEND_COLUMNS)
     figure = Figure(figsize=(_WIDTH, height + head), dpi=100, facecolor="white")
     grid = figure.subplots(lines, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
@@ -128,7 +123,7 @@ def _grid(
 def _head(figure: Figure, title: str, names: Sequence[str], top: float) -> None:
     """Puts title and legend above the panels."""
     left = figure.axes[0].get_position().x0
-    figure.text(left, 0.985, title, fontsize=13, fontweight="bold", color=INK, va="top")
+    figure.text(left, 0.99, title, fontsize=13, fontweight="bold", color=INK, va="top")
     handles = [
         Line2D([], [], color=COLOURS[number % len(COLOURS)], linewidth=2.6, label=name)
         for number, name in enumerate(names)

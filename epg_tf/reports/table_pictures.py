@@ -48,12 +48,14 @@ def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: 
     axes = figure.add_axes((left, 0.0, right - left, 1.0))
     axes.set_axis_off()
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    for place in (top, top - _LINE / height):
-        axes.axhline(place, color="#BBBBBB", linewidth=0.9)
+    for line_height in (top, top - _LINE / height):
+        axes.axhline(line_height, color="#BBBBBB", linewidth=0.9)
     return figure
 
 
-def bars(values: Mapping[str, float], title: str, x_label: str, faint: Sequence[str] = ()) -> Figure:
+def bars(
+    values: Mapping[str, float], title: str, x_label: str, faint: Sequence[str] = ()
+) -> Figure:
     """Draws numbers of very different size as horizontal bars over a logarithmic axis.
 
     Args:
@@ -70,10 +72,14 @@ def bars(values: Mapping[str, float], title: str, x_label: str, faint: Sequence[
     axes.set_xlim(min(values.values()) / 3, max(values.values()) * 6)
     axes.invert_yaxis()
     dress(axes, x_label, "")
+    axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
     write = EngFormatter(places=1, sep=" ")
     for place, number in enumerate(values.values()):
-        axes.text(number * 1.15, place, write(number), va="center", fontsize=9.5, color=INK)
+        axes.text(
+            number * 1.15, place, write(number), va="center", fontsize=9.5, color=INK, bbox=box
+        )
     axes.set_title(title, fontsize=13, fontweight="bold", color=INK, loc="left", pad=10)
     figure.tight_layout()
     return figure
