@@ -18,7 +18,7 @@ from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core.errors import ConfigError
+from epg_tf.core.errors import ConfigError, RenderError
 from epg_tf.figures.catalogue import CATALOGUE, declaration
 from epg_tf.figures.declaration import SCALES
 from epg_tf.figures.listing import is_list, lines_of, write_list
@@ -124,7 +124,13 @@ def _make(statuses: Sequence[Status]) -> int:
         if status.state == "ready":
             name = status.declaration.name
             folder = output / name if everything or len(statuses) > 1 else output
-            numbers = make_figure(status, folder, _OVERWRITE.value)
+            try:
+                numbers = make_figure(status, folder, _OVERWRITE.value)
+            except RenderError as error:  # there is nothing to draw films with
+                if not everything:
+                    raise
+                print(f"left out: {name} cannot be drawn here ({error})", file=sys.stderr)
+                continue
             print("\n".join([f"{name}: {folder}", *(f"  {line}" for line in numbers)]), flush=True)
             if status.missing:
                 print(f"  not there yet: {'; '.join(status.missing)}")

@@ -36,8 +36,8 @@ _PPO_I: Changes = (
 )
 _FIGURE_20: Changes = (("inner.updates", 256), ("inner.update_period", 32))
 _NO_REWARD = (
-    "Agents that learn with the evolved loss, which does not see the reward, improve faster than "
-    "with PPO, which does; the KL divergence of their updates is larger."
+    "Agents with the evolved loss, which does not see the reward, learn sooner than with PPO, which "
+    "does, and end higher."
 )
 
 
@@ -162,8 +162,8 @@ def _lives(name: str, config: str, suffix: str, title: str) -> Declaration:
         name,
         title,
         "EPG, Figure 22",
-        "Agents in different tasks learn in different ways; KL divergence is large early on and "
-        "where an agent changes what it does.",
+        "Updates change the policy little, but for spikes of the KL divergence, where an agent "
+        "changes what it does.",
         at_scales(
             lambda scale: [TestNeed(RunNeed(f"{config}:{scale}{suffix}"), lives=LIVES[scale])]
         ),
@@ -218,7 +218,7 @@ EPG = (
     ),
     Declaration(
         "epg.fig9",
-        "DirectionalHalfCheetah, beside MAML and RL²",
+        "DirectionalHalfCheetah",
         "EPG, Figure 9",
         "From random policies, agents with the evolved loss reach what MAML reaches from its "
         "initialisation by one gradient step; RL² solves the task at once.",
@@ -274,7 +274,7 @@ EPG = (
         "epg.fig16",
         "KL between successive policies, first and last epoch of evolution",
         "EPG, Figure 16",
-        "After evolution the KL divergence is small in most updates and large in a few.",
+        "After evolution most updates change the policy less than before, and a few much more.",
         _loss("random_hopper"),
         None,
         LATER,

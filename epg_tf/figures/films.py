@@ -17,7 +17,7 @@ from epg_tf.reports.life_pictures import LifeRecorder
 
 _KEY = LifeKey(0, "test", 0, 0)
 _PIXELS = (120, 160)  # of a frame: height, width
-_DPI = 60
+_DPI = 72
 _COUNTS = (3, 6)  # episodes, frames of each
 
 

@@ -100,10 +100,11 @@ def _grid(
     labels: tuple[str, str],
 ) -> Figure:
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    shown = [] if names == [labels[1]] else names  # the axis already says it
     columns = _MOST_COLUMNS if len(panels) in (3, 5, 6) else min(2, len(panels))
     lines = -(-len(panels) // columns)
     height = (_PANEL if columns > 1 else 4.4) * lines
-    head = 0.42 + _ROW * legend_rows(names, _LEGEND_COLUMNS)
+    head = 0.34 + _ROW * legend_rows(shown, _LEGEND_COLUMNS)
     figure = Figure(figsize=(_WIDTH, height + head), dpi=100, facecolor="white")
     grid = figure.subplots(lines, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
@@ -116,7 +117,7 @@ def _grid(
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     top = 1.0 - head / (height + head)
     figure.tight_layout(rect=(0.0, 0.0, 1.0, top))
-    _head(figure, title, names, top)
+    _head(figure, title, shown, top)
     return figure
 
 

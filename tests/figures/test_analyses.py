@@ -46,6 +46,19 @@ def test_learning_curves_keep_the_methods_that_are_asked_for(tmp_path):
     assert len(levels) == 1
 
 
+def test_of_two_tests_the_one_with_more_rivals_is_drawn(tmp_path):
+    config = "directional_half_cheetah:laptop"
+    kept.test(tmp_path / "plain", config)
+    needs = declaration("epg.fig9").needs["laptop"]
+    analysis = declaration("epg.fig9").analysis
+    plain = analysis(found_for(tmp_path, *needs))
+    assert not any("MAML" in line for line in plain.numbers)
+    kept.test(tmp_path / "whole", config, methods=("ppo", "ppo_as_epg", "maml", "rl2"))
+    whole = analysis(found_for(tmp_path, *needs))
+    assert any(line.startswith("MAML (1 step): mean final return 1.12") for line in whole.numbers)
+    whole.draw("title")
+
+
 def test_tests_of_the_same_label_share_a_panel(tmp_path):
     for seed in (0, 1):
         kept.test(
