@@ -36,8 +36,8 @@ _PPO_I: Changes = (
 )
 _FIGURE_20: Changes = (("inner.updates", 256), ("inner.update_period", 32))
 _NO_REWARD = (
-    "Agents with the evolved loss, which does not see the reward, learn sooner than with PPO, which "
-    "does, and end higher."
+    "Agents with the evolved loss, which does not see the reward, learn sooner than with PPO, "
+    "which does, and end higher."
 )
 
 
