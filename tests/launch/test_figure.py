@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import shlex
 
@@ -32,6 +33,7 @@ def made(tmp_path_factory):
     return list(dict.fromkeys(found))
 
 
+@functools.cache
 def defined_flags(name: str) -> set[str]:
     """Returns the flags that a launcher, and the modules of launch/ that it imports, define."""
     tree = ast.parse((commands.ROOT / "launch" / f"{name}.py").read_text())
