@@ -10,18 +10,23 @@ DOCS_READY := .venv-docs/.ready
 SEED ?= 0
 RUN ?= runs/demo
 SLOW ?= tests
+FIGURES ?= runs/figures
 
 THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker.py random_reacher.py \
   directional_half_cheetah.py goal_ant.py goal_ant.py:laptop_forward_backward goal_ant.py:laptop_no_reset fetch.py \
   $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
   $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
 
+# A test whose summary is there is not repeated.
+tested = output=$(FIGURES)/tests/$(1)-test; test -f $$output/summary.json ||
+TEST := $(PY) -m launch.meta_test --output_dir=$$output --overwrite
+
 # Another interpreter than that of .venv is used as it is; nothing is installed for it.
 BAZEL_PYTHON ?= $(PY)
 BAZEL_TARGETS ?= //tests:test_build //tests:test_golden //tests:test_imports //tests/artifacts:test_learned_loss \
   //tests/core:test_files //tests/tasks:test_point_goal
 
-.PHONY: venv demo test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
+.PHONY: venv demo figures test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
 
 venv: $(READY)
 
@@ -44,6 +49,21 @@ demo: $(READY)
 	@$(PY) -m launch.meta_test --loss=$(RUN)/evolution/best --output_dir=$(RUN)/test --lives=128 --overwrite
 	@$(PY) -m launch.meta_train --config=configs/hidden_goal.py:demo --run_dir=$(RUN)/teacher --seed=$(SEED) --resume
 	@$(PY) -m launch.meta_test --loss=$(RUN)/teacher/best --output_dir=$(RUN)/teacher-test --lives=128 --overwrite
+
+# The papers' figures, as far as shipped losses and results/ allow; tests that are there are not repeated.
+figures: $(READY)
+	@mkdir -p $(FIGURES)/tests
+	@for name in random_hopper random_reacher directional_half_cheetah; do \
+	  $(call tested,$${name}_laptop-0) $(TEST) --loss=$$name --config=$$name:laptop --lives=64 --compare=ppo || exit 1; done
+	@$(call tested,random_hopper_laptop-0-768_updates-against-none) $(TEST) --loss=random_hopper \
+	  --config=random_hopper:laptop --lives=20 --compare=none --updates=768
+	@for seed in 0 1 2; do $(call tested,metagenrl_laptop-$$seed-point_goal) $(TEST) --loss=results/metagenrl_replay/seed$$seed \
+	  --config=metagenrl_laptop --lives=8 --compare=$$([ $$seed = 0 ] && echo ppo || echo none) --environment=point_goal || exit 1; done
+	@$(call tested,metagenrl_laptop-0-gymnasium_Pendulum_v1) $(TEST) --loss=results/metagenrl_replay/seed0 \
+	  --config=metagenrl_laptop --lives=8 --compare=ppo --environment=gymnasium:Pendulum-v1 --env_steps=8000
+	@$(PY) -m launch.figure --name=all --runs=$(FIGURES)/tests,results --output_dir=$(FIGURES)/pictures --overwrite
+	@$(PY) -m launch.figure --list --runs=$(FIGURES)/tests,results --json=$(FIGURES)/figures.json > $(FIGURES)/figures.txt
+	@tail -n 1 $(FIGURES)/figures.txt; echo "pictures are in $(FIGURES)/pictures, what is missing is in $(FIGURES)/figures.txt"
 
 test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests

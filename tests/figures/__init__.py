@@ -1,0 +1,1 @@
+"""Tests of epg_tf/figures."""

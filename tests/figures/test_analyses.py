@@ -1,0 +1,271 @@
+"""Tests the numbers and tidy tables of analyses, and what a figure leaves in its folder."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.figures import agent_analyses, cost_table, output, run_analyses, tables
+from epg_tf.figures.catalogue import declaration
+from epg_tf.figures.declaration import Declaration, Found, LossNeed, RunNeed, TestNeed
+from epg_tf.figures.output import make_figure
+from epg_tf.figures.records import FoundLoss, open_library
+from epg_tf.figures.search import status_of
+from epg_tf.figures.tidy import mean_with_interval
+from tests.figures import kept
+
+HOPPER = RunNeed("random_hopper:laptop")
+
+
+def found_for(folder, *needs) -> Found:
+    figure = Declaration("a", "b", "c", "d", {"laptop": needs}, tables.settings_table)
+    with open_library([folder]) as library:
+        return status_of(figure, "laptop", library, folder).found
+
+
+def test_learning_curves_keep_the_methods_that_are_asked_for(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop", methods=("sac", "ppo", "ppo_as_epg"))
+    found = found_for(tmp_path, TestNeed(HOPPER))
+    findings = agent_analyses.learning_curves(("ppo_as_epg", "ppo"), levels=("ppo",))(found)
+    methods = dict.fromkeys(row["method"] for row in findings.table)
+    assert list(methods) == ["epg", "ppo_as_epg", "ppo"]
+    assert len(findings.table) == 3 * 4 * (3 + 1)
+    # Finals 4, 6, 5, 7: mean 5.5, standard deviation 1.291, t(3) = 3.182.
+    half = 3.182446 * np.std([4, 6, 5, 7], ddof=1) / 2
+    assert findings.numbers[0] == (
+        f"evolved loss (EPG): mean final return 5.50 [{5.5 - half:.2f}, {5.5 + half:.2f}], 4 agents"
+    )
+    assert "ends 4.38" in findings.numbers[1]  # PPO's finals are 1, 0, 2, 1.5
+    levels = [line for line in findings.draw("t").axes[0].lines if line.get_ydata()[0] == 1.125]
+    assert len(levels) == 1
+
+
+def test_of_two_tests_the_one_with_more_rivals_is_drawn(tmp_path):
+    config = "directional_half_cheetah:laptop"
+    kept.test(tmp_path / "plain", config)
+    needs = declaration("epg.fig9").needs["laptop"]
+    analysis = declaration("epg.fig9").analysis
+    plain = analysis(found_for(tmp_path, *needs))
+    assert not any("MAML" in line for line in plain.numbers)
+    kept.test(tmp_path / "whole", config, methods=("ppo", "ppo_as_epg", "maml", "rl2"))
+    whole = analysis(found_for(tmp_path, *needs))
+    assert any(line.startswith("MAML (1 step): mean final return 1.12") for line in whole.numbers)
+    whole.draw("title")
+
+
+def test_tests_of_the_same_label_share_a_panel(tmp_path):
+    for seed in (0, 1):
+        kept.test(
+            tmp_path / f"{seed}", "metagenrl_laptop", seed, methods=("ppo",), learned="objective"
+        )
+    needs = [
+        TestNeed(RunNeed("metagenrl_laptop", seed), ("ppo",), label="seen: ours") for seed in (0, 1)
+    ]
+    findings = agent_analyses.side_by_side(("ppo",))(found_for(tmp_path, *needs))
+    figure = findings.draw("title")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["seen"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours", "PPO (tuned)"]
+    assert len(findings.table) == 2 * 2 * 4 * 4
+    assert {row["loss_seed"] for row in findings.table if row["method"] == "objective"} == {0, 1}
+
+
+def test_the_life_of_evolution_is_marked(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop")
+    findings = agent_analyses.side_by_side((), mark_training=True)(
+        found_for(tmp_path, TestNeed(HOPPER, label="A: a"))
+    )
+    (axes,) = findings.draw("title").axes
+    assert [line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1] == [2048]
+
+
+def test_single_lives_are_spread_from_the_lowest_to_the_highest(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop", finals=[4.0, 9.0, float("nan"), 7.0])
+    findings = agent_analyses.single_lives(found_for(tmp_path, TestNeed(HOPPER)))
+    assert [line.split(":")[0] for line in findings.numbers[:4]] == [
+        "task 2",
+        "task 0",
+        "task 3",
+        "task 1",
+    ]
+    figure = findings.draw("title")
+    assert [axes.get_title() for axes in figure.axes[:4]][1:] == [
+        "task 0: 4.0",
+        "task 3: 7.0",
+        "task 1: 9.0",
+    ]
+
+
+def test_dips_are_counted(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop", finals=[4.0, 6.0, -5.0, 7.0])
+    findings = agent_analyses.compared_lives(("ppo",))(found_for(tmp_path, TestNeed(HOPPER)))
+    # Curves of agents 0 and 2 have a value below zero; agent 2 ends below.
+    assert "evolved loss (EPG): 1 of 4 agents dip below zero and end above" in findings.numbers
+
+
+def test_runs_of_several_seeds_have_mean_and_deviation_where_all_have_values(tmp_path):
+    for seed, rows in ((0, 2), (1, 3)):
+        kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed, rows=rows)
+    needs = [RunNeed("random_hopper:laptop", seed, label="Hopper") for seed in (0, 1)]
+    analysis = run_analyses.evolution_curves(("fitness_mean", "mean return"))
+    findings = analysis(found_for(tmp_path, *needs))
+    assert [(row["seed"], row["epoch"], row["value"]) for row in findings.table] == [
+        (0, 1, 0.0),
+        (0, 2, 1.0),
+        (1, 1, 10.0),
+        (1, 2, 11.0),
+        (1, 3, 12.0),
+    ]
+    assert "Hopper: mean return 5.00 [-58.53, 68.53] in the first 1 epochs" in findings.numbers[0]
+    assert findings.numbers[0].endswith("seeds 0, 1")
+    (axes,) = findings.draw("title").axes
+    np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [5.0, 6.0, np.nan])
+
+
+def test_the_two_lowest_seeds_are_left_out(tmp_path):
+    for seed, final in ((0, 1.0), (1, 9.0), (2, 5.0), (3, 8.0)):
+        kept.test(
+            tmp_path / f"{seed}",
+            "metagenrl_laptop",
+            seed,
+            methods=(),
+            learned="objective",
+            finals=[final] * 4,
+        )
+    needs = [TestNeed(RunNeed("metagenrl_laptop", seed), ()) for seed in range(4)]
+    findings = run_analyses.without_worst(found_for(tmp_path, *needs))
+    deviations = np.std([1, 9, 5, 8], ddof=1), np.std([9, 8], ddof=1)
+    assert findings.numbers[-1] == (
+        f"standard deviation over seeds: {deviations[0]:.2f} with all, {deviations[1]:.2f} without "
+        "the 2 lowest"
+    )
+
+
+def test_a_table_is_filled_with_means_over_seeds(tmp_path):
+    for seed, final in ((0, 1.0), (1, 3.0)):
+        kept.test(
+            tmp_path / f"{seed}",
+            "metagenrl_laptop",
+            seed,
+            methods=("ppo",) if seed == 0 else (),
+            learned="objective",
+            finals=[final] * 4,
+        )
+    needs = [
+        TestNeed(RunNeed("metagenrl_laptop", seed), (), curves=False, label="set: PointGoal")
+        for seed in (0, 1)
+    ]
+    findings = tables.returns_table(found_for(tmp_path, *needs))
+    assert findings.numbers[0] == "MetaGenRL, set in PointGoal: 2.00 [-10.71, 14.71]"
+    assert findings.numbers[1].startswith("PPO (tuned) in PointGoal: 1.12 [")
+    assert [row["mean"] for row in findings.table] == [1.0, 1.125, 3.0]
+
+
+def test_table_1_is_the_papers():
+    findings = tables.settings_table(Found("paper"))
+    numbers = [tuple(row.values())[1:] for row in findings.table]
+    assert numbers == [
+        (256, 64, 64, 128, 8192),
+        (256, 64, 128, 256, 32768),
+        (256, 64, 128, 512, 65536),
+        (256, 64, 64, 128, 8192),
+        (256, 64, 32, 256, 8192),
+        (256, 64, 32, 512, 16384),
+        (256, 64, 32, 256, 8192),
+    ]
+
+
+def test_the_cost_of_the_first_versions_reacher_is_196_million_env_steps():
+    needs = [(LossNeed(HOPPER, "hopper"), FoundLoss("random_hopper", "random_hopper"))]
+    findings = cost_table.meta_training_cost(Found("paper", losses=needs))
+    steps = {row["protocol"]: row["sequential_env_steps"] for row in findings.table}
+    assert steps["RandomReacher, first version"] == 196_608_000
+    assert steps["RandomReacher"] == 327_680_000
+    measured = {row["protocol"]: row["env_steps"] for row in findings.table if row["measured"]}
+    assert measured == {"ours: hopper": 18_916_387}
+
+
+def test_means_have_intervals_where_there_are_several():
+    assert mean_with_interval(np.array([2.0])) == "2.00"
+    assert mean_with_interval(np.array([1.0, 3.0, np.nan])) == "2.00 [-10.71, 14.71]"
+    assert mean_with_interval(np.array([])) == "unknown"
+
+
+def ready(folder, name="epg.fig5"):
+    with open_library([folder]) as library:
+        return status_of(declaration(name), "laptop", library, folder)
+
+
+def test_a_figure_leaves_picture_data_and_caption(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop")
+    numbers = make_figure(ready(tmp_path), tmp_path / "figure")
+    folder = tmp_path / "figure"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(output.OWN)
+    assert Image.open(folder / "figure.png").size[0] == 900
+    assert (folder / "figure.svg").read_text().startswith("<?xml")
+    with open(folder / "data.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 48
+    assert {row["method"] for row in rows} == {"epg", "ppo", "ppo_as_epg"}
+    caption = (folder / "caption.md").read_text()
+    assert all(f"- {line}\n" in caption for line in numbers)
+    assert "EPG, Figure 5, at the scale laptop" in caption
+    assert f"test {tmp_path}/test: a loss" in caption
+    assert re.search(r"seed of meta-training 0, seed of the tasks 7", caption)
+
+
+def test_the_same_results_give_the_same_files(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop")
+    for name in ("a", "b"):
+        make_figure(ready(tmp_path), tmp_path / name)
+    for name in output.OWN:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_captions_say_how_a_run_differs_and_what_is_not_there(tmp_path):
+    changes = (("evolution.epochs", 7),)
+    kept.run(tmp_path / "run", "random_hopper:laptop", changes=changes)
+    make_figure(ready(tmp_path, "epg.fig20"), tmp_path / "figure")
+    caption = (tmp_path / "figure" / "caption.md").read_text()
+    assert "random_hopper:laptop, seed 0, 3 epochs; other than there: evolution.epochs=7" in caption
+    assert "Not there yet:" in caption
+    assert "- the run of fetch:laptop, seed 0\n" in caption
+
+
+def test_a_folder_in_use_is_refused_before_anything_is_written(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop")
+    folder = tmp_path / "figure"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(RecordError, match="not empty"):
+        make_figure(ready(tmp_path), folder)
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+    make_figure(ready(tmp_path), folder, overwrite=True)
+    assert len(list(folder.iterdir())) == 5
+
+
+def test_a_damaged_table_leaves_the_earlier_figure(tmp_path):
+    kept.test(tmp_path / "test", "random_hopper:laptop")
+    make_figure(ready(tmp_path), tmp_path / "figure")
+    status = ready(tmp_path)
+    (tmp_path / "test" / "curves.csv").write_text("a,b\n")
+    before = (tmp_path / "figure" / "figure.png").read_bytes()
+    with pytest.raises(RecordError, match=r"curves\.csv"):
+        make_figure(status, tmp_path / "figure", overwrite=True)
+    assert (tmp_path / "figure" / "figure.png").read_bytes() == before
+
+
+def test_what_is_not_ready_is_not_made(tmp_path):
+    status = dataclasses.replace(ready(tmp_path), state="missing")
+    with pytest.raises(ValueError, match=r"epg\.fig5 is missing"):
+        make_figure(status, tmp_path / "figure")
+
+
+def test_a_wrong_name_gets_a_guess():
+    with pytest.raises(ConfigError, match=r"name='epg\.figg5' is no figure; did you mean epg\.fig"):
+        declaration("epg.figg5")

@@ -1,0 +1,267 @@
+"""Tests that runs and tests are found by what they hold, and what is said of those that lack."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+
+import pytest
+
+from epg_tf.figures import costs
+from epg_tf.figures.agent_analyses import learning_curves
+from epg_tf.figures.catalogue import CATALOGUE, declaration
+from epg_tf.figures.declaration import SCALES, Declaration, LossNeed, RunNeed, TestNeed
+from epg_tf.figures.records import open_library
+from epg_tf.figures.search import status_of
+from epg_tf.figures.settings import SAME, flat, of_run, wanted
+from tests.figures import kept
+
+HOPPER = RunNeed("random_hopper:laptop")
+PAST = RunNeed("random_hopper:laptop_past")
+
+
+def figure(*needs, analysis=None) -> Declaration:
+    made = analysis or learning_curves(())
+    return Declaration("a.fig1", "title", "source", "claim", {"laptop": needs}, made)
+
+
+def status(folder, *needs, scale="laptop"):
+    with open_library([folder]) as library:
+        return status_of(figure(*needs), scale, library, folder)
+
+
+def texts(found, program="epg-tf {}".format) -> list[str]:
+    return [command.text(program) for command in found.commands]
+
+
+def test_a_run_is_found_by_its_settings_and_not_by_its_name(tmp_path):
+    kept.run(tmp_path / "x" / "random_walker_laptop-0", "random_hopper:laptop")
+    found = status(tmp_path, HOPPER)
+    assert (found.state, found.missing, found.commands) == ("ready", [], [])
+    assert [run.shown for _, run in found.found.runs] == [tmp_path / "x" / "random_walker_laptop-0"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RunNeed("random_hopper:laptop", 1),
+        RunNeed("random_walker:laptop"),
+        RunNeed("random_hopper:paper"),
+        PAST,
+        RunNeed("random_hopper:laptop", changes=(("evolution.moves", "both"),)),
+    ],
+    ids=["seed", "family", "scale", "variant", "change"],
+)
+def test_other_runs_are_not_taken(tmp_path, other):
+    kept.run(tmp_path / "run", "random_hopper:laptop")
+    found = status(tmp_path, other)
+    assert found.state == "missing"
+    assert len(found.missing) == len(found.commands) == 1
+
+
+def test_a_run_with_more_epochs_or_lives_is_taken_and_the_longest_of_several(tmp_path):
+    kept.run(tmp_path / "a", "random_hopper:laptop", rows=2)
+    changes = (("evolution.epochs", 7), ("evolution.lives", 64), ("evolution.noise_vectors", 64))
+    kept.run(tmp_path / "b", "random_hopper:laptop", changes=changes, rows=5)
+    ((_, run),) = status(tmp_path, HOPPER).found.runs
+    assert run.shown == tmp_path / "b"
+
+
+def test_the_command_of_a_missing_run_can_be_copied(tmp_path):
+    need = RunNeed("random_hopper:laptop", 3, (("evolution.moves", "both"),))
+    assert texts(status(tmp_path, need)) == [
+        "epg-tf meta_train --config=random_hopper:laptop --seed=3 "
+        f"--run_dir={tmp_path}/random_hopper_laptop-moves_both-3 --config.evolution.moves=both"
+    ]
+
+
+def test_an_interrupted_run_is_continued(tmp_path):
+    kept.run(tmp_path / "begun", "random_hopper:laptop_past", finished=False)
+    found = status(tmp_path, PAST)
+    assert found.state == "interrupted"
+    assert texts(found) == [f"epg-tf meta_train --run_dir={tmp_path}/begun --resume"]
+    assert str(tmp_path / "begun") in found.missing[0]
+
+
+def test_a_run_without_checkpoints_is_not_continued(tmp_path):
+    kept.run(tmp_path / "begun", "random_hopper:laptop_past", finished=False)
+    shutil.rmtree(tmp_path / "begun" / "checkpoints")
+    found = status(tmp_path, PAST)
+    assert found.state == "missing"
+    assert "--resume" not in texts(found)[0]
+
+
+def test_a_test_needs_its_run_only_where_it_is_missing_itself(tmp_path):
+    need = TestNeed(PAST)
+    lacking = status(tmp_path, need)
+    assert [text.split()[1] for text in texts(lacking)] == ["meta_train", "meta_test"]
+    kept.run(tmp_path / "run", "random_hopper:laptop_past")
+    tested = status(tmp_path, need)
+    assert texts(tested) == [
+        f"epg-tf meta_test --loss={tmp_path}/run --config=random_hopper:laptop_past --lives=64 "
+        f"--compare=ppo --output_dir={tmp_path}/random_hopper_laptop_past-0-test"
+    ]
+    kept.test(tmp_path / "any", "random_hopper:laptop_past")
+    assert status(tmp_path, need).state == "ready"
+
+
+def test_a_shipped_loss_saves_the_run(tmp_path):
+    (text,) = texts(status(tmp_path, TestNeed(HOPPER)))
+    assert text.startswith("epg-tf meta_test --loss=random_hopper --config=random_hopper:laptop ")
+    assert status(tmp_path, LossNeed(HOPPER)).found.losses[0][1].name == "random_hopper"
+
+
+def test_rivals_that_are_meta_trained_before_are_made_first(tmp_path):
+    trained = (
+        ("maml", RunNeed("maml_half_cheetah:laptop")),
+        ("rl2", RunNeed("rl2_half_cheetah:laptop")),
+    )
+    need = TestNeed(RunNeed("directional_half_cheetah:laptop"), trained=trained)
+    kept.run(tmp_path / "first", "maml_half_cheetah:laptop")
+    rl2, test = texts(status(tmp_path, need))
+    assert rl2.startswith("epg-tf meta_train_rl2 --config=rl2_half_cheetah:laptop --seed=0")
+    rivals = f"ppo,maml:{tmp_path}/first,rl2:{tmp_path}/rl2_half_cheetah_laptop-0"
+    assert f"--compare={rivals} " in test
+
+
+@pytest.mark.parametrize(
+    "need",
+    [
+        TestNeed(HOPPER, ("ppo", "sac")),
+        TestNeed(RunNeed("random_hopper:laptop", 1)),
+        TestNeed(PAST),
+        TestNeed(HOPPER, updates=128),
+        TestNeed(HOPPER, alpha=0.5),
+        TestNeed(HOPPER, changes=(("policy.hidden", (256, 256)),)),
+        TestNeed(HOPPER, changes=(("task.range", "out_of_distribution"),)),
+        TestNeed(HOPPER, trained=(("maml", RunNeed("maml_half_cheetah:laptop")),)),
+    ],
+)
+def test_other_tests_are_not_taken(tmp_path, need):
+    kept.test(tmp_path / "test", "random_hopper:laptop")
+    assert status(tmp_path, TestNeed(HOPPER)).state == "ready"
+    assert status(tmp_path, need).state == "missing"
+
+
+def test_tests_of_earlier_versions_state_less_and_are_taken(tmp_path):
+    path = kept.test(tmp_path / "test", "random_hopper:laptop") / "summary.json"
+    summary = json.loads(path.read_text())
+    experiment = wanted("random_hopper:laptop")
+    del summary["about"]["config"], summary["about"]["alpha"]
+    summary["about"]["policy"] = {"hidden": [64, 64], "activation": "tanh"}
+    summary["epg"]["env_steps"] = experiment.life_steps
+    path.write_text(json.dumps(summary))
+    assert status(tmp_path, TestNeed(HOPPER)).state == "ready"
+    assert status(tmp_path, TestNeed(PAST)).state == "missing"
+    summary["epg"]["env_steps"] *= 2
+    path.write_text(json.dumps(summary))
+    assert status(tmp_path, TestNeed(HOPPER)).state == "missing"
+
+
+def test_a_summary_alone_is_enough_only_for_what_draws_no_curves(tmp_path):
+    path = kept.test(tmp_path / "test", "random_hopper:laptop")
+    (path / "curves.csv").unlink()
+    assert status(tmp_path, TestNeed(HOPPER)).state == "missing"
+    assert status(tmp_path, TestNeed(HOPPER, curves=False)).state == "ready"
+
+
+def test_what_is_optional_may_lack_but_not_all_of_it(tmp_path):
+    needs = [RunNeed("random_hopper:laptop", seed, optional=True) for seed in (0, 1)]
+    assert status(tmp_path, *needs).state == "missing"
+    kept.run(tmp_path / "run", "random_hopper:laptop", 1)
+    found = status(tmp_path, *needs)
+    assert found.state == "ready"
+    assert found.missing == ["the run of random_hopper:laptop, seed 0"]
+    assert len(found.commands) == 1
+
+
+def test_broken_and_foreign_folders_are_named_and_do_no_harm(tmp_path):
+    kept.run(tmp_path / "good", "random_hopper:laptop")
+    for name, text in {
+        "foreign": '{"model": "resnet"}',
+        "list": "[1]",
+        "torn": '{"config": {"task"',
+        "other": '{"kind": "evolution", "seed": 0, "config": {"task": {"frame_skip": "two"}}}',
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(text)
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "curves.csv").write_text("a,b\n")
+    (tmp_path / "test" / "summary.json").write_text('{"about": 3}')
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive" / "raw.tar.xz").write_bytes(b"no archive")
+    (tmp_path / "package.json").write_text(
+        '{"about": {"task": 1}, "epg": {"final_return_mean": 1}}'
+    )
+    with open_library([tmp_path]) as library:
+        assert [run.shown.name for run in library.runs] == ["good"]
+        names = {path.name for path, _ in library.unreadable}
+        states = {status_of(each, "laptop", library, tmp_path).state for each in CATALOGUE}
+    assert names == {"foreign", "list", "torn", "other", "test", "raw.tar.xz"}
+    assert states == {"missing", "ready", "not possible"}
+
+
+def test_an_archive_gives_its_runs_which_cannot_be_continued(tmp_path):
+    kept.run(tmp_path / "study", "random_hopper:laptop", finished=False)
+    with tarfile.open(tmp_path / "study" / "raw.tar.xz", "w:xz") as archive:
+        text = (tmp_path / "study" / "config.json").read_bytes()
+        member = tarfile.TarInfo("config.json")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    (tmp_path / "study" / "config.json").unlink()
+    found = status(tmp_path, HOPPER)
+    assert found.state == "missing"  # a few rows of many epochs
+    assert "--resume" not in texts(found)[0]
+    (tmp_path / "study" / "summary.json").write_text('{"format_version": 1}')
+    ((_, run),) = status(tmp_path, HOPPER).found.runs
+    assert run.shown == tmp_path / "study"
+    assert run.loss is None
+
+
+def test_a_scale_without_such_a_variant_is_not_possible(tmp_path):
+    need = TestNeed(RunNeed("random_hopper:night"))
+    with open_library([tmp_path]) as library:
+        night = Declaration("a", "b", "c", "d", {"night": [need]}, learning_curves(()))
+        found = status_of(night, "night", library, tmp_path)
+        later = status_of(declaration("epg.fig5"), "night", library, tmp_path)
+    assert (found.state, later.state) == ("not possible", "not possible")
+    assert "night" in found.reason
+
+
+def test_names_are_unique_and_every_scale_can_be_listed(tmp_path):
+    names = [each.name for each in CATALOGUE]
+    assert len(set(names)) == len(names) >= 40
+    with open_library([tmp_path]) as library:
+        for scale in SCALES:
+            for each in CATALOGUE:
+                found = status_of(each, scale, library, tmp_path)
+                assert found.reason if found.state == "not possible" else not found.reason
+                assert bool(found.commands) == bool(found.missing)
+
+
+def test_settings_that_needs_change_are_compared():
+    """A change that is not compared would let any other run be taken for it."""
+    free = {"evolution.guidance", "evolution.final_guidance"}  # go with evolution.moves
+    for each in CATALOGUE:
+        for need in [need for needs in each.needs.values() for need in needs]:
+            changed = {name for name, _ in of_run(need).changes} - free
+            assert changed <= {name for names in SAME.values() for name in names}
+    everything = {
+        name: name for config in ("point_goal", "metagenrl_laptop") for name in flat(wanted(config))
+    }
+    assert set(SAME["EPG"]) | set(SAME["MetaGenRL"]) <= set(everything)
+
+
+def test_costs_are_those_of_the_papers_protocols():
+    hopper = wanted("random_hopper:paper")
+    assert costs.run_env_steps(hopper) == 5000 * 256 * (8192 + 3 * 1000)
+    assert costs.sequential_env_steps(wanted("random_reacher:paper_v1")) == 3000 * 65536
+    assert costs.run_env_steps(wanted("metagenrl_paper:cheetah_lunar")) == 20 * 10**6
+
+
+def test_the_cost_of_a_test_counts_all_its_methods():
+    # epg, untrained, random_loss, centred_loss, policy_gradient_loss, ppo, ppo_as_epg
+    assert costs.test_env_steps(TestNeed(HOPPER, lives=10)) == 7 * 10 * 2048
+    assert costs.test_env_steps(TestNeed(HOPPER, lives=10, updates=128)) == 7 * 10 * 4096

@@ -1,0 +1,172 @@
+"""launch.figure, as users start it; and the flags of the commands that it prints."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import shlex
+
+import pytest
+
+from epg_tf.core.config_files import find_config
+from epg_tf.figures.catalogue import CATALOGUE
+from epg_tf.figures.declaration import SCALES
+from epg_tf.figures.records import open_library
+from epg_tf.figures.search import status_of
+from epg_tf.figures.settings import wanted
+from tests.figures import kept
+from tests.launch import commands
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """All commands that the figures need where nothing is there."""
+    folder = tmp_path_factory.mktemp("nothing")
+    with open_library([folder]) as library:
+        found = [
+            command
+            for each in CATALOGUE
+            for scale in SCALES
+            for command in status_of(each, scale, library, folder).commands
+        ]
+    return list(dict.fromkeys(found))
+
+
+@functools.cache
+def defined_flags(name: str) -> set[str]:
+    """Returns the flags that a launcher, and the modules of launch/ that it imports, define."""
+    tree = ast.parse((commands.ROOT / "launch" / f"{name}.py").read_text())
+    found = {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "").startswith("DEFINE_")
+        and isinstance(node.args[0], ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found |= {flag for each in names for flag in defined_flags(each)}
+    return found
+
+
+def test_every_command_has_flags_that_its_launcher_knows(made):
+    assert len(made) > 100
+    for command in made:
+        known = defined_flags(command.name)
+        for flag, _ in command.flags:
+            assert flag in known or flag.startswith("config."), (command, flag)
+
+
+def test_every_config_and_every_setting_of_a_command_is_usable(made):
+    for command in made:
+        flags = dict(command.flags)
+        if "config" in flags:
+            find_config(flags["config"])
+            changes = tuple(
+                (name.removeprefix("config."), value)
+                for name, value in command.flags
+                if name.startswith("config.")
+            )
+            wanted(flags["config"], changes)
+
+
+def test_commands_survive_a_shell(made):
+    for command in made:
+        text = command.text("epg-tf {}".format)
+        assert shlex.split(text)[2:] == command.words()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["meta_train", "meta_train_maml", "meta_train_rl2", "meta_train_metagenrl"]
+)
+def test_commands_of_runs_are_parsed_by_their_launchers(made, kind):
+    several = [command for command in made if command.name == kind]
+    chosen = max(several, key=lambda command: len(command.flags))
+    process = commands.run(kind, *chosen.words(), "--print_config")
+    assert process.returncode == 0, process.stderr
+    for name, value in chosen.flags:
+        if name.startswith("config."):
+            assert f"{name}={value!r}" in process.stdout
+
+
+@pytest.mark.slow
+def test_commands_of_tests_are_parsed_by_their_launcher(made):
+    (chosen, *_) = [
+        command
+        for command in made
+        if dict(command.flags).get("loss") == "random_hopper"
+        and command.name == "meta_test"
+        and "updates" in dict(command.flags)
+    ]
+    process = commands.run("meta_test", *chosen.words(), "--print_config")
+    assert process.returncode == 0, process.stderr
+
+
+def test_the_list_tells_of_every_figure_and_goes_to_json(tmp_path):
+    kept.test(tmp_path / "runs" / "test", "random_hopper:laptop")
+    kept.run(tmp_path / "runs" / "begun", "random_hopper:laptop_past", finished=False)
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "config.json").write_text("{")
+    file = tmp_path / "list.json"
+    flags = ["--list", f"--runs={tmp_path}/runs", f"--json={file}"]
+    process = commands.run("figure", *flags)
+    assert process.returncode == 0, process.stderr
+    assert process.stderr.startswith(f"left out: {tmp_path}/runs/broken cannot be read")
+    found = {each["name"]: each for each in json.loads(file.read_text())}
+    assert list(found) == [each.name for each in CATALOGUE]
+    for each in found.values():
+        assert {"name", "title", "state", "missing", "command"} <= set(each)
+        assert f"{each['name']}: {each['title']} (" in process.stdout
+        assert set(each["command"].splitlines()) <= {
+            line.strip() for line in process.stdout.splitlines()
+        }
+    assert (found["epg.fig5"]["state"], found["epg.fig5"]["missing"]) == ("ready", [])
+    assert found["epg.fig6"]["state"] == "missing"
+    assert found["epg.fig12"]["state"] == "interrupted"
+    assert f"--run_dir={tmp_path}/runs/begun --resume" in found["epg.fig12"]["command"]
+    assert found["epg.fig16"]["state"] == "not possible"
+    assert commands.run("figure", *flags).returncode == 0  # its own file is replaced
+
+
+def test_a_figure_is_made_and_its_folder_refused_the_second_time(tmp_path):
+    kept.test(tmp_path / "runs" / "test", "random_hopper:laptop")
+    flags = ["--name=epg.fig5", f"--runs={tmp_path}/runs", f"--output_dir={tmp_path}/out"]
+    process = commands.run("figure", *flags)
+    assert process.returncode == 0, process.stderr
+    assert "evolved loss (EPG): mean final return 5.50" in process.stdout
+    assert (tmp_path / "out" / "figure.png").is_file()
+    again = commands.run("figure", *flags)
+    assert again.returncode == 2
+    assert f"--output_dir={tmp_path}/out: the folder is not empty" in again.stderr
+    assert commands.run("figure", *flags, "--overwrite").returncode == 0
+
+
+def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
+    process = commands.run(
+        "figure", "--name=epg.fig6", f"--runs={tmp_path}", f"--output_dir={tmp_path}/out"
+    )
+    assert process.returncode == 2
+    assert "python -m launch.meta_train --config=random_walker:laptop" in process.stderr
+    assert process.stderr.splitlines()[-1].startswith("error: --name=epg.fig6 cannot be made yet")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "--name is missing"),
+        (["--list", "--name=epg.fig5"], "--name is missing"),
+        (["--name=epg.fig99"], "--name='epg.fig99' is no figure"),
+        (["--list", "--runs=nowhere"], "--runs=nowhere is no folder"),
+        (["--list", "--json=nowhere/a.json"], "--json=nowhere/a.json"),
+        (["--list", "--json=README.md"], "--json=README.md is there"),
+    ],
+)
+def test_unusable_flags_are_refused_in_one_line(flags, message):
+    process = commands.run("figure", *flags)
+    assert process.returncode == 2
+    assert process.stderr.splitlines()[-1].startswith("error: ")
+    assert message in process.stderr
