@@ -1,4 +1,4 @@
-"""Runs the lives in which analyses look at what a learned loss does to agents (EPG, Algorithm 2)."""
+"""Runs the lives in which analyses look at what a learned loss does (EPG, Algorithm 2)."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def measure_gradient_correlation(learned: LearnedLoss, request: Request) -> Grad
         parameters = one.shape[1]
 
     observe_lives(learned, request, look)
-    columns = (np.stack(column, axis=1) for column in zip(*found, strict=True))
-    return GradientCorrelation(*columns, parameters)
+    spearman, cosine, halves = (np.stack(column, axis=1) for column in zip(*found, strict=True))
+    return GradientCorrelation(spearman, cosine, halves, parameters)
 
 
 class Gradients(NamedTuple):
@@ -167,9 +167,10 @@ def _gradient(
 
 
 def rank_correlation(one: Array, other: Array) -> Array:
-    """Returns Spearman's rank correlation of each row of [P, K] with that of another, [P]: Pearson's
-    correlation of their ranks, equal values sharing the mean of their ranks. NaN where a row is not
-    finite or all its values are equal.
+    """Returns Spearman's rank correlation of each row of [P, K] with that of another, [P].
+
+    It is Pearson's correlation of their ranks; equal values share the mean of their ranks. NaN
+    where a row is not finite or all its values are equal.
     """
     finite = np.isfinite(one).all(axis=1) & np.isfinite(other).all(axis=1)
     ranks = [stats.rankdata(np.nan_to_num(values), axis=1) for values in (one, other)]
@@ -178,8 +179,8 @@ def rank_correlation(one: Array, other: Array) -> Array:
 
 
 def cosines(one: Array, other: Array) -> Array:
-    """Returns the cosine of the angle between each row of [P, K] and that of another, [P]; NaN where
-    a row is not finite or zero.
+    """Returns the cosine of the angle between each row of [P, K] and that of another, [P]; NaN
+    where a row is not finite or zero.
     """
     one, other = one.astype(np.float64), other.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -192,10 +193,10 @@ def summarize_gradient_correlation(found: GradientCorrelation) -> dict[str, Any]
     """Returns the numbers of section 4.1, with tasks as units.
 
     Returns:
-      "spearman", "cosine" and "ppo_halves", each with `mean` over lives of the mean over a life's updates,
-      `ci95`, `deviation` between lives, and `first_half` and `second_half`, the means over the
-      updates of either half; "parameters", "updates", "lives", and "failed_lives", which have no
-      finite gradient and are left out.
+      "spearman", "cosine" and "ppo_halves", each with `mean` over lives of the mean over a life's
+      updates, `ci95`, `deviation` between lives, and `first_half` and `second_half`, the means over
+      the updates of either half; "parameters", "updates", "lives", and "failed_lives", which have
+      no finite gradient and are left out.
     """
     lives, updates = found.spearman.shape
     known = np.isfinite(found.spearman).any(axis=1)

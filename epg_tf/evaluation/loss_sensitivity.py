@@ -80,7 +80,7 @@ def measure_loss_sensitivity(
         slopes = input_gradients(learner.loss.network, learner.loss.params, inputs, step)
         norms = np.stack([np.linalg.norm(slope, axis=2) for slope in slopes.values()])
         place = steps - inner.update_period + step
-        found.append(LossSensitivity(tuple(slopes), norms, place, raw.lived.numpy() > 0.0))
+        found.append(LossSensitivity(tuple(slopes), norms, place, np.asarray(raw.lived) > 0.0))
 
     observe_lives(learned, request, look)
     return found[0]
@@ -125,8 +125,8 @@ def loss_inputs(learner: Learner, experience: Experience) -> dict[str, tf.Tensor
 def input_gradients(
     network: TemporalConv, params: Any, inputs: dict[str, tf.Tensor], step: int
 ) -> dict[str, Array]:
-    """Differentiates the loss of a step by all inputs, each on its own: that of the policy's outputs
-    by the observation they were computed from does not count.
+    """Differentiates the loss of a step by all inputs, each on its own: policy outputs do
+    not follow the observations that they were computed from.
 
     The network declares channels that are the same at all steps as if they were recorded, which is
     the same function of them; so their effect is seen step by step, too.
