@@ -33,6 +33,7 @@ from epg_tf.epg.learner import Learner, RawExperience
 from epg_tf.evaluation.analysed_lives import observe_lives
 from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.losses.contract import Experience, Loss
+from epg_tf.losses.surrogates import standardised
 
 MEASURES = ("spearman", "cosine", "ppo_halves")
 
@@ -87,8 +88,9 @@ class Gradients(NamedTuple):
     Attributes:
       learned: Of the learned loss, mean over the newest M steps.
       ppo: Of the surrogate, the same.
-      older: Of the surrogate, over the older half of these steps alone.
-      newer: Of the surrogate, over the newer half.
+      older: Of the surrogate, over the older half of these steps alone, whose advantages are
+        standardised on their own.
+      newer: Of the surrogate, the same over the newer half.
     """
 
     learned: tf.Tensor
@@ -142,11 +144,14 @@ def policy_gradients(learner: Learner, experience: Experience) -> Gradients:
     period = learner.experiment.inner.update_period
     half = period // 2
     surrogate = learner.surrogate.prepare(learner.agent, experience)
+    # Of advantages whose mean over both halves is 0, those of one half would tell of the other's.
+    apart = [standardised(part) for part in tf.split(surrogate.advantage, [half, -1], axis=1)]
+    halves = surrogate._replace(advantage=tf.concat(apart, axis=1))
     return Gradients(
         _gradient(learner, learner.loss, learner.loss.prepare(learner.agent, experience), period),
         _gradient(learner, learner.surrogate, surrogate, period),
-        _gradient(learner, learner.surrogate, surrogate, half),
-        _gradient(learner, learner.surrogate, surrogate, period, half),
+        _gradient(learner, learner.surrogate, halves, half),
+        _gradient(learner, learner.surrogate, halves, period, half),
     )
 
 
@@ -224,10 +229,13 @@ def _numbers(values: Array) -> dict[str, Any]:
     }
 
 
-def gradient_correlation_rows(found: GradientCorrelation) -> list[list[float | str]]:
-    """Returns the tidy table, its header first: one row per life and update (from 1)."""
-    rows: list[list[float | str]] = [["life", "update", *MEASURES]]
-    columns = [getattr(found, name) for name in MEASURES]
-    for life, update in np.ndindex(found.spearman.shape):
-        rows.append([life, update + 1, *(float(column[life, update]) for column in columns)])
-    return rows
+def gradient_correlation_rows(found: GradientCorrelation) -> list[dict[str, float | int | str]]:
+    """Returns the tidy table: one row per life and update (from 1)."""
+    return [
+        {
+            "life": life,
+            "update": update + 1,
+            **{name: float(getattr(found, name)[life, update]) for name in MEASURES},
+        }
+        for life, update in np.ndindex(found.spearman.shape)
+    ]

@@ -191,13 +191,19 @@ def _numbers(at_step: Array, elsewhere: Array) -> dict[str, Any]:
     }
 
 
-def loss_sensitivity_rows(found: LossSensitivity) -> list[list[float | str]]:
-    """Returns the tidy table, its header first: one row per input, life and lived step, numbered as
-    in the buffer.
+def loss_sensitivity_rows(found: LossSensitivity) -> list[dict[str, float | int | str]]:
+    """Returns the tidy table: one row per input, life and lived step; steps are numbered as in the
+    buffer.
     """
-    rows: list[list[float | str]] = [["channel", "life", "step", "scored_step", "norm"]]
-    for channel, norms in zip(found.channels, found.norms, strict=True):
-        for (life, step), norm in np.ndenumerate(norms):
-            if found.lived[step]:
-                rows.append([channel, life, step, found.step, float(norm)])
-    return rows
+    return [
+        {
+            "channel": channel,
+            "life": life,
+            "step": step,
+            "scored_step": found.step,
+            "norm": float(norm),
+        }
+        for channel, norms in zip(found.channels, found.norms, strict=True)
+        for (life, step), norm in np.ndenumerate(norms)
+        if found.lived[step]
+    ]

@@ -99,13 +99,13 @@ def per_life(kl: Array) -> dict[str, Array]:
     return {"median_kl": median, "spike": np.max(kl, axis=1) / median}
 
 
-def policy_change_rows(found: PolicyChange) -> list[list[float | str]]:
-    """Returns the tidy table, its header first: one row per stage, life and update (from 1)."""
-    rows: list[list[float | str]] = [["stage", "life", "update", "kl"]]
-    for stage in STAGES:
-        for (life, update), kl in np.ndenumerate(getattr(found, stage)):
-            rows.append([stage, life, update + 1, float(kl)])
-    return rows
+def policy_change_rows(found: PolicyChange) -> list[dict[str, float | int | str]]:
+    """Returns the tidy table: one row per stage, life and update (from 1)."""
+    return [
+        {"stage": stage, "life": life, "update": update + 1, "kl": float(kl)}
+        for stage in STAGES
+        for (life, update), kl in np.ndenumerate(getattr(found, stage))
+    ]
 
 
 def _median(values: Array) -> dict[str, Any]:

@@ -104,10 +104,16 @@ def _numbers(found: ReturnDips, rows: Array) -> dict[str, Any]:
     }
 
 
-def return_dips_rows(found: ReturnDips) -> list[list[float | str]]:
-    """Returns the tidy table, its header first: one row per agent."""
-    rows: list[list[float | str]] = [["task", "agent", "lowest", "final", "dips"]]
+def return_dips_rows(found: ReturnDips) -> list[dict[str, float | int | str]]:
+    """Returns the tidy table: one row per agent."""
     columns = zip(found.task, found.lowest, found.final, found.dips, strict=True)
-    for agent, (task, lowest, final, dips) in enumerate(columns):
-        rows.append([str(task), agent, float(lowest), float(final), int(dips)])
-    return rows
+    return [
+        {
+            "task": str(task),
+            "agent": agent,
+            "lowest": float(lowest),
+            "final": float(final),
+            "dips": int(dips),
+        }
+        for agent, (task, lowest, final, dips) in enumerate(columns)
+    ]

@@ -142,10 +142,11 @@ def test_a_step_matters_most_to_itself_and_padding_is_told_apart(make_tiny, shar
     assert summary["observation"]["lives_with_peak"] == 1.0
     assert 0.0 < summary["observation"]["steps_with_effect"] <= 1.0
     rows = loss_sensitivity_rows(found)
-    assert len(rows) == 1 + channels * 3 * 16
-    assert rows[1] == ["observation", 0, 16, found.step, float(found.norms[0, 0, 16])]
-    first = measure_loss_sensitivity(learned, request, step=STEP, update=0)
-    assert first.lived.sum() == 8
+    assert len(rows) == channels * 3 * 16
+    first = {"channel": "observation", "life": 0, "step": 16, "scored_step": found.step}
+    assert rows[0] == {**first, "norm": float(found.norms[0, 0, 16])}
+    early = measure_loss_sensitivity(learned, request, step=STEP, update=0)
+    assert early.lived.sum() == 8
 
 
 def test_the_numbers_are_those_of_the_norms():

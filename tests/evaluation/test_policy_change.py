@@ -54,10 +54,8 @@ def test_without_lives_there_are_no_numbers():
 
 def test_the_table_is_tidy():
     rows = policy_change_rows(PolicyChange(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])))
-    assert rows[0] == ["stage", "life", "update", "kl"]
-    assert rows[1:] == [["first", 0, 1, 1.0], ["first", 0, 2, 2.0], ["last", 0, 1, 3.0]] + [
-        ["last", 0, 2, 4.0]
-    ]
+    assert rows[0] == {"stage": "first", "life": 0, "update": 1, "kl": 1.0}
+    assert rows[3] == {"stage": "last", "life": 0, "update": 2, "kl": 4.0} and len(rows) == 4
 
 
 @pytest.mark.slow
