@@ -208,6 +208,7 @@ class LossEvaluation:
             "compare_updates": self.compare_updates,
             "baseline": dataclasses.asdict(experiment.surrogate),
             "rivals": {name: dataclasses.asdict(getattr(experiment, name)) for name in RIVALS},
+            "config": experiment.to_mapping(),
             "replaced": dict(self.replaced),
             "meta_trained": {each.method.name: each.facts for each in self.trained},
             "zero_shot_facts": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -59,6 +59,15 @@ _RETURNS_ALONE = _Layout(5.4, 3, 0.115, 0.865, 0.04, 0.937, 0.895)
 
 
 def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
+    """Writes `learning_figure` to a PNG file, 900 pixels wide.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    write_png(learning_figure(results, title), path)
+
+
+def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) -> Figure:
     """Draws fresh agents under several methods: mean and middle half of their returns.
 
     Where KL was measured, in the layout of EPG's Figure 5: single agents dotted, and below them
@@ -68,11 +77,8 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
 
     Args:
       results: The table; methods are drawn in its order.
-      path: PNG to write, 900 pixels wide.
       title: Line above the panels.
-
-    Raises:
-      OSError: The file cannot be written.
+      levels: Methods of which only the mean final return is drawn, as a horizontal line.
     """
     groups = results.groups()
     measured = bool(np.isfinite(results.kl).any())
@@ -87,6 +93,10 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
     for number, (name, rows) in enumerate(groups.items()):
         colour = COLOURS[number % len(COLOURS)]
         style: Style = "--" if name in mixed else "-"
+        if name in levels:
+            top.axhline(np.nanmean(rows.final()), color=colour, linewidth=2.2, zorder=2)
+            handles.append(Line2D([], [], color=colour, linewidth=2.6, label=label(name)))
+            continue
         if measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES:
             _draw_single_lives(top, rows, colour)
         draw_statistics(top, *rows.pivot(), colour, style)
@@ -100,13 +110,13 @@ def learning_curves(results: Results, path: files.PathLike, title: str) -> None:
     dress(top, "environment steps", "return")
     top.xaxis.set_major_formatter(EngFormatter(sep=""))
     if measured:
-        _draw_kl(figure, top, groups)
+        _draw_kl(figure, top, {n: rows for n, rows in groups.items() if n not in levels})
     head(figure, title, handles, layout.title, layout.columns)
     single = measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES
     note = _note(single, bool(mixed), matched)
     place = layout.note - layout.row * rows_of_legend
     figure.text(0.097, place, note, fontsize=9, color=FAINT, va="center")
-    write_png(figure, path)
+    return figure
 
 
 def _mark_matches(axes: Axes, results: Results) -> bool:
@@ -169,17 +179,22 @@ def _draw_kl(figure: Figure, top: Axes, groups: Mapping[str, Results]) -> None:
 def objective_grid(
     results: Results, titles: Mapping[str, str], path: files.PathLike, title: str
 ) -> None:
+    """Writes `objective_figure` to a PNG file.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    write_png(objective_figure(results, titles, title), path)
+
+
+def objective_figure(results: Results, titles: Mapping[str, str], title: str) -> Figure:
     """Draws fresh agents under objectives at stages of meta-training, one panel each (MetaGenRL,
     Figures 4 and 10).
 
     Args:
       results: The table; all its methods are learned objectives.
       titles: Name of an objective -> title of its panel, in the order of the panels.
-      path: PNG to write.
       title: Line above the panels.
-
-    Raises:
-      OSError: The file cannot be written.
     """
     columns = min(_GRID_COLUMNS, len(titles))
     lines = -(-len(titles) // columns)
@@ -199,4 +214,4 @@ def objective_grid(
     figure.supylabel("return without exploration", fontsize=10)
     figure.suptitle(title, fontsize=12)
     figure.tight_layout()
-    write_png(figure, path)
+    return figure

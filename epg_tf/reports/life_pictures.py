@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +100,40 @@ def make_camera(family: BodyFamily, key: LifeKey, height: int, width: int) -> Ca
     return Camera(body.model(0), height, width)
 
 
+def body_family(experiment: Experiment) -> BodyFamily:
+    """Returns the family of an experiment, which must have a body of MuJoCo.
+
+    Raises:
+      RenderError: It has none.
+      ConfigError: The family is not known.
+    """
+    family = make_family(experiment.in_physics("exact").task)
+    if not isinstance(family, BodyFamily):
+        raise RenderError(f"{family.name} is drawn by Gymnasium; use its own window")
+    return family
+
+
+def recorded_life(experiment: Experiment, phi: Array, key: LifeKey) -> tuple[LifeRecorder, float]:
+    """Runs one life in exact physics; returns what was recorded and the return of its final policy.
+
+    Args:
+      experiment: Settings of the loss.
+      phi: [D] float32, what evolution moved.
+      key: Of the life.
+
+    Raises:
+      RenderError, ConfigError: As `body_family`.
+    """
+    family = body_family(experiment)
+    alone = ComputeConfig(shard_lives=1, threads=1)
+    experiment = dataclasses.replace(experiment.in_physics("exact"), compute=alone)
+    configure_tensorflow(1)
+    recorder = LifeRecorder(family, experiment.life_steps)
+    loop = InnerLoop(experiment, family)
+    lives = loop.run([key], phi[None], final_teaching(experiment), recorder)
+    return recorder, float(lives.final_return[0])
+
+
 def film_strip_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> bytes:
     """Runs one life in exact physics and returns a film strip of it, a PNG of four episodes.
 
@@ -113,16 +146,10 @@ def film_strip_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> byte
       RenderError: The family has no body of MuJoCo, or there is nothing to draw with.
       ConfigError: The family is not known.
     """
-    alone = ComputeConfig(shard_lives=1, threads=1)
-    experiment = dataclasses.replace(experiment.in_physics("exact"), compute=alone)
-    family = make_family(experiment.task)
-    if not isinstance(family, BodyFamily):
-        raise RenderError(f"{family.name} is drawn by Gymnasium; use its own window")
+    family = body_family(experiment)
     # Before the life: without anything to draw with, the life would be useless.
     camera = make_camera(family, key, *_SMALL)
-    configure_tensorflow(1)
-    recorder = LifeRecorder(family, experiment.life_steps)
-    InnerLoop(experiment, family).run([key], phi[None], final_teaching(experiment), recorder)
+    recorder, _ = recorded_life(experiment, phi, key)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "film.png"
         draw_film(recorder, camera, (4, 5), f"{family.name}: one agent over its life", output)
@@ -132,11 +159,15 @@ def film_strip_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> byte
 
 def draw_paths(recorder: LifeRecorder, title: str, output: Path) -> None:
     """Draws the paths of all episodes over the ground into a PNG file."""
+    pictures.ground_paths(*ground_paths_of(recorder), title, output)
+
+
+def ground_paths_of(recorder: LifeRecorder) -> tuple[list[Array], Array]:
+    """Returns the paths [T_i, 2] of all episodes over the ground, and the goals [K, 2]."""
     episodes = recorder.episodes()
     marker = episodes[-1].poses[-1].marker
     targets = np.zeros((0, 2)) if marker is None else marker[None, :2]
-    paths = [np.stack(episode.places) for episode in episodes]
-    pictures.ground_paths(paths, targets, title, output)
+    return [np.stack(episode.places) for episode in episodes], targets
 
 
 def draw_film(
@@ -156,10 +187,28 @@ def draw_film(
       output: The file.
     """
     episodes, frames = counts
-    rows: list[Sequence[Array]] = []
-    labels = []
-    for episode in recorder.chosen(episodes):
-        count = min(frames or _FRAMES[output.suffix], len(episode.poses))
+    rows, labels = film_frames(recorder, camera, (episodes, frames or _FRAMES[output.suffix]))
+    if output.suffix == ".png":
+        pictures.film_strip(rows, labels, title, output)
+        return
+    captions = [label for row, label in zip(rows, labels, strict=True) for _ in row]
+    film = [frame for row in rows for frame in row]
+    pictures.animation(film, captions, _FRAMES_PER_SECOND, output)
+
+
+def film_frames(
+    recorder: LifeRecorder, camera: Camera, counts: tuple[int, int]
+) -> tuple[list[list[Array]], list[str]]:
+    """Returns the frames of some episodes, from the first to the last, and what each is.
+
+    Args:
+      recorder: What was recorded.
+      camera: Draws the body.
+      counts: Number of episodes, and frames of each at most.
+    """
+    rows, labels = [], []
+    for episode in recorder.chosen(counts[0]):
+        count = min(counts[1], len(episode.poses))
         shown = np.linspace(0, len(episode.poses) - 1, count).round().astype(int)
         rows.append([camera.frame(episode.poses[step]) for step in shown])
         labels.append(
@@ -167,9 +216,4 @@ def draw_film(
             if episode.start >= recorder.learning_steps
             else f"after {episode.start} of {recorder.learning_steps} env steps"
         )
-    if output.suffix == ".png":
-        pictures.film_strip(rows, labels, title, output)
-        return
-    captions = [label for row, label in zip(rows, labels, strict=True) for _ in row]
-    film = [frame for row in rows for frame in row]
-    pictures.animation(film, captions, _FRAMES_PER_SECOND, output)
+    return rows, labels

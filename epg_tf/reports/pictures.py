@@ -20,6 +20,11 @@ _INCHES = 1.6  # height of a frame in a film strip
 def film_strip(
     rows: Sequence[Sequence[Array]], labels: Sequence[str], title: str, path: files.PathLike
 ) -> None:
+    """Writes `film_figure` to a PNG file."""
+    write_png(film_figure(rows, labels, title), path)
+
+
+def film_figure(rows: Sequence[Sequence[Array]], labels: Sequence[str], title: str) -> Figure:
     """Lays out episodes one below the other, their frames from left to right (as EPG, Figures 3 and
     14).
 
@@ -27,7 +32,6 @@ def film_strip(
       rows: Frames [H, W, 3] uint8 of each episode, all of one size; rows may differ in length.
       labels: One per episode.
       title: Above all.
-      path: PNG to write.
     """
     columns = max(map(len, rows))
     height, width = rows[0][0].shape[:2]
@@ -41,7 +45,7 @@ def film_strip(
                 axis.imshow(frames[number])
     figure.suptitle(title, fontsize=11)
     figure.tight_layout(pad=0.4)
-    write_png(figure, path)
+    return figure
 
 
 def animation(
@@ -75,6 +79,11 @@ def animation(
 
 
 def ground_paths(paths: Sequence[Array], targets: Array, title: str, path: files.PathLike) -> None:
+    """Writes `paths_figure` to a PNG file."""
+    write_png(paths_figure(paths, targets, title), path)
+
+
+def paths_figure(paths: Sequence[Array], targets: Array, title: str) -> Figure:
     """Draws where a body went, one line per episode, the first light, the last dark (as EPG, Figure
     15).
 
@@ -82,7 +91,6 @@ def ground_paths(paths: Sequence[Array], targets: Array, title: str, path: files
       paths: [T_i, 2] positions (m) of each episode.
       targets: [K, 2] positions of its goals (m); K may be 0.
       title: Above the picture.
-      path: PNG to write.
     """
     figure = Figure((6.0, 6.0))
     axes = figure.subplots()
@@ -104,4 +112,4 @@ def ground_paths(paths: Sequence[Array], targets: Array, title: str, path: files
     axes.set_ylabel("y (m)")
     axes.set_title(title, fontsize=11)
     figure.tight_layout()
-    write_png(figure, path)
+    return figure

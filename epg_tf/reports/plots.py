@@ -11,11 +11,13 @@ import io
 import math
 from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
@@ -290,3 +292,14 @@ def write_png(figure: Figure, path: files.PathLike) -> None:
     """Writes a figure to a PNG file."""
     canvas = FigureCanvasAgg(figure)
     files.write_atomically(Path(path), canvas.print_png)
+
+
+def write_svg(figure: Figure, path: files.PathLike) -> None:
+    """Writes a figure to an SVG file; the same figure gives the same file."""
+    canvas = FigureCanvasSVG(figure)
+
+    def write(stream: BinaryIO) -> None:
+        with rc_context({"svg.hashsalt": "epg_tf", "svg.fonttype": "none"}):
+            canvas.print_svg(stream, metadata={"Date": None})
+
+    files.write_atomically(Path(path), write)

@@ -1,0 +1,76 @@
+"""Analyses that watch one life with a loss: frames of its episodes, or its paths over the ground."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.core.errors import RenderError
+from epg_tf.core.types import LifeKey
+from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.reports import life_pictures, pictures
+from epg_tf.reports.life_pictures import LifeRecorder
+
+_KEY = LifeKey(0, "test", 0, 0)
+_PIXELS = (120, 160)  # of a frame: height, width
+_COUNTS = (3, 6)  # episodes, frames of each
+
+
+def film(found: Found) -> Findings:
+    """Draws frames of the first, the middle and the last episode of a life (EPG, Figures 3, 4 and
+    14).
+
+    Raises:
+      RenderError: There is nothing to draw with.
+    """
+    learned = load_loss(found.losses[0][1].name)
+    camera = life_pictures.make_camera(
+        life_pictures.body_family(learned.experiment), _KEY, *_PIXELS
+    )
+    recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
+    rows, labels = life_pictures.film_frames(recorder, camera, _COUNTS)
+    camera.close()
+    return Findings(
+        _episodes(recorder),
+        _numbers(recorder, final),
+        functools.partial(pictures.film_figure, rows, labels),
+    )
+
+
+def paths(found: Found) -> Findings:
+    """Draws where a body went in each episode of a life, from light to dark (EPG, Figure 15).
+
+    Raises:
+      RenderError: The body has no way over the ground.
+    """
+    learned = load_loss(found.losses[0][1].name)
+    recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
+    if not all(episode.places for episode in recorder.episodes()):
+        raise RenderError(f"{learned.experiment.task.family} has no way over the ground")
+    ways, targets = life_pictures.ground_paths_of(recorder)
+    rows: list[Row] = [
+        {"episode": number, "env_step": step, "x": float(place[0]), "y": float(place[1])}
+        for number, way in enumerate(ways)
+        for step, place in enumerate(np.asarray(way))
+    ]
+    return Findings(
+        rows,
+        _numbers(recorder, final),
+        functools.partial(pictures.paths_figure, ways, targets),
+    )
+
+
+def _episodes(recorder: LifeRecorder) -> list[Row]:
+    return [
+        {"episode": number, "start": episode.start, "env_steps": len(episode.poses)}
+        for number, episode in enumerate(recorder.episodes())
+    ]
+
+
+def _numbers(recorder: LifeRecorder, final: float) -> list[str]:
+    return [
+        f"one agent in one unseen task: {len(recorder.episodes())} episodes, "
+        f"{recorder.learning_steps} env steps of learning, return of the final policy {final:.2f}"
+    ]

@@ -1,0 +1,96 @@
+"""Makes a figure and writes what it leaves: picture, data and caption, completely or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from epg_tf.core import files
+from epg_tf.figures import settings
+from epg_tf.figures.declaration import Findings
+from epg_tf.figures.search import Status
+from epg_tf.reports.plots import write_csv, write_png, write_svg
+
+PICTURE, VECTOR, DATA, CAPTION = "figure.png", "figure.svg", "data.csv", "caption.md"
+OWN = (PICTURE, VECTOR, DATA, CAPTION)
+
+
+def make_figure(status: Status, folder: files.PathLike, overwrite: bool = False) -> list[str]:
+    """Analyses, draws and writes a figure.
+
+    Args:
+      status: Of a figure whose state is "ready".
+      folder: For its files; may be missing or empty.
+      overwrite: Whether its files there are replaced; others stay.
+
+    Returns:
+      The numbers of its caption.
+
+    Raises:
+      RecordError: The folder is in use, or what was found is damaged.
+      EpgError: The analysis does not succeed.
+      OSError: A file cannot be written.
+    """
+    analysis = status.declaration.analysis
+    if analysis is None or status.state != "ready":
+        raise ValueError(f"{status.declaration.name} is {status.state}; make what it lacks first")
+    folder = Path(folder)
+    files.prepare_folder(folder, (), overwrite=overwrite)
+    findings = analysis(status.found)
+    figure = findings.draw(status.declaration.title)
+    write_csv(_lines(findings), folder / DATA)
+    write_png(figure, folder / PICTURE)
+    write_svg(figure, folder / VECTOR)
+    text = caption(status, findings)
+    files.write_atomically(folder / CAPTION, lambda stream: stream.write(text.encode()))
+    return list(findings.numbers)
+
+
+def _lines(findings: Findings) -> list[list[float | str]]:
+    """Returns the cells of the tidy table, its header first."""
+    if not findings.table:
+        return []
+    header = list(findings.table[0])
+    return [list(header), *([row[name] for name in header] for row in findings.table)]
+
+
+def caption(status: Status, findings: Findings) -> str:
+    """Returns the caption: what is shown, the paper's claim, numbers, and what it is made from."""
+    figure = status.declaration
+    parts = [
+        f"# {figure.name}: {figure.title}",
+        f"{figure.source}, at the scale {status.found.scale}. The paper: {figure.claim}",
+        figure.method,
+        _list("Numbers (means with 95 % intervals in brackets)", findings.numbers),
+        _list("Made from", _sources(status)),
+        _list("Not there yet", status.missing),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _list(head: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{head}:", "", *(f"- {line}" for line in lines)]) if lines else ""
+
+
+def _sources(status: Status) -> list[str]:
+    """Returns folder, config and seed of each run, test and loss."""
+    found, lines = status.found, []
+    for run_need, run in found.runs:
+        other = settings.differences(run_need, run)
+        words = ", ".join(f"{name}={value}" for name, value in other.items())
+        differs = f"; other than there: {words}" if words else ""
+        done = len(run.record.metrics)
+        lines.append(
+            f"run {run.shown}: {run_need.config}, seed {run.record.seed}, {done} epochs{differs}"
+        )
+    for test_need, test in found.tests:
+        about = test.about
+        lines.append(
+            f"test {test.shown}: {about.get('loss') or about.get('run')}, "
+            f"{test_need.run.config}, seed of meta-training "
+            f"{about.get('loss_facts', {}).get('seed', test_need.run.seed)}, seed of the tasks "
+            f"{about.get('seed')}"
+        )
+    for loss_need, loss in found.losses:
+        lines.append(f"loss {loss.shown}: {loss_need.run.config}, seed {loss_need.run.seed}")
+    return lines

@@ -1,0 +1,138 @@
+"""Analyses of runs of evolution and of objectives along meta-training."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from epg_tf.core import formatting
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.types import Array
+from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.records import FoundRun
+from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
+from epg_tf.reports import agent_plots, panels
+from epg_tf.reports.panels import Curves
+from epg_tf.reports.plots import column
+
+
+def evolution_curves(*columns: tuple[str, str]) -> Callable[[Found], Findings]:
+    """Returns the analysis of runs: columns of their metrics against epochs, mean and standard
+    deviation over seeds, one panel for each label of the needs (EPG, Figures 19 and 20).
+
+    Args:
+      columns: Name in metrics.csv and in the picture; where there are several, each is a curve.
+    """
+
+    def analysis(found: Found) -> Findings:
+        rows: list[Row] = []
+        numbers: list[str] = []
+        grid: dict[str, dict[str, Curves]] = {}
+        for above in dict.fromkeys(need.label for need, _ in found.runs):
+            runs = [run for need, run in found.runs if need.label == above]
+            seeds = [run.record.seed for run in runs]
+            for name, shown in columns:
+                curves = _curves(runs, name)
+                if not np.isfinite(curves.values).any():
+                    continue
+                grid.setdefault(above, {})[shown] = curves
+                rows += _tidy(above, name, seeds, curves)
+                numbers.append(_ends(above, shown, seeds, curves))
+        labels = ("epoch", columns[0][1] if len(columns) == 1 else "value")
+        return Findings(rows, numbers, functools.partial(panels.run_panels, grid, labels=labels))
+
+    return analysis
+
+
+def _curves(runs: list[FoundRun], name: str) -> Curves:
+    """Returns a column of several runs over the epochs of the longest; NaN where one has none."""
+    longest = max(len(run.record.metrics) for run in runs)
+    values = np.full((len(runs), longest), np.nan)
+    for number, run in enumerate(runs):
+        found = column(run.record.metrics, name)
+        values[number, : len(found)] = found
+    return Curves(np.arange(1, longest + 1), values)
+
+
+def _tidy(panel: str, name: str, seeds: list[int], curves: Curves) -> list[Row]:
+    return [
+        {
+            "panel": panel,
+            "column": name,
+            "seed": seed,
+            "epoch": int(epoch),
+            "value": float(value),
+        }
+        for seed, values in zip(seeds, curves.values, strict=True)
+        for epoch, value in zip(curves.x, values, strict=True)
+        if np.isfinite(value)
+    ]
+
+
+def _ends(panel: str, shown: str, seeds: list[int], curves: Curves) -> str:
+    """Returns where runs began and ended, a mean over a tenth of the epochs each."""
+    width = max(1, len(curves.x) // 10)
+    first = np.array([np.nanmean(run[:width]) for run in curves.values])
+    last = np.array([np.nanmean(run[np.isfinite(run)][-width:]) for run in curves.values])
+    words = ", ".join(map(str, seeds))
+    return (
+        f"{panel}: {shown} {mean_with_interval(first)} in the first {width} epochs, "
+        f"{mean_with_interval(last)} in the last; seed{'s' * (len(seeds) > 1)} {words}"
+    )
+
+
+def objective_stages(found: Found) -> Findings:
+    """Draws fresh agents with the objectives of several stages of meta-training, one panel each
+    (MetaGenRL, Figures 4 and 10).
+    """
+    ((need, test),) = found.tests
+    results = test.results()
+    from epg_tf.figures.settings import wanted
+
+    experiment = wanted(need.run.config, need.run.changes)
+    period = experiment.round_steps if isinstance(experiment, MetaGenRLExperiment) else 1
+    titles = {}
+    for name in dict.fromkeys(results.loss.tolist()):
+        steps = int(name.removeprefix("round_")) * period
+        titles[name] = f"after {formatting.count(steps)} env steps per agent"
+    return Findings(
+        rows_of(results),
+        summary_lines(results),
+        functools.partial(agent_plots.objective_figure, results, titles),
+    )
+
+
+def without_worst(found: Found) -> Findings:
+    """Draws the learned objectives of all seeds, and again without the two that end lowest
+    (MetaGenRL, Figure 11).
+    """
+    tables = {
+        test.about.get("loss_facts", {}).get("seed"): test.results().select(method="objective")
+        for _, test in found.tests
+    }
+    finals: dict[int, float] = {
+        seed: float(np.nanmean(table.final())) for seed, table in tables.items()
+    }
+    kept = sorted(finals, key=finals.__getitem__)[min(2, len(finals) - 1) :]
+    everything = {f"seed {seed}": Curves.of_agents(tables[seed]) for seed in sorted(tables)}
+    grid = {
+        f"all {len(tables)} seeds": everything,
+        f"without the {len(tables) - len(kept)} lowest": {
+            name: curves for name, curves in everything.items() if int(name.split()[1]) in kept
+        },
+    }
+    deviation = [_deviation(finals, seeds) for seeds in (sorted(finals), sorted(kept))]
+    numbers = [f"seed {seed}: mean final return {finals[seed]:.2f}" for seed in sorted(finals)]
+    numbers.append(
+        f"standard deviation over seeds: {deviation[0]:.2f} with all, {deviation[1]:.2f} without "
+        f"the {len(tables) - len(kept)} lowest"
+    )
+    rows = [row for seed in sorted(tables) for row in rows_of(tables[seed], f"seed {seed}")]
+    return Findings(rows, numbers, functools.partial(panels.agent_panels, grid))
+
+
+def _deviation(finals: dict[int, float], seeds: list[int]) -> float:
+    values: Array = np.array([finals[seed] for seed in seeds])
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0

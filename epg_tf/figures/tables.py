@@ -1,0 +1,107 @@
+"""Analyses that make tables: the settings of EPG's Table 1, and MetaGenRL's returns."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
+from epg_tf.core.experiment import Experiment
+from epg_tf.figures.declaration import Findings, Found, Row, TestNeed
+from epg_tf.figures.settings import wanted
+from epg_tf.figures.tidy import mean_with_interval, stated
+from epg_tf.reports.table_pictures import table_picture
+from epg_tf.reports.tables import label
+
+ENVIRONMENTS = {
+    "RandomHopper": "random_hopper",
+    "RandomWalker": "random_walker",
+    "RandomReacher": "random_reacher",
+    "DirectionalHopper": "directional_hopper",
+    "DirectionalHalfCheetah": "directional_half_cheetah",
+    "GoalAnt": "goal_ant",
+    "Fetch": "fetch",
+}
+"""Name in EPG's Table 1 -> config."""
+
+
+def settings_table(found: Found) -> Findings:
+    """Reads workers, noise vectors, update period, updates and their product from the configs."""
+    rows: list[Row] = []
+    for name, config in ENVIRONMENTS.items():
+        experiment = wanted(f"{config}:{found.scale}")
+        assert isinstance(experiment, Experiment)
+        rows.append(
+            {
+                "environment": name,
+                "workers": experiment.evolution.lives,
+                "noise_vectors": experiment.evolution.noise_vectors,
+                "update_period": experiment.inner.update_period,
+                "updates": experiment.inner.updates,
+                "env_steps": experiment.life_steps,
+            }
+        )
+    header = ("environment", "W", "V", "M", "updates", "env steps of a life")
+    lines = [[str(cell) for cell in row.values()] for row in rows]
+    numbers = [
+        f"{row['environment']}: {row['updates']} updates x {row['update_period']} env steps = "
+        f"{row['env_steps']}"
+        for row in rows
+    ]
+    return Findings(rows, numbers, functools.partial(table_picture, header, lines))
+
+
+def returns_table(found: Found) -> Findings:
+    """Fills MetaGenRL's Table 2 from tests: one column for each environment, a row for each method;
+    numbers are means over seeds of meta-training, with 95 % intervals over these or, where there is
+    one test, over its agents.
+    """
+    cells: dict[str, dict[str, list[Mapping[str, object]]]] = {}
+    rows: list[Row] = []
+    for need, test in found.tests:
+        assert isinstance(need, TestNeed)
+        place = need.label.rpartition(": ")[2]
+        for method, row in test.methods.items():
+            name = _name(need, method)
+            cells.setdefault(name, {}).setdefault(place, []).append(row)
+            rows.append(_cell(name, place, need.run.seed, row))
+    places = list(dict.fromkeys(need.label.rpartition(": ")[2] for need, _ in found.tests))
+    header = ("trained on / method", *places)
+    lines = [[name, *(_mean(row.get(place, [])) for place in places)] for name, row in cells.items()]
+    numbers = [
+        f"{name} in {place}: {text}"
+        for name, *texts in lines
+        for place, text in zip(places, texts, strict=True)
+        if text != "-"
+    ]
+    return Findings(rows, numbers, functools.partial(table_picture, header, lines))
+
+
+def _name(need: TestNeed, method: str) -> str:
+    above = need.label.rpartition(": ")[0]
+    return f"MetaGenRL {above}" if method == "objective" else label(method)
+
+
+def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:
+    mean, interval = row.get("final_return_mean"), row.get("ci95")
+    low, high = interval if isinstance(interval, list) else (None, None)
+    numbers = {"mean": mean, "low": low, "high": high}
+    return {
+        "row": name,
+        "environment": place,
+        "seed": seed,
+        "agents": int(str(row.get("lives", 0))),
+        "env_steps": int(str(row.get("env_steps", 0))),
+        **{key: float("nan") if value is None else float(str(value)) for key, value in numbers.items()},
+    }
+
+
+def _mean(found: list[Mapping[str, object]]) -> str:
+    """Returns a cell: the mean over tests, or what the only one states."""
+    if not found:
+        return "-"
+    if len(found) == 1:
+        return stated(found[0])
+    means = [row.get("final_return_mean") for row in found]
+    return mean_with_interval(np.array([np.nan if mean is None else mean for mean in means], float))
