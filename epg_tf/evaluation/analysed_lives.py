@@ -11,6 +11,7 @@ import tensorflow as tf
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.epg.learner import Learner, RawExperience
@@ -56,19 +57,29 @@ def analysis_request(
     return dataclasses.replace(request, phase="analysis")
 
 
+def analysis_settings(learned: LearnedLoss, request: Request) -> Experiment:
+    """Returns the settings of the lives of an analysis: all of them are in one shard, so that all
+    analyses meet the same lives to the bit; the surrogate is PPO.
+
+    Args:
+      learned: The loss.
+      request: From `analysis_request`.
+    """
+    experiment = with_ppo(learned.experiment)
+    compute = dataclasses.replace(experiment.compute, shard_lives=request.agents)
+    return dataclasses.replace(experiment, task=request.task, compute=compute)
+
+
 def observe_lives(learned: LearnedLoss, request: Request, observer: Observer) -> None:
     """Runs the lives of an analysis in lockstep, under the learned loss alone (alpha = 0), with an
-    observer of each update; the surrogate, which moves nothing, is PPO. No final episodes are
-    played.
+    observer of each update; PPO moves nothing. No final episodes are played.
 
     Args:
       learned: The loss; its experiment holds the settings.
       request: From `analysis_request`.
       observer: Called before each update of all L lives.
     """
-    experiment = with_ppo(learned.experiment)
-    compute = dataclasses.replace(experiment.compute, shard_lives=request.agents)
-    experiment = dataclasses.replace(experiment, task=request.task, compute=compute)
+    experiment = analysis_settings(learned, request)
     configure_tensorflow(thread_count(experiment))
     loop = InnerLoop(experiment, make_family(request.task))
     loop.learner.observer = observer

@@ -16,6 +16,7 @@ from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation import loss_methods
+from epg_tf.evaluation.analysed_lives import analysis_settings
 from epg_tf.evaluation.statistics import median_interval
 
 STAGES = ("first", "last")
@@ -56,7 +57,7 @@ def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChang
         )
     start = initial_phi(experiment, seed)
     teaching = dataclasses.replace(final_teaching(experiment), alpha=0.0)
-    with loss_methods.inner_loops(experiment) as loops:
+    with loss_methods.inner_loops(analysis_settings(learned, request)) as loops:
         first, last = (
             loops.run(request, lambda agent, phi=phi: phi, teaching).kl  # type: ignore[misc]
             for phi in (start, learned.phi)
