@@ -17,6 +17,7 @@ from epg_tf.figures.declaration import Findings, Found
 from epg_tf.reports import analysis_plots
 
 _LIVES = 32
+_THREADS = 1  # as in films, so that a process can make all figures
 
 
 def kl_of_updates(found: Found) -> Findings:
@@ -95,9 +96,9 @@ def gradients_beside_ppo(found: Found) -> Findings:
 
 
 def _lives_of(found: Found) -> tuple[LearnedLoss, Request]:
-    """Returns the loss, on one thread, and the lives in which it is analysed."""
+    """Returns the loss and the lives in which it is analysed."""
     learned = load_loss(found.losses[0][1].name)
-    compute = dataclasses.replace(learned.experiment.compute, threads=1)
+    compute = dataclasses.replace(learned.experiment.compute, threads=_THREADS)
     experiment = dataclasses.replace(learned.experiment, compute=compute)
     learned = dataclasses.replace(learned, experiment=experiment)
     return learned, analysis_request(learned, lives=_LIVES)
