@@ -27,6 +27,7 @@ PHASES = (
     "reporting",  # of published numbers alone; nothing is chosen by them
     "objective_reporting",
     "rl2",
+    "analysis",  # of what losses do to agents; nothing is chosen or compared by them
 )
 PURPOSES = (
     "task",

@@ -62,6 +62,10 @@ class Learner:
       spec: Where the agents live.
       experiment: Settings.
       measure_kl: Whether updates report the KL divergence they cause (a few per cent slower).
+
+    Attributes:
+      observer: Called before each update with the learner, what the update starts from, and its
+        minibatches [S, P, B]; None: no one looks on.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class Learner:
         self._kind = "learned"
         self._updates: dict[tuple[str, int], Callable[..., Any]] = {}
         self._weights: list[Array] = []
+        self.observer: Callable[[Learner, RawExperience, tf.Tensor], None] | None = None
 
     def begin(
         self,
@@ -145,6 +150,8 @@ class Learner:
         """
         raw = self.raw_experience(buffer, shift, scale)
         minibatches = tf.convert_to_tensor(order)
+        if self.observer is not None:
+            self.observer(self, raw, minibatches)
         kind = (self._kind, order.shape[0])
         if kind not in self._updates:
             self._updates[kind] = tf.function(
@@ -200,7 +207,7 @@ class Learner:
     ) -> tuple[tf.Tensor, ...]:
         """Returns finite [P], KL [P], then the policies' new weights."""
         variables = optimizer.variables
-        experience = self._experience(raw)
+        experience = self.experience(raw)
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
         policy = self.agent.policy
@@ -231,7 +238,7 @@ class Learner:
         weights = [tf.identity(variable) for variable in policy.variables_in_order]
         return finite, kl, *weights
 
-    def _experience(self, raw: RawExperience) -> Experience:
+    def experience(self, raw: RawExperience) -> Experience:
         """Normalises the buffer by the statistics of now; padding stays zero.
 
         The termination channel marks the steps after which an episode ended for good and, if

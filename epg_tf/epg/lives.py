@@ -23,7 +23,7 @@ class Lives:
     What happens to one observation: `BodySimulation.step` advances the physics and calls the
     family's `observe`; `Episodes.step` returns the result. `take_steps` acts on it through the
     life's normalisation and writes it to the buffer as it is. At the next update
-    `Learner._experience` normalises the buffer anew; the loss's `prepare` reads it by channels, and
+    `Learner.experience` normalises the buffer anew; the loss's `prepare` reads it by channels, and
     `minibatch_loss` adds the policy's outputs.
 
     Args:

@@ -26,6 +26,26 @@ def confidence_interval(values: Array) -> tuple[float, float]:
     return mean - half, mean + half
 
 
+def median_interval(values: Array) -> tuple[float, float]:
+    """Returns an interval of the median of [L] independent values that holds it with a probability
+    of at least 95 %, whatever their distribution: its ends are two of the values, chosen by the
+    binomial distribution of how many lie below the median; infinite for fewer than six.
+    """
+    ordered = np.sort(values)
+    # P(at most k of the values lie below the median), k = 0, 1, ...
+    tails = stats.binom.cdf(np.arange(len(ordered)), len(ordered), 0.5)
+    left_out = int(np.sum(tails <= 0.025)) - 1  # on either side
+    if left_out < 0:
+        return -np.inf, np.inf
+    return float(ordered[left_out]), float(ordered[-1 - left_out])
+
+
+def share_interval(hits: int, count: int) -> tuple[float, float]:
+    """Returns the 95 % interval of a share, `hits` of `count` independent trials (Wilson 1927)."""
+    found = stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
+    return float(found.low), float(found.high)
+
+
 def worst_for_failed(values: Array) -> Array:
     """Returns [L] values with the worst of the others for those that are not finite, so that none
     gains by failing; as they are where none is finite.

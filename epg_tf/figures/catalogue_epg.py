@@ -21,12 +21,12 @@ from epg_tf.figures.declaration import (
     TestNeed,
 )
 from epg_tf.figures.films import film, paths
+from epg_tf.figures.loss_analyses import gradients_beside_ppo, input_sensitivity, kl_of_updates
 from epg_tf.figures.run_analyses import evolution_curves
 from epg_tf.figures.tables import settings_table
 
 LIVES = {"laptop": 64, "night": 32, "paper": 20}
 """Agents of each method in a test; the paper draws 20."""
-LATER = "its analysis is not in this version of epg_tf"
 _PPO = ("ppo_as_epg", "ppo")
 _BOTH: Changes = (("evolution.moves", "both"),)
 _PPO_I: Changes = (
@@ -276,8 +276,7 @@ EPG = (
         "EPG, Figure 16",
         "After evolution most updates change the policy less than before, and a few much more.",
         _loss("random_hopper"),
-        None,
-        LATER,
+        kl_of_updates,
     ),
     Declaration(
         "epg.fig17",
@@ -322,8 +321,7 @@ EPG = (
         "EPG, Figure 21",
         "The loss of a step depends most on that step, and also on all others of the buffer.",
         _loss("random_hopper"),
-        None,
-        LATER,
+        input_sensitivity,
     ),
     _lives("epg.fig22a", "random_hopper", "", "RandomHopper: single lives"),
     _lives("epg.fig22b", "directional_half_cheetah", "", "DirectionalHalfCheetah: single lives"),
@@ -345,8 +343,7 @@ EPG = (
         "EPG, section 4.1",
         "Spearman's correlation is about 0.5 in all environments.",
         _loss("random_hopper"),
-        None,
-        LATER,
+        gradients_beside_ppo,
     ),
     Declaration(
         "epg.cost",

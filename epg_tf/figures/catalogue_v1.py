@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from epg_tf.figures.agent_analyses import compared_lives
-from epg_tf.figures.catalogue_epg import LATER, LIVES
+from epg_tf.figures.catalogue_epg import LIVES
 from epg_tf.figures.declaration import Changes, Declaration, LossNeed, Need, RunNeed, TestNeed
+from epg_tf.figures.loss_analyses import input_sensitivity, kl_of_updates
 
 _CHANGES: Changes = (
     ("policy.state_dependent_std", True),
@@ -65,8 +66,8 @@ EPG_V1 = (
         "EPG, first version, Figure 6",
         "After evolution the KL divergence has peaks, where agents explore.",
         _losses("random_hopper"),
-        None,
-        LATER,
+        kl_of_updates,
+        _NIGHT,
     ),
     Declaration(
         "epg.v1.fig7",
@@ -94,7 +95,7 @@ EPG_V1 = (
         "EPG, first version, Figure 9",
         "The loss of a step depends most on that step, and also on all others of the buffer.",
         _losses("random_hopper"),
-        None,
-        LATER,
+        input_sensitivity,
+        _NIGHT,
     ),
 )

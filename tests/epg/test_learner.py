@@ -415,7 +415,7 @@ def test_channels_are_computed_from_what_the_buffer_recorded(make_tiny, monkeypa
     learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=False)
     buffer, shift, scale = make_buffer(tiny)
     buffer.time_in_life[:] = np.linspace(0, 1, len(buffer.lived)) * buffer.lived
-    experience = learner._experience(Learner.raw_experience(buffer, shift, scale))
+    experience = learner.experience(Learner.raw_experience(buffer, shift, scale))
     recorded, lived = seen[-1], buffer.lived
     assert 0 < lived.sum() < len(lived) and buffer.terminated.any() and buffer.truncated.any()
     np.testing.assert_array_equal(

@@ -1,0 +1,115 @@
+"""Measures how far each update moves the policy, before and after evolution (EPG, Figure 16; first
+version, Figure 6).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.baselines.method import Request
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.types import Array
+from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.evaluation import loss_methods
+from epg_tf.evaluation.analysed_lives import analysis_settings
+from epg_tf.evaluation.statistics import median_interval
+
+STAGES = ("first", "last")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PolicyChange:
+    """How far updates move the policies of L agents, which meet the same tasks, starts and noise
+    under both losses.
+
+    Attributes:
+      first: [L, T] KL divergence (nats) between the policies before and after each of T updates,
+        mean over the newest M observations, under the loss that evolution started from; NaN in
+        lives that failed.
+      last: [L, T], the same under the evolved loss.
+    """
+
+    first: Array
+    last: Array
+
+
+def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChange:
+    """Trains L agents by the loss alone (alpha = 0), as it was before its first epoch and as it is.
+
+    Args:
+      learned: The loss; its facts name the seed of its evolution, from which the first phi is drawn
+        again.
+      request: From `analysed_lives.analysis_request`.
+
+    Raises:
+      ConfigError: The seed of the evolution is not known.
+    """
+    experiment, seed = learned.experiment, learned.facts.get("seed")
+    if not isinstance(seed, int):
+        raise ConfigError(
+            f"facts['seed']={seed!r} of the loss does not say which loss its evolution started "
+            "from; name the folder of a run or a shipped loss"
+        )
+    start = initial_phi(experiment, seed)
+    teaching = dataclasses.replace(final_teaching(experiment), alpha=0.0)
+    with loss_methods.inner_loops(analysis_settings(learned, request)) as loops:
+        first, last = (
+            loops.run(request, lambda agent, phi=phi: phi, teaching).kl  # type: ignore[misc]
+            for phi in (start, learned.phi)
+        )
+    return PolicyChange(first, last)
+
+
+def summarize_policy_change(found: PolicyChange) -> dict[str, Any]:
+    """Returns the numbers of Figure 16, with tasks as units.
+
+    Returns:
+      "first" and "last", each with `median_kl`, of the updates of a life, `spike`, the largest over
+      the median of a life, `lives` and `failed_lives`; and "last_over_first", how many times as
+      large the two are in the same task. Each number is the median over lives, with `ci95`; lives
+      that failed under a loss are left out.
+    """
+    known = {stage: np.isfinite(getattr(found, stage)).all(axis=1) for stage in STAGES}
+    by_life = {stage: per_life(getattr(found, stage)) for stage in STAGES}
+    summary: dict[str, Any] = {
+        stage: {
+            **{name: _median(values[known[stage]]) for name, values in by_life[stage].items()},
+            "lives": len(known[stage]),
+            "failed_lives": int((~known[stage]).sum()),
+        }
+        for stage in STAGES
+    }
+    both = known["first"] & known["last"]
+    summary["last_over_first"] = {
+        name: _median(values[both] / by_life["first"][name][both])
+        for name, values in by_life["last"].items()
+    }
+    return summary
+
+
+def per_life(kl: Array) -> dict[str, Array]:
+    """Returns of [L, T] divergences, for each life, "median_kl", over its updates, and "spike", the
+    largest over the median: [L] each.
+    """
+    median = np.median(kl, axis=1)
+    return {"median_kl": median, "spike": np.max(kl, axis=1) / median}
+
+
+def policy_change_rows(found: PolicyChange) -> list[dict[str, float | int | str]]:
+    """Returns the tidy table: one row per stage, life and update (from 1)."""
+    return [
+        {"stage": stage, "life": life, "update": update + 1, "kl": float(kl)}
+        for stage in STAGES
+        for (life, update), kl in np.ndenumerate(getattr(found, stage))
+    ]
+
+
+def _median(values: Array) -> dict[str, Any]:
+    if not len(values):
+        return {"median": float("nan"), "ci95": (-np.inf, np.inf)}
+    return {"median": float(np.median(values)), "ci95": median_interval(values)}

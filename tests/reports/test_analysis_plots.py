@@ -1,0 +1,92 @@
+"""Tests epg_tf.reports.analysis_plots: what is drawn is what was found."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from epg_tf.evaluation.gradient_correlation import GradientCorrelation
+from epg_tf.evaluation.loss_sensitivity import LossSensitivity
+from epg_tf.evaluation.policy_change import PolicyChange
+from epg_tf.evaluation.return_dips import ReturnDips
+from epg_tf.reports import analysis_plots
+from epg_tf.reports.plots import write_png
+
+NAN = float("nan")
+CHANNELS = ("observation", "action", "termination", "policy_mean")
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def draws():
+    generator = np.random.default_rng(0)
+    return generator.exponential(size=(3, 8))
+
+
+def figures():
+    """Returns name -> a picture of each kind, with failed lives, padding and zeros."""
+    first, last = draws(), 2.0 * draws()
+    last[2] = NAN
+    norms = np.stack([draws() * factor for factor in (1.0, 2.0, 0.0, 3.0)])
+    norms[3, :, 6:] = 0.0
+    lived = np.arange(8) > 1
+    spearman = np.clip(draws() - 1.0, -1.0, 1.0)
+    spearman[1] = NAN
+    kinds = np.array(["forward", "backward", "forward"], object)
+    dips = ReturnDips(kinds, np.array([-3.0, 1.0, NAN]), np.array([5.0, 2.0, NAN]))
+    correlation = GradientCorrelation(spearman, spearman / 2, spearman / 3, 9)
+    return {
+        "change": analysis_plots.policy_change_figure(PolicyChange(first, last), "T"),
+        "sensitivity": analysis_plots.loss_sensitivity_figure(
+            LossSensitivity(CHANNELS, norms, 4, lived), "T"
+        ),
+        "correlation": analysis_plots.gradient_correlation_figure(correlation, "T"),
+        "dips": analysis_plots.return_dips_figure(dips, "T"),
+    }
+
+
+@pytest.mark.parametrize("name", ["change", "sensitivity", "correlation", "dips"])
+def test_pictures_are_drawn(name, tmp_path):
+    write_png(figures()[name], tmp_path / "a.png")
+    image = imread(tmp_path / "a.png")
+    assert image[..., :3].min() < 0.5 and np.unique(image[..., 0]).size > 20
+    assert "T" in [text.get_text() for text in figures()[name].texts]
+
+
+def test_the_bold_life_has_the_median_spike():
+    """Spikes of 2, 9 and 5 times the median."""
+    lives = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 9.0], [1.0, 1.0, 5.0]])
+    figure = analysis_plots.policy_change_figure(PolicyChange(lives, lives), "T")
+    for axes in figure.axes:
+        *faint, bold = sorted(axes.lines, key=lambda line: line.get_linewidth())
+        assert len(faint) == 3 and bold.get_ydata().tolist() == [1.0, 1.0, 5.0]
+        assert axes.get_yscale() == "log"
+
+
+def test_sensitivity_shows_lived_steps_alone():
+    panels = figures()["sensitivity"].axes
+    assert [axes.get_title() for axes in panels if axes.axison] == [
+        "observation",
+        "action",
+        "termination",
+        "policy mean",
+    ]
+    scored, mean = panels[0].lines
+    assert set(scored.get_xdata()) == {4}
+    assert mean.get_xdata().tolist() == [2, 3, 4, 5, 6, 7]
+    np.testing.assert_allclose(mean.get_ydata(), draws().mean(axis=0)[2:])
+    assert np.isnan(panels[3].lines[-1].get_ydata()[-2:]).all()
+
+
+def test_dips_are_counted_in_the_legend():
+    (legend,) = figures()["dips"].legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["forward: 1 of 2 dip", "backward: 0 of 1 dip"]
