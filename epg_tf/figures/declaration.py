@@ -167,8 +167,8 @@ class Declaration:
       source: Where it is printed.
       claim: What the paper says it shows, in our words.
       needs: Scale -> what it is made from; a scale that is absent is not possible.
-      analysis: Makes it; None: this version cannot.
-      reason: Why it is not possible, at the scales that are absent or without analysis.
+      analysis: Makes it.
+      reason: Why it is not possible, at the scales that are absent.
       method: How our picture is made, where that needs a word.
     """
 
@@ -177,6 +177,6 @@ class Declaration:
     source: str
     claim: str
     needs: Mapping[str, Sequence[Need]]
-    analysis: Callable[[Found], Findings] | None
+    analysis: Callable[[Found], Findings]
     reason: str = ""
     method: str = ""

@@ -37,7 +37,7 @@ def make_figure(status: Status, folder: files.PathLike, overwrite: bool = False)
       OSError: A file cannot be written.
     """
     analysis = status.declaration.analysis
-    if analysis is None or status.state != "ready":
+    if status.state != "ready":
         raise ValueError(f"{status.declaration.name} is {status.state}; make what it lacks first")
     folder = Path(folder)
     files.prepare_folder(folder, (), overwrite=overwrite)

@@ -60,7 +60,7 @@ def status_of(declaration: Declaration, scale: str, library: Library, folder: Pa
       folder: Where commands are to write what is missing.
     """
     nothing = Found(scale)
-    if scale not in declaration.needs or declaration.analysis is None:
+    if scale not in declaration.needs:
         reason = declaration.reason or f"it is not declared at scale {scale}"
         return Status(declaration, "not possible", nothing, reason=reason)
     needs = tuple(declaration.needs[scale])

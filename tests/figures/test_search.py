@@ -200,7 +200,7 @@ def test_broken_and_foreign_folders_are_named_and_do_no_harm(tmp_path):
         names = {path.name for path, _ in library.unreadable}
         states = {status_of(each, "laptop", library, tmp_path).state for each in CATALOGUE}
     assert names == {"foreign", "list", "torn", "other", "test", "raw.tar.xz"}
-    assert states == {"missing", "ready", "not possible"}
+    assert states == {"missing", "ready"}
 
 
 def test_an_archive_gives_its_runs_which_cannot_be_continued(tmp_path):
