@@ -88,6 +88,13 @@ class AgentConfig:
     ] = 10_000
     updates_after: Annotated[Natural, means("env steps before the first update")] = 1000
     replay_steps: Annotated[Count, means("newest env steps kept, of each agent")] = 1_000_000
+    scale_rewards: Annotated[
+        bool,
+        means(
+            "whether an agent learns from rewards divided by the root mean square of those before "
+            "its first update, where that is above 1"
+        ),
+    ] = False
 
 
 @dataclasses.dataclass(frozen=True)
