@@ -120,13 +120,14 @@ def _facts(learned: LearnedObjective) -> dict[str, str]:
         f"discount {agent.discount:g}",
         "chunks": f"{agent.batch} of {agent.chunk} steps in a batch",
     }
-    if "env_steps" in facts:
-        known["meta-trained in"] = f"{count(facts['env_steps'])} env steps, {facts['round']} rounds"
-    if "seed" in facts:
-        known["seed, commit"] = f"{facts['seed']}, {facts['commit']}"
-    if "versions" in facts:
-        versions = facts["versions"].items()
+    left = dict(facts)
+    if {"env_steps", "round"} <= left.keys():
+        env_steps, rounds = left.pop("env_steps"), left.pop("round")
+        known["meta-trained in"] = f"{count(env_steps)} env steps, {rounds} rounds"
+    if {"seed", "commit"} <= left.keys():
+        known["seed, commit"] = f"{left.pop('seed')}, {left.pop('commit')}"
+    if isinstance(left.get("versions"), dict):
+        versions = left.pop("versions").items()
         known["packages"] = ", ".join(f"{package} {version}" for package, version in versions)
-    extra = set(facts) - {"env_steps", "round", "seed", "commit", "versions"}
-    known |= {name: json.dumps(facts[name]) for name in sorted(extra)}
+    known |= {name: json.dumps(value) for name, value in left.items()}
     return {**known, "settings": "`config` in loss.json"}
