@@ -27,6 +27,7 @@ PHASES = (
     "reporting",  # of published numbers alone; nothing is chosen by them
     "objective_reporting",
     "rl2",
+    "objective_validation",
 )
 PURPOSES = (
     "task",
