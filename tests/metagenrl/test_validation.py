@@ -64,6 +64,8 @@ def test_tests_are_due_every_period_and_change_no_bit_of_training(finished):
 def test_a_test_is_what_tests_of_objectives_find_for_the_same_agents(tested, finished):
     """The method of meta-test, with the agents of validation."""
     state = finished[1][1].state
+    baseline = dataclasses.replace(tested.baseline, update_period=12, minibatch=12)
+    tested = dataclasses.replace(tested, baseline=baseline)
     for place, found in zip((*tested.environments, HELD_OUT), numbers(finished[1][1]), strict=True):
         request = objective_request(tested, place, 0, 3, 24, 2)
         request = dataclasses.replace(request, phase="objective_validation")
