@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -80,7 +81,7 @@ def largest_objective_difference(learned: LearnedObjective, folder: files.PathLi
     return max(_difference(learned, exported, actions) for actions in (1, 3))
 
 
-def _difference(learned: LearnedObjective, exported: object, actions: int) -> float:
+def _difference(learned: LearnedObjective, exported: Any, actions: int) -> float:
     inputs = _random_inputs(learned.experiment, actions)
     predicted = inputs[PREDICTED]
     own = LSTMObjective(_AGENTS, learned.experiment.objective, learned.experiment.agent.discount)
