@@ -21,6 +21,7 @@ MetaGenRL:
   evaluate_objective: trains fresh agents with an objective and by other methods.
   train_objective_agent: trains one of those agents; returns a `TrainedAgent`.
   load_objective, save_objective: read and write a `LearnedObjective`.
+  export_objective: writes an objective as a SavedModel with a card.
 
 Settings, results and runs of both:
   load_experiment: settings of a config, by its name or the path of its file.

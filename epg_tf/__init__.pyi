@@ -1,4 +1,5 @@
 from .artifacts.export import export_loss
+from .artifacts.export_objective import export_objective
 from .artifacts.learned_loss import LearnedLoss, load_loss, save_loss
 from .artifacts.learned_objective import LearnedObjective, load_objective, save_objective
 from .artifacts.saved_models import open_saved_model
@@ -59,6 +60,7 @@ __all__ = [
     "evolve",
     "evolve_in_folder",
     "export_loss",
+    "export_objective",
     "from_mapping",
     "load_experiment",
     "load_loss",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from . import command_line  # first: it silences the frameworks
 
 from epg_tf.artifacts.learned_loss import load_loss, shipped_losses
+from epg_tf.artifacts.learned_objective import load_objective, shipped_objectives
 from epg_tf.core import config_files
 from epg_tf.losses.extra_channels import sees_reward
 
@@ -22,7 +23,12 @@ def main(argv: list[str]) -> int:
         if variants:
             print(f"  variants: {', '.join(variants)}")
     print("\nlosses, for --loss=NAME\n")
+    objectives = shipped_objectives()
     for name in shipped_losses():
+        if name in objectives:
+            places = load_objective(name).experiment.environments
+            print(f"{name}\n  an objective of MetaGenRL, meta-trained in {', '.join(places)}")
+            continue
         experiment = load_loss(name).experiment
         reward = "sees the reward" if sees_reward(experiment.loss) else "never sees a reward"
         print(f"{name}\n  evolved in {experiment.task.family}, {reward}")

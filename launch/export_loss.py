@@ -1,4 +1,4 @@
-"""Exports a learned loss as a SavedModel that needs only TensorFlow.
+"""Exports a learned loss or objective as a SavedModel that needs only TensorFlow.
 
 For example:
 
@@ -13,14 +13,15 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts import export
+from epg_tf.artifacts import export, export_objective
 from epg_tf.artifacts.cards import CARD_FILE
 from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.learned_objective import is_objective, load_objective
 from .evaluation_flags import required, required_loss
 
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
-    "loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss."
+    "loss", None, "Folder of a run or of a learned loss or objective, or the name of a shipped one."
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for the SavedModel, phi, its description and a card."
@@ -36,7 +37,11 @@ def main(argv: list[str]) -> int:
     loss, output = required_loss(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
     config_flag.load_families()
     folder = Path(output)
-    difference = export.export_loss(load_loss(loss), folder, overwrite=_OVERWRITE.value)
+    if is_objective(loss):
+        objective, overwrite = load_objective(loss), _OVERWRITE.value
+        difference = export_objective.export_objective(objective, folder, overwrite=overwrite)
+    else:
+        difference = export.export_loss(load_loss(loss), folder, overwrite=_OVERWRITE.value)
     print(
         f"the SavedModel is in {folder}; read again, losses and gradients differ by "
         f"{difference:.1e} at most\n"

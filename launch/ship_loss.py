@@ -1,4 +1,4 @@
-"""Adds an evolved and tested loss to those of the package: phi, its description and a card.
+"""Adds a learned and tested loss or objective to those of the package, with a card.
 
 For example:
 
@@ -16,8 +16,9 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts import learned_loss
+from epg_tf.artifacts import learned_loss, learned_objective
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, shipped_card
+from epg_tf.artifacts.objective_cards import shipped_objective_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import from_mapping
@@ -25,7 +26,10 @@ from .evaluation_flags import required
 
 flags.adopt_module_key_flags(config_flag)
 _RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Finished run of epg-tf meta-train; its best/ is shipped."
+    "run_dir",
+    None,
+    "Finished run of epg-tf meta-train, whose best/ is shipped; or run of epg-tf "
+    "meta-train-metagenrl, or folder of its objective.",
 )
 _TEST_DIR = flags.DEFINE_string("test_dir", None, "What epg-tf meta-test found for that loss.")
 _LONGER_TEST_DIR = flags.DEFINE_string(
@@ -56,6 +60,8 @@ def main(argv: list[str]) -> int:
         raise command_line.UsageError(
             f"--name={name!r} must be lower-case letters, digits and underscores"
         )
+    if learned_objective.holds_objective(run):
+        return _ship_objective(run, test, name)
     loss = learned_loss.load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
@@ -90,19 +96,60 @@ def main(argv: list[str]) -> int:
             f"--test_dir={test} or --longer_test_dir={_LONGER_TEST_DIR.value} is a test in coarse "
             "physics; cards report exact physics, so leave --physics out of the test"
         )
+    folder = _prepared_folder(name)
+    # The loss has no use for surrogate and rivals; they are kept as they were tested.
+    settings = {**loss.experiment.to_mapping(), "surrogate": baseline, **rivals}
+    experiment = from_mapping(settings)
+    learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
+    _write_card(folder, text, "load_loss")
+    return 0
+
+
+def _ship_objective(run: Path, test: Path, name: str) -> int:
+    """Ships an objective; returns the exit code."""
+    for flag in (_LONGER_TEST_DIR, _ADAPTATION_DIR):
+        if flag.value is not None:
+            raise command_line.UsageError(
+                f"--{flag.name}={flag.value} is of losses of EPG, but --run_dir={run} holds an "
+                "objective of MetaGenRL; leave it out"
+            )
+    learned = learned_objective.load_objective(run)
+    tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
+    try:
+        same = tested["about"]["loss_facts"] == learned.facts
+        text = shipped_objective_card(name, learned, tested)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise command_line.UsageError(
+            f"--test_dir={test} holds the results of something else ({type(error).__name__}: "
+            f"{error}); name the --output_dir of {command_line.program('meta_test')}"
+        ) from error
+    if not same:
+        raise command_line.UsageError(
+            f"--test_dir={test} tested another objective than {learned.name}; run "
+            f"{command_line.program('meta_test')} --loss={learned.name}"
+        )
+    folder = _prepared_folder(name)
+    learned_objective.save_objective(folder, learned.parameters, learned.experiment, learned.facts)
+    _write_card(folder, text, "load_objective")
+    return 0
+
+
+def _prepared_folder(name: str) -> Path:
+    """Returns the folder of a shipped loss, empty or with the one that is to be replaced."""
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:
         files.prepare_folder(folder, _OWN, overwrite=_OVERWRITE.value)
     except RecordError as error:
         message = command_line.with_flags(f"{error}")
         raise command_line.UsageError(f"--name={name}: {message}") from error
-    # The loss has no use for surrogate and rivals; they are kept as they were tested.
-    settings = {**loss.experiment.to_mapping(), "surrogate": baseline, **rivals}
-    experiment = from_mapping(settings)
-    learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
+    return folder
+
+
+def _write_card(folder: Path, text: str, function: str) -> None:
+    """Writes the card, and says how to use what is shipped."""
+    name = folder.name
     files.write_atomically(folder / CARD_FILE, lambda stream: stream.write(text.encode()))
-    print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.load_loss({name!r})")
-    return 0
+    print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.{function}({name!r})")
 
 
 def _is_exact(about: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts.export import export_loss
+from epg_tf.artifacts.export_objective import export_objective
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -84,6 +85,22 @@ def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp
     assert last > 2 * first and last > 60
     imported = run(["-c", "import epg_tf"], tmp_path, PYTHONPATH=str(tmp_path))
     assert imported.returncode == 1 and "epg_tf is not there" in imported.stderr
+
+
+@pytest.mark.slow
+def test_a_keras_actor_learns_with_an_objective_without_this_package(tmp_path):
+    """In Pendulum, which the objective has not met; 4000 env steps are 20 episodes."""
+    export_objective(epg_tf.load_objective("point_goal_objective"), tmp_path / "exported")
+    source = (EXAMPLES / "train_with_objective.py").read_text()
+    assert source.count("\n") <= 120 and "epg_tf" not in source.split('"""')[2]
+    (tmp_path / "epg_tf.py").write_text("raise ImportError('epg_tf is not there')")
+    words = [EXAMPLES / "train_with_objective.py", tmp_path / "exported", "Pendulum-v1", "4000"]
+    process = run(words, tmp_path, PYTHONPATH=str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    first, last = map(
+        float, re.search(r"returned (-[\d.]+), the last 2 (-[\d.]+)", process.stdout).groups()
+    )
+    assert "20 episodes" in process.stdout and last > first + 200
 
 
 @pytest.mark.slow

@@ -64,6 +64,15 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--reporting",
         "--output_dir",
     },
+    "epg_tf.artifacts.objective_cards": {
+        "--loss",
+        "--environment",
+        "--seed",
+        "--lives",
+        "--env_steps",
+        "--compare",
+        "--output_dir",
+    },
     "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun
     "epg_tf.runs.provenance": {"--always", "--dirty", "--abbrev", "--exclude"},  # of git
 }

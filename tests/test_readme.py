@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from configs import point_goal
-from epg_tf.artifacts.learned_loss import SHIPPED
+from epg_tf.artifacts.learned_loss import SHIPPED, shipped_losses
+from epg_tf.artifacts.learned_objective import shipped_objectives
 from epg_tf.baselines.method import LABELS
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.maml_experiment import MAMLExperiment
@@ -133,7 +134,11 @@ def interval(values: dict, mean: str, ends: str, digits: int, bold: bool = False
     return f"{stars}{values[mean]:.{digits}f}{stars} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SHIPPED.iterdir()))
+# Those of MetaGenRL have tables on a page of their own.
+EPG_LOSSES = sorted({*shipped_losses()} - {*shipped_objectives()})
+
+
+@pytest.mark.parametrize("name", EPG_LOSSES)
 def test_the_readme_shows_the_results_that_are_kept(name):
     """Of fixed policies it shows the better one."""
     kept = json.loads((RESULTS / "reporting" / f"{name}.json").read_text())
@@ -152,7 +157,7 @@ def test_the_readme_shows_the_results_that_are_kept(name):
     assert kept["about"]["phase"] == "reporting" and kept["epg"]["lives"] == 128
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SHIPPED.iterdir()))
+@pytest.mark.parametrize("name", EPG_LOSSES)
 def test_the_page_of_results_shows_all_rows_that_are_kept(name):
     kept = json.loads((RESULTS / "reporting" / f"{name}.json").read_text())
     page = TEXTS[ROOT / "docs" / "results.md"]
@@ -165,7 +170,7 @@ def test_the_page_of_results_shows_all_rows_that_are_kept(name):
         assert f"| {cell} |" in table, method
 
 
-@pytest.mark.parametrize("name", sorted({path.name for path in SHIPPED.iterdir()} - {"point_goal"}))
+@pytest.mark.parametrize("name", sorted({*EPG_LOSSES} - {"point_goal"}))
 def test_the_earlier_tables_show_the_results_that_are_kept(name):
     kept = json.loads((RESULTS / name / "test.json").read_text())
     page = TEXTS[ROOT / "docs" / "results.md"]

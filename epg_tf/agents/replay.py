@@ -63,6 +63,13 @@ class Replay:
         rows = np.arange(self._written - steps, self._written) % self._capacity
         return {name: values[:, rows] for name, values in self._fields.items()}
 
+    def shapes(self, steps: int) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of what `newest` returns, by field."""
+        return {
+            name: (values.shape[0], steps, *values.shape[2:])
+            for name, values in self._fields.items()
+        }
+
     def extend(self, steps: Mapping[str, Array]) -> None:
         """Adds steps as `newest` returns them."""
         count = next(iter(steps.values())).shape[1]

@@ -62,7 +62,7 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 
 | | final return | interval | auc | interval | match | failed lives |
 |---|---|---|---|---|---|---|
-{_rows(tests.equal)}
+{rows_of_tests(tests.equal)}
 """
     ]
     if tests.longer is not None:
@@ -74,7 +74,7 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 
 | | final return | interval | auc | interval | match | failed lives |
 |---|---|---|---|---|---|---|
-{_rows(tests.longer)}
+{rows_of_tests(tests.longer)}
 """
         )
     if tests.adaptation is not None:
@@ -103,15 +103,19 @@ def _lives(about: Mapping[str, Any], experiment: Experiment) -> list[str]:
     return [*words, "--reporting"] if reporting else words
 
 
-def _rows(test: Mapping[str, Any]) -> str:
+def rows_of_tests(test: Mapping[str, Any]) -> str:
+    """Returns a row of a table for each method of a test's `summary.json`."""
     return "\n".join(_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
 
 
 def _row(label: str, row: Mapping[str, Any]) -> str:
     match = row.get("steps_to_match")
-    final, auc = ("{:.2f} to {:.2f}".format(*row[name]) for name in ("ci95", "auc_ci95"))
+    final = "{:.2f} to {:.2f}".format(*row["ci95"])
+    auc = "not comparable | "  # a curve that explores, beside curves that do not
+    if row["auc_mean"] is not None:
+        auc = f"{row['auc_mean']:.2f} | " + "{:.2f} to {:.2f}".format(*row["auc_ci95"])
     return (
-        f"| {label} | {row['final_return_mean']:.2f} | {final} | {row['auc_mean']:.2f} | {auc} | "
+        f"| {label} | {row['final_return_mean']:.2f} | {final} | {auc} | "
         f"{'never' if match is None else match} | {row['failed_lives']} |"
     )
 

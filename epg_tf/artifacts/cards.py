@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts.card_tests import CardTests, tests_section
@@ -40,7 +41,7 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
 
 {_opening(experiment.loss, described)}
 
-{_facts_table(_life_facts(loss, described) | _run_facts(run))}
+{facts_table(_life_facts(loss, described) | _run_facts(run))}
 
 {tests_section(name, tests, learned_name(experiment), experiment)}
 Not tested: bodies other than {described["family"]}'s; other frame skips, episode limits, policy \
@@ -98,7 +99,8 @@ def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _facts_table(facts: Mapping[str, str]) -> str:
+def facts_table(facts: Mapping[str, str]) -> str:
+    """Returns a table of facts by what they are of."""
     return "\n".join(
         ["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in facts.items())]
     )
@@ -115,11 +117,7 @@ def exported_card(learned: LearnedLoss) -> str:
       ConfigError: Its family is unknown; a user's own must be registered first.
     """
     described = describe(learned)
-    head = _own_card(learned) or _made_card(learned, described)
-    rows = "\n".join(
-        f"| `{name}` | {_shape(spec['shape'])} {spec['type']} | {spec['meaning']} |"
-        for name, spec in described["inputs"].items()
-    )
+    head = own_card(learned.folder, _USE) or _made_card(learned, described)
     rule, agent, memory = (described[name] for name in ("normalisation", "agent", "memory"))
     limit = f"; {agent['kl_rule']}" if agent["kl_limit"] else ""
     by_state = ", then a second output of the network" if agent["state_dependent_std"] else ""
@@ -143,7 +141,7 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.
 
 | input | shape | meaning |
 |---|---|---|
-{rows}
+{input_rows(described["inputs"])}
 
 - Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
 - Memory: {remembered}.
@@ -155,12 +153,24 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.
 """
 
 
-def _own_card(learned: LearnedLoss) -> str:
-    """Returns the card beside a loss, without how it is used; empty if there is none."""
-    if learned.folder is None or not (learned.folder / CARD_FILE).is_file():
+def input_rows(inputs: Mapping[str, Any]) -> str:
+    """Returns rows of a table of inputs, as descriptions hold them."""
+    return "\n".join(
+        f"| `{name}` | {_shape(spec['shape'])} {spec['type']} | {spec['meaning']} |"
+        for name, spec in inputs.items()
+    )
+
+
+def own_card(folder: Path | None, use: str) -> str:
+    """Returns the card beside a loss, up to the heading `use`; empty if there is none.
+
+    Raises:
+      RecordError: It cannot be read.
+    """
+    if folder is None or not (folder / CARD_FILE).is_file():
         return ""
-    text = files.read_text(learned.folder / CARD_FILE, "the loss's card")
-    return text.split(_USE)[0].rstrip()
+    text = files.read_text(folder / CARD_FILE, "the loss's card")
+    return text.split(use)[0].rstrip()
 
 
 def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
@@ -176,7 +186,7 @@ def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
 
 {opening} Evolved, but not shipped; epg-tf meta-test measures how well it trains agents.
 
-{_facts_table(_life_facts(learned, described) | run | stated)}"""
+{facts_table(_life_facts(learned, described) | run | stated)}"""
 
 
 def _facts_of_run(learned: LearnedLoss) -> dict[str, str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -48,7 +51,7 @@ def export_loss(
         folder cannot be used or holds something else, or files cannot be read or written; nothing
         was replaced.
     """
-    differences, loss = [], learned.experiment.loss
+    loss = learned.experiment.loss
     if not moves_loss(learned.experiment):
         raise RecordError(
             f"{learned.name}: it is an initial policy without a loss, so there is none to export; "
@@ -60,16 +63,62 @@ def export_loss(
             f"more than exports are tested with; use a loss with a shorter buffer"
         )
     text = exported_card(learned) if card is None else card
-    _refuse_homes(learned, folder)
+
+    def save_beside(temporary: str) -> None:
+        save_loss(temporary, learned.phi, learned.experiment, learned.facts)
+
+    return write_export(
+        Exported(
+            _module(learned),
+            text,
+            save_beside,
+            lambda temporary: largest_difference(learned, temporary),
+            learned.folder,
+        ),
+        folder,
+        overwrite=overwrite,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """What an export consists of.
+
+    Attributes:
+      module: Has the functions of the SavedModel, and returns them by `signatures`.
+      card: Text of card.md.
+      save_beside: Writes the parameters and their description into a folder.
+      difference: Opens the SavedModel in a folder, and returns how far it differs.
+      home: Folder that the loss was read from; None if it was not.
+    """
+
+    module: Any
+    card: str
+    save_beside: Callable[[str], None]
+    difference: Callable[[str], float]
+    home: Path | None
+
+
+def write_export(exported: Exported, folder: files.PathLike, *, overwrite: bool) -> float:
+    """Writes a SavedModel and what belongs to it; arguments as `export_loss`.
+
+    Returns:
+      The difference between what was written and what was read again.
+
+    Raises:
+      RecordError: As `export_loss`.
+    """
+    differences: list[float] = []
+    _refuse_homes(exported.home, folder)
     saved_models.prepare_target(folder, overwrite, MARKERS)
 
     def write(temporary: str) -> None:
-        module = _module(learned)
         options = tf.saved_model.SaveOptions(save_debug_info=False)
-        tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
-        save_loss(temporary, learned.phi, learned.experiment, learned.facts)
-        (Path(temporary) / CARD_FILE).write_text(text, encoding="utf-8")
-        differences.append(largest_difference(learned, temporary))
+        signatures = exported.module.signatures()
+        tf.saved_model.save(exported.module, temporary, signatures=signatures, options=options)
+        exported.save_beside(temporary)
+        (Path(temporary) / CARD_FILE).write_text(exported.card, encoding="utf-8")
+        differences.append(exported.difference(temporary))
         if not differences[0] <= _TOLERANCE:
             raise RecordError(
                 f"{folder}: the SavedModel that was read again differs by {differences[0]:.1e} and "
@@ -80,10 +129,10 @@ def export_loss(
     return differences[0]
 
 
-def _refuse_homes(learned: LearnedLoss, folder: files.PathLike) -> None:
+def _refuse_homes(home: Path | None, folder: files.PathLike) -> None:
     """Raises RecordError if `folder` is, holds or lies among folders of losses."""
     target, shipped = Path(folder).resolve(), SHIPPED.resolve()
-    home = learned.folder.resolve() if learned.folder is not None else shipped
+    home = home.resolve() if home is not None else shipped
     if target in (home, *home.parents) or shipped in (target, *target.parents):
         raise RecordError(f"{Path(folder)}: this is where losses are kept; choose another folder")
 
@@ -118,10 +167,11 @@ def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int
     by_name = exported.signatures["gradients"](**inputs)
     pairs = [(found["per_step"], own.loss(inputs)["per_step"])]
     pairs += [(other[name], gradients[name]) for other in (by_tape, by_name) for name in moved]
-    return max(_relative(one, other) for one, other in pairs)
+    return max(relative_difference(one, other) for one, other in pairs)
 
 
-def _relative(found: tf.Tensor, expected: tf.Tensor) -> float:
+def relative_difference(found: tf.Tensor, expected: tf.Tensor) -> float:
+    """Returns the largest difference, relative to the largest expected value."""
     scale = float(tf.reduce_max(tf.abs(expected)))
     return float(tf.reduce_max(tf.abs(found - expected))) / (scale or 1.0)
 

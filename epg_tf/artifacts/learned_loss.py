@@ -97,7 +97,7 @@ def interface(experiment: Experiment) -> dict[str, Any]:
 
 
 def shipped_losses() -> list[str]:
-    """Returns the names of the losses that come with the package."""
+    """Returns the names of the losses and objectives that come with the package."""
     return sorted(path.parent.name for path in SHIPPED.glob("*/loss.json"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts import loss_files
-from epg_tf.artifacts.learned_loss import loss_folder, versions
+from epg_tf.artifacts.learned_loss import SHIPPED, loss_folder, shipped_losses, versions
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
@@ -37,8 +37,10 @@ class LearnedObjective:
 
     @property
     def name(self) -> str:
-        """Its folder; "objective" if it was not read from one."""
-        return "objective" if self.folder is None else str(self.folder)
+        """Name of a shipped one, else its folder; "objective" if it was not read from one."""
+        if self.folder is None:
+            return "objective"
+        return self.folder.name if self.folder.parent == SHIPPED else str(self.folder)
 
 
 def save_objective(
@@ -76,11 +78,24 @@ def is_objective(folder: PathLike) -> bool:
     return loss_files.load_loss(loss_folder(folder))[1].get("kind") == KIND
 
 
+def holds_objective(folder: Path) -> bool:
+    """Returns whether a folder, or that of a run, holds an objective; False if it is unreadable."""
+    try:
+        return folder.is_dir() and is_objective(folder)
+    except RecordError:
+        return False
+
+
+def shipped_objectives() -> list[str]:
+    """Returns the names of the objectives among the `shipped_losses`."""
+    return [name for name in shipped_losses() if holds_objective(SHIPPED / name)]
+
+
 def load_objective(folder: PathLike) -> LearnedObjective:
     """Reads an objective that `save_objective` wrote; runs no code from the files.
 
     Args:
-      folder: Where it is, or the folder of a run, whose `final/` is taken.
+      folder: Where it is; the folder of a run, see `loss_folder`; or the name of a shipped one.
 
     Raises:
       RecordError: There is no usable objective in `folder`; one line with reason and remedy.

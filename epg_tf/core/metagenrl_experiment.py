@@ -88,6 +88,13 @@ class AgentConfig:
     ] = 10_000
     updates_after: Annotated[Natural, means("env steps before the first update")] = 1000
     replay_steps: Annotated[Count, means("newest env steps kept, of each agent")] = 1_000_000
+    scale_rewards: Annotated[
+        bool,
+        means(
+            "whether an agent learns from rewards divided by the root mean square of those before "
+            "its first update, where that is above 1"
+        ),
+    ] = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +164,20 @@ class BaselineConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class ValidationConfig:
+    """How the objective is tested along meta-training, on fresh agents; best/ is chosen by this."""
+
+    period: Annotated[Natural, means("rounds between tests; 0: there are none")] = 0
+    environments: Annotated[
+        tuple[str, ...],
+        means("where agents are tested beside config.environments; best/ is not chosen by these"),
+    ] = ()
+    agents: Annotated[Count, means("fresh agents in each environment, the same in each test")] = 4
+    env_steps: Annotated[Count, means("env steps of each, whole rounds")] = 10_000
+    episodes: Annotated[Count, means("that each plays at the end, without exploration")] = 3
+
+
+@dataclasses.dataclass(frozen=True)
 class MetaGenRLExperiment:
     """Everything that decides a run, except its seed."""
 
@@ -188,6 +209,7 @@ class MetaGenRLExperiment:
     agent: AgentConfig = AgentConfig()
     meta: MetaConfig = MetaConfig()
     baseline: BaselineConfig = BaselineConfig()
+    validation: ValidationConfig = ValidationConfig()
 
     @property
     def rounds(self) -> int:
@@ -234,6 +256,14 @@ def _environment_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
             "config.agents higher"
         )
 
+    both = (*environments, *experiment.validation.environments)
+    if len(set(environments)) == len(environments) and len(set(both)) < len(both):
+        yield (
+            f"config.validation.environments={experiment.validation.environments} names one twice, "
+            f"or one of config.environments={environments}, where agents are tested in any case; "
+            "leave it out"
+        )
+
 
 def _round_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
     agent, baseline, period = experiment.agent, experiment.baseline, experiment.round_steps
@@ -256,6 +286,12 @@ def _round_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
         yield (
             f"config.agent.replay_steps={agent.replay_steps} is below "
             f"config.round_steps={period}; a replay holds at least one round"
+        )
+    validation = experiment.validation
+    if validation.period and validation.env_steps % period:
+        yield (
+            f"config.validation.env_steps={validation.env_steps} is no multiple of "
+            f"config.round_steps={period}; agents learn for whole rounds"
         )
     if baseline.update_period % baseline.minibatch:
         yield (

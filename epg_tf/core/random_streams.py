@@ -28,6 +28,7 @@ PHASES = (
     "objective_reporting",
     "rl2",
     "analysis",  # of what losses do to agents; nothing is chosen or compared by them
+    "objective_validation",
 )
 PURPOSES = (
     "task",

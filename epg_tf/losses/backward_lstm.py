@@ -57,13 +57,35 @@ def backward_lstm(
     Returns:
       States [P, B, T, units].
     """
+    hidden: tf.Tensor = _hidden(*_prepared(inputs, kernel, bias), mask[..., None])
+    return hidden
+
+
+def plain_backward_lstm(
+    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor
+) -> tf.Tensor:
+    """Computes the same with TensorFlow's own gradients, for graphs that are saved: a SavedModel
+    does not keep gradients of gradients that are written by hand.
+
+    Args:
+      inputs: [P, B, T, in].
+      kernel: [P, in + units, 4 units], or [1, ...] for all.
+      bias: [P, 4 units], or [1, ...] for all.
+      mask: [P, B, T].
+
+    Returns:
+      States [P, B, T, units].
+    """
+    return _run(*_prepared(inputs, kernel, bias), mask[..., None]).hidden
+
+
+def _prepared(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns what inputs and bias add to candidate and gates, and the recurrent kernel."""
     units, width, steps = kernel.shape[-1] // 4, inputs.shape[-1], inputs.shape[2]
     shape, kernel = tf.shape(inputs), tf.convert_to_tensor(kernel)
     from_inputs, recurrent = tf.split(kernel, [width, units], axis=1)
     prepared = parallel_dense(tf.reshape(inputs, [shape[0], -1, width]), from_inputs, bias)
-    prepared = tf.reshape(prepared, [shape[0], shape[1], steps, 4 * units])
-    hidden: tf.Tensor = _hidden(prepared, recurrent, mask[..., None])
-    return hidden
+    return tf.reshape(prepared, [shape[0], shape[1], steps, 4 * units]), recurrent
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
@@ -88,15 +110,22 @@ def _hidden(
 def _states(
     prepared: tf.Tensor, recurrent: tf.Tensor, mask: tf.Tensor
 ) -> tuple[tuple[tf.Tensor, ...], Callable[..., tuple[tf.Tensor, tf.Tensor, None]]]:
+    """Returns the `_States` of `_run`, with a gradient of their own."""
+    states = _run(prepared, recurrent, mask)
+
+    def gradient(*slopes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
+        return (*_input_slopes(states, recurrent, _States(*slopes)), None)
+
+    return tuple(states), gradient
+
+
+def _run(prepared: tf.Tensor, recurrent: tf.Tensor, mask: tf.Tensor) -> _States:
     """Runs the LSTMs.
 
     Args:
       prepared: [P, B, T, 4 units], what inputs and bias add to candidate and gates.
       recurrent: [P, units, 4 units].
       mask: [P, B, T, 1].
-
-    Returns:
-      `_States`.
     """
     units = recurrent.shape[1]
     hidden = cell = tf.zeros_like(prepared[:, :, 0, :units])
@@ -112,12 +141,7 @@ def _states(
         cell = forget * cell + take * candidate
         hidden = give * tf.tanh(cell)
         found.append((gates, candidate, cell, hidden))
-    states = _States(*(tf.stack(part[::-1], axis=2) for part in zip(*found, strict=True)))
-
-    def gradient(*slopes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
-        return (*_input_slopes(states, recurrent, _States(*slopes)), None)
-
-    return tuple(states), gradient
+    return _States(*(tf.stack(part[::-1], axis=2) for part in zip(*found, strict=True)))
 
 
 def _input_slopes(

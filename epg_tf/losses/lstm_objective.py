@@ -105,8 +105,10 @@ class BackwardLSTM(Objective):
         mask = trajectories.mask
         embedded = self._embed(params, trajectories.action, predicted)
         inputs = tf.concat([self._scalars(trajectories), embedded], axis=-1)
-        hidden = backward_lstm(inputs, params["lstm/kernel"], params["lstm/bias"], mask)
-        return self._outputs(params, hidden) * mask
+        return self._outputs(params, self._states(params, inputs, mask)) * mask
+
+    def _states(self, params: Params, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        return backward_lstm(inputs, params["lstm/kernel"], params["lstm/bias"], mask)
 
     def _embed(self, params: Params, action: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:
         """Maps two actions [P, B, T, A] to an embedding [P, B, T, filters]."""

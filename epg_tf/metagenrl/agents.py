@@ -112,6 +112,7 @@ class AgentShard:
         self.failed = np.zeros(self.population, bool)
         self.failures: dict[int, str] = {}
         self.seconds = dict.fromkeys(PARTS, 0.0)
+        self._reward_units = np.zeros(self.population, np.float32)
         self._settings = settings
         self._agent = agent
         self._keys = tuple(keys)
@@ -136,6 +137,7 @@ class AgentShard:
         )
         self.learner.initialize_agents(fresh, [keys[agent] for agent in fresh])
         self.failed[fresh] = False
+        self._reward_units[fresh] = 0.0
         for agent in fresh:
             self.failures.pop(int(agent), None)
 
@@ -225,13 +227,16 @@ class AgentShard:
         chunks = self.replay.draw(
             self._batch_streams, ages, self.learner.batches, agent.batch, agent.chunk
         )
+        active = ages >= agent.updates_after
+        if agent.scale_rewards:
+            chunks["reward"] = chunks["reward"] / self._units_of_rewards(ages, active)
         shape = (agent.policy_delay, agent.batch, agent.chunk, self.family.action_size)
         target_noise = np.stack(
             [g.standard_normal(shape, dtype=np.float32) for g in self._target_noise_streams], axis=1
         )
         blend, rate = warm_up(self._settings.meta, agent.policy_learning_rate, taken)
         drawn = time.perf_counter()
-        result = self.learner.update(chunks, target_noise, blend, rate, ages >= agent.updates_after)
+        result = self.learner.update(chunks, target_noise, blend, rate, active)
         self._note_failures(~result.finite, "a gradient or the critics' error was not finite")
         self._policy = self.learner.acting_policy()
         # Without the objective's gradient, which would fill gigabytes in a round of the paper.
@@ -239,6 +244,20 @@ class AgentShard:
         self.seconds["replay"] += drawn - started
         self.seconds["tensorflow"] += time.perf_counter() - drawn
         return result
+
+    def _units_of_rewards(self, ages: Array, active: Array) -> Array:
+        """Returns what rewards are divided by, [P, 1, 1] float32: the root mean square of an
+        agent's rewards before its first update, at least 1.
+
+        Args:
+          ages: [P], env steps of the agents' lives so far.
+          active: [P] bool, the agents whose updates have begun; it is 1 for others.
+        """
+        for agent in np.flatnonzero(active & (self._reward_units == 0.0)):
+            seen = min(int(ages[agent]), self.replay.steps)
+            rewards = self.replay.newest(seen)["reward"][agent].astype(np.float64)
+            self._reward_units[agent] = max(1.0, float(np.sqrt(np.mean(np.square(rewards)))))
+        return np.maximum(self._reward_units, np.float32(1.0))[:, None, None]
 
     def end_round(self) -> dict[str, Array]:
         """Ends the round.
@@ -260,7 +279,8 @@ class AgentShard:
 
     def arrays(self) -> dict[str, Array]:
         """Returns all that the next round continues from, but the replay."""
-        return {**self.learner.arrays(), "failed": self.failed}
+        own = {"failed": self.failed, "reward_units": self._reward_units}
+        return {**self.learner.arrays(), **own}
 
     def load(self, round_number: int, arrays: Mapping[str, Array]) -> None:
         """Takes what `arrays` returned after a round."""
@@ -268,6 +288,8 @@ class AgentShard:
         self._start_lives(np.arange(0))
         self.learner.load(arrays)
         self.failed = arrays["failed"].copy()
+        if "reward_units" in arrays:  # versions without scaled rewards did not save them
+            self._reward_units = arrays["reward_units"].copy()
 
     def evaluate(self, episodes: int) -> Array:
         """Plays whole episodes without exploration; returns each agent's mean return, [P].

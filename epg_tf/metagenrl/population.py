@@ -18,10 +18,17 @@ from epg_tf.core.optimizers import annealed
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import stacked
-from epg_tf.metagenrl.agents import AgentShard
+from epg_tf.metagenrl.agents import AgentShard, check_continuous
 from epg_tf.metagenrl.shard_plans import make_shard, plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state, objective_step
 from epg_tf.metagenrl.update import UpdateResult
+from epg_tf.metagenrl.validation import (
+    is_validated,
+    validation_columns,
+    validation_places,
+    validation_return,
+)
+from epg_tf.tasks.registry import named_environment
 
 _Result = TypeVar("_Result")
 
@@ -77,17 +84,21 @@ class Population:
         self, experiment: MetaGenRLExperiment, seed: int, communicator: Communicator | None = None
     ) -> None:
         self.experiment = experiment
+        self._seed = seed
         self.communicator = communicator or SingleProcess()
         self.plans = plan_shards(experiment)
         self.stopped = threading.Event()
         threads = experiment.threads or cpus(self.communicator.local_size)
         configure_tensorflow(threads)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="agents")
+        for name in experiment.validation.environments:
+            check_continuous(named_environment(name))
         own = range(self.communicator.rank, len(self.plans), self.communicator.size)
         self.shards = {number: make_shard(experiment, self.plans[number], seed) for number in own}
 
     def run_round(self, state: ObjectiveState) -> RoundResult:
-        """Runs all agents for one round, in which they improve the objective.
+        """Runs all agents for one round, in which they improve the objective; then tests it, where
+        it is time for that.
 
         Raises:
           Interrupted: `stopped` was set; the agents are then in the middle of a round and of no
@@ -119,6 +130,7 @@ class Population:
             "env_steps": taken * experiment.agents,
             "objective_gradient": float(np.mean(norms)) if norms else np.nan,
             **self._end_round(),
+            **self._validate(state),
             "seconds": time.perf_counter() - started,
         }
         return RoundResult(state, metrics)
@@ -170,6 +182,26 @@ class Population:
                 numbers[f"{name}/{environment}"] = float(known.mean()) if known.size else np.nan
         return numbers
 
+    def _validate(self, state: ObjectiveState) -> dict[str, float]:
+        """Tests the objective on fresh agents; NaN in rounds without a test.
+
+        Ranks share the environments.
+        """
+        experiment, communicator = self.experiment, self.communicator
+        columns = validation_columns(experiment)
+        if not is_validated(experiment, state.round):
+            return dict.fromkeys(columns, np.nan)
+
+        def tested(place: str) -> float:
+            return validation_return(experiment, place, self._seed, state.parameters, self.stopped)
+
+        own = slice(communicator.rank, None, communicator.size)
+        found = np.zeros(len(columns))
+        places = validation_places(experiment)[own]
+        found[own] = list(self._pool.map(tested, places))
+        found = communicator.sum(found.view(np.int64)).view(np.float64)  # as in `_end_round`
+        return dict(zip(columns, found.tolist(), strict=True))
+
 
 def metric_columns(experiment: MetaGenRLExperiment) -> list[str]:
     """Returns the names of a round's numbers."""
@@ -179,6 +211,7 @@ def metric_columns(experiment: MetaGenRLExperiment) -> list[str]:
         "objective_gradient",
         "failed_agents",
         *(f"{name}/{place}" for name in _PER_AGENT[:-1] for place in experiment.environments),
+        *validation_columns(experiment),
         "seconds",
     ]
 

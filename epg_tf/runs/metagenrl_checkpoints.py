@@ -8,12 +8,15 @@ the steps of one round, whatever the length of the replay.
 
 from __future__ import annotations
 
+import enum
+import itertools
 from pathlib import Path
 
 import numpy as np
 
 from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.types import Array
 from epg_tf.metagenrl.agents import AgentShard
 from epg_tf.metagenrl.population import Population
 from epg_tf.metagenrl.state import ObjectiveState, initial_state
@@ -21,6 +24,14 @@ from epg_tf.runs import checkpoints
 from epg_tf.runs.metrics import MetricsFile
 
 _KEEP = 3
+
+
+class Needed(enum.Enum):
+    """Which steps of the rounds in a replay must be undamaged for a checkpoint to be read."""
+
+    ALL = "all"
+    NEWEST = "newest"
+    NONE = "none"
 
 
 def save_state(path: Path, state: ObjectiveState) -> None:
@@ -48,7 +59,8 @@ def save_shards(path: Path, population: Population) -> None:
 def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveState, list[str]]:
     """Restores objective and agents of the newest round that is undamaged on all ranks.
 
-    If none is, because steps of earlier rounds are damaged, the newest one whose weights are.
+    If none is, because steps of earlier rounds are damaged, the newest one whose weights are, and
+    whose own round's steps are; if there is none, the newest one whose weights are.
 
     Returns:
       (the state; one message for every damaged checkpoint that was skipped). Without checkpoints
@@ -58,7 +70,7 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
       RecordError: There is or was a checkpoint, but none can be read.
     """
     communicator = population.communicator
-    errors: list[tuple[bool, RecordError]] = []
+    errors: list[tuple[Needed, RecordError]] = []
     found = np.zeros(_KEEP, np.int64)
     rounds = checkpoints.epochs(path / "checkpoints")[-_KEEP:]
     found[: len(rounds)] = np.array(rounds, np.int64) + 1  # 0: none
@@ -66,21 +78,19 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
     newest_first = sorted((int(each) - 1 for each in found if each), reverse=True)
     # Steps of earlier rounds are part of all checkpoints: where some are damaged, none may be
     # whole. Then the newest one goes on with the steps that came after the damaged ones.
-    for number, whole in [*((each, True) for each in newest_first)] + [
-        (each, False) for each in newest_first
-    ]:
+    for needed, number in itertools.product(Needed, newest_first):
         state: ObjectiveState | None = None
         messages: list[str] = []
         try:
-            state, messages = _read(path, population, number, whole)
+            state, messages = _read(path, population, number, needed)
         except RecordError as error:
-            errors.append((whole, error))
+            errors.append((needed, error))
         failures = communicator.sum(np.array([state is None], np.int64))
         if state is not None and failures[0] == 0:
             skipped = [
                 f"{error}; skipped for an older checkpoint"
-                for tried_whole, error in errors
-                if tried_whole == whole
+                for tried, error in errors
+                if tried is needed
             ]
             return state, skipped + messages
     reason, remedy = "", "restore one"
@@ -106,17 +116,17 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
 
 
 def _read(
-    path: Path, population: Population, number: int, whole: bool
+    path: Path, population: Population, number: int, needed: Needed
 ) -> tuple[ObjectiveState, list[str]]:
     """Reads a checkpoint into the population; returns the objective, and messages about replays
-    that begin later than they should, which only happens where not `whole`.
+    that begin later than they should, which does not happen where all steps are `needed`.
     """
     saved = checkpoints.load(path / "checkpoints", number)
     messages = []
     for shard_number, shard in population.shards.items():
         folder = _shard_folder(path, shard_number)
         weights = checkpoints.load(folder / "weights", number)
-        messages += _restore_replay(shard, folder, number, population.experiment, whole)
+        messages += _restore_replay(shard, folder, number, population.experiment, needed)
         shard.load(number, weights.arrays)
     state = ObjectiveState(
         round=number,
@@ -129,22 +139,20 @@ def _read(
 
 
 def _restore_replay(
-    shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment, whole: bool
+    shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment, needed: Needed
 ) -> list[str]:
     """Fills the replay with the steps of the newest rounds; returns messages about missing ones.
 
     Raises:
-      RecordError: Where `whole`, if steps are damaged.
+      RecordError: Steps that are `needed` are damaged.
     """
     shard.replay.clear()
     messages: list[str] = []
     for earlier in range(max(0, number - _replay_rounds(experiment)) + 1, number + 1):
         try:
-            shard.replay.extend(checkpoints.load(folder / "steps", earlier).arrays)
-        except VersionError:
-            raise
+            shard.replay.extend(_steps(folder, earlier, shard, experiment))
         except RecordError as error:
-            if whole:
+            if needed is Needed.ALL or (needed is Needed.NEWEST and earlier == number):
                 raise
             shard.replay.clear()
             messages = [
@@ -152,6 +160,28 @@ def _restore_replay(
                 f"will differ from those of an undisturbed run"
             ]
     return messages
+
+
+def _steps(
+    folder: Path, number: int, shard: AgentShard, experiment: MetaGenRLExperiment
+) -> dict[str, Array]:
+    """Reads the steps of one round.
+
+    Raises:
+      RecordError: They are missing, damaged, or other agents'. Also where another version wrote
+        them: if it wrote the weights, too, reading these says so.
+    """
+    try:
+        found = checkpoints.load(folder / "steps", number).arrays
+    except VersionError as error:
+        raise RecordError(str(error)) from error
+    shapes = shard.replay.shapes(experiment.round_steps)
+    if {name: values.shape for name, values in found.items()} != shapes:
+        raise RecordError(
+            f"{folder / 'steps' / f'epoch_{number:08d}.npz'}: steps of other agents, "
+            f"{', '.join(sorted(found))[:100] or 'nothing'}"
+        )
+    return found
 
 
 def _replay_rounds(experiment: MetaGenRLExperiment) -> int:

@@ -12,6 +12,11 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
+from epg_tf.metagenrl.validation import (
+    is_validated,
+    validation_columns,
+    validation_places,
+)
 from epg_tf.runs.long_waits import metagenrl_waits
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
@@ -81,6 +86,16 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
         metrics, number = result.metrics, result.state.round
         self._round = number
         self._pace.end_epoch()
+        if is_validated(self._experiment, number):
+            tested = "  ".join(
+                f"{place} {metrics[column]:.1f}"
+                for place, column in zip(
+                    validation_places(self._experiment),
+                    validation_columns(self._experiment),
+                    strict=True,
+                )
+            )
+            self._write(f"round {number}: fresh agents with this objective end at {tested}")
         if self._pace.due() or number == self._experiment.rounds:
             returns = "  ".join(
                 f"{name} {metrics[f'training_return/{name}']:.1f}"
@@ -139,6 +154,13 @@ def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: in
         f"{count(_replay_bytes(experiment) / 2**20)} MiB in all, in memory and again in the run's "
         "folder",
     ]
+    validation, places = experiment.validation, validation_places(experiment)
+    if places:
+        steps = validation.agents * len(places) * validation.env_steps
+        lines.append(
+            f"every {validation.period} rounds {validation.agents} fresh agents learn with the "
+            f"objective in each of {', '.join(places)}: {count(steps)} env steps a test"
+        )
     shards = len(plan_shards(experiment))
     if ranks > shards:
         lines.append(

@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_objective import save_objective
+from epg_tf.artifacts.learned_objective import load_objective, save_objective
 from epg_tf.core import files
+from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.population import metric_columns
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
+from epg_tf.metagenrl.validation import best_round, is_validated, validation_columns
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
@@ -25,6 +27,7 @@ METAGENRL = RunKind(
         "checkpoints",
         "agents",
         "objectives",
+        "best",
         "final",
         "learning_curve.png",
         "summary.json",
@@ -121,6 +124,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
             if int(folder.name.removeprefix("round_")) > state.round:
                 shutil.rmtree(folder)
         self._keep_objective(state)
+        self._keep_best()
         self._progress.begin(state, ranks)
 
     def failed_rounds(self) -> int:
@@ -135,6 +139,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
         self._folder.board.scalars(state.round, numbers, "metagenrl")
         self._keep_objective(state)
+        self._keep_best()
         save_state(self.path, state)
         self._picture.update()
         self._progress.show(result)
@@ -149,11 +154,32 @@ class MetaGenRLRun(NullMetaGenRLRun):
         )
 
     def _keep_objective(self, state: ObjectiveState) -> None:
-        """Writes the objective of every `objective_period` rounds to a folder of its own."""
-        folder = self.path / "objectives" / f"round_{state.round:08d}"
+        """Writes the objective of every `objective_period` rounds, and each that was tested, to a
+        folder of its own.
+        """
+        folder = self._objective_folder(state.round)
         due = state.round % self._experiment.objective_period == 0
+        due = due or is_validated(self._experiment, state.round)
         if due and not (folder / "loss.json").is_file():
             self._save_objective(folder, state)
+
+    def _objective_folder(self, number: int) -> Path:
+        return self.path / "objectives" / f"round_{number:08d}"
+
+    def _keep_best(self) -> None:
+        """Makes `best/` the best of the tested objectives, whatever is there."""
+        row, best = best_round(self._experiment, self._folder.metrics.read()), self.path / "best"
+        if row is None:
+            shutil.rmtree(best, ignore_errors=True)  # of a round that was dropped
+            return
+        number = int(row["epoch"])
+        try:
+            if load_objective(best).facts.get("round") == number:
+                return
+        except RecordError:
+            pass  # there is none yet, or a kill left it half written
+        found = load_objective(self._objective_folder(number))
+        save_objective(best, found.parameters, self._experiment, found.facts)
 
     def _save_objective(self, folder: Path, state: ObjectiveState) -> None:
         facts = {**self._folder.facts, "round": state.round, "env_steps": self._env_steps(state)}
@@ -180,11 +206,20 @@ class MetaGenRLRun(NullMetaGenRLRun):
             "last": {
                 name: value for name, value in last.items() if name.startswith("training_return")
             },
+            "best": self._best(rows),
             "failed_agents": int(last.get("failed_agents", 0)),
             **self._folder.facts,
         }
         files.write_json(self.path / "summary.json", summary)
         self._progress.finished(summary)
+
+    def _best(self, rows: list[dict[str, Any]]) -> dict[str, float] | None:
+        """Returns the round of `best/` and its returns; None without tests."""
+        row = best_round(self._experiment, rows)
+        if row is None:
+            return None
+        names = validation_columns(self._experiment)
+        return {"round": int(row["epoch"]), **{name: row[name] for name in names}}
 
     def close(self) -> None:
         """Closes the log and lets other processes use the folder."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from ml_collections import ConfigDict
 
-from configs import metagenrl_laptop, metagenrl_paper
+from configs import metagenrl_laptop, metagenrl_paper, metagenrl_small
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.shard_plans import plan_shards
+from epg_tf.tasks.registry import named_environment
 
 
 def test_defaults_are_the_papers():
@@ -85,6 +86,24 @@ def test_the_laptop_config_is_valid():
     experiment = metagenrl_from_mapping(metagenrl_laptop.get_config().to_dict())
     assert experiment.rounds == 24
     assert metagenrl_from_mapping(experiment.to_mapping()) == experiment
+
+
+def test_the_small_set_has_six_agents_in_each_of_four_environments():
+    experiment = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
+    assert experiment.rounds == 32 and experiment.agent.scale_rewards
+    assert [(plan.first, plan.last) for plan in plan_shards(experiment)] == [
+        (0, 6),
+        (6, 12),
+        (12, 18),
+        (18, 24),
+    ]
+    specs = [named_environment(name).spec for name in experiment.environments]
+    assert [(spec.observation_size, spec.action_size) for spec in specs] == [
+        (6, 2),
+        (3, 1),
+        (4, 1),
+        (10, 2),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.artifacts import learned_loss
+from epg_tf.artifacts import learned_loss, learned_objective
 from tests.launch import commands
 
 pytestmark = pytest.mark.slow
@@ -153,7 +153,9 @@ def test_shipped_losses_are_found_by_name_unless_a_folder_has_it(made, tmp_path,
         epg_tf.load_loss("tiny")
 
 
-@pytest.mark.parametrize("name", learned_loss.shipped_losses())
+@pytest.mark.parametrize(
+    "name", sorted({*learned_loss.shipped_losses()} - {*learned_objective.shipped_objectives()})
+)
 def test_every_shipped_loss_loads_and_its_card_belongs_to_it(name):
     """Loading compares phi with its checksum."""
     loss = epg_tf.load_loss(name)
@@ -163,3 +165,46 @@ def test_every_shipped_loss_loads_and_its_card_belongs_to_it(name):
     assert re.fullmatch(r"[0-9a-f]{40}", loss.facts["commit"]), (
         "made from a checkout with changes of its own"
     )
+
+
+OBJECTIVE = commands.ROOT / "results" / "metagenrl_replay" / "seed0"
+
+
+def ship_objective(test, *flags):
+    return commands.run("ship_loss", f"--run_dir={OBJECTIVE}", f"--test_dir={test}", *flags)
+
+
+def test_an_objective_is_shipped_with_a_card(tmp_path):
+    """The shipped one is what the command makes of results that are kept."""
+    test = tmp_path / "test"
+    test.mkdir()
+    (test / "summary.json").write_text((OBJECTIVE / "test.json").read_text())
+    process = ship_objective(test, "--name=point_goal_objective", f"--output_dir={tmp_path}")
+    assert process.returncode == 0, process.stderr
+    assert "epg_tf.load_objective('point_goal_objective')" in process.stdout
+    for file in ("card.md", "loss.npz"):
+        made = (tmp_path / "point_goal_objective" / file).read_bytes()
+        assert made == (learned_loss.SHIPPED / "point_goal_objective" / file).read_bytes()
+    card = (tmp_path / "point_goal_objective" / "card.md").read_text()
+    assert "in one environment alone, point_goal" in card
+    assert "| learned objective | -8.98 | -10.11 to -7.85 |" in card
+    refused = ship_objective(test, "--name=other", "--adaptation_dir=x", f"--output_dir={tmp_path}")
+    assert refused.returncode == 2 and "is of losses of EPG" in refused.stderr
+    other = json.loads((OBJECTIVE / "test.json").read_text())
+    other["about"]["loss_facts"]["seed"] = 7
+    (test / "summary.json").write_text(json.dumps(other))
+    refused = ship_objective(test, "--name=other", f"--output_dir={tmp_path}")
+    assert refused.returncode == 2 and "tested another objective than" in refused.stderr
+    (test / "summary.json").write_text("{}")
+    refused = ship_objective(test, "--name=other", f"--output_dir={tmp_path}")
+    assert refused.returncode == 2 and "KeyError" in refused.stderr
+
+
+@pytest.mark.parametrize("name", learned_objective.shipped_objectives())
+def test_every_shipped_objective_loads_and_its_card_belongs_to_it(name):
+    """Loading compares parameters with their checksum."""
+    learned = epg_tf.load_objective(name)
+    card = (learned_loss.SHIPPED / name / "card.md").read_text()
+    assert learned.name == name and f"{learned.parameters.size:,} parameters" in card
+    assert f"| seed, commit | {learned.facts['seed']}, {learned.facts['commit']} |" in card
+    assert all(place in card for place in learned.experiment.environments)

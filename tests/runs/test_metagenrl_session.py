@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import epg_tf
+from epg_tf.core import array_files
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
@@ -147,6 +148,63 @@ def test_damaged_steps_that_all_checkpoints_need_cost_only_these_steps(tiny, tmp
     (line,) = [line for line in lines if line.startswith("damaged: ")]
     assert "shard_001/steps/epoch_00000001.npz" in line and "after round 1 alone" in line
     assert "\n" not in line
+
+
+def other_version(path):
+    """Writes the same steps as another version would."""
+    with np.load(path) as saved:
+        arrays = dict(saved)
+    array_files.write_arrays(path, {**arrays, "__format_version__": np.array(2, np.int64)})
+
+
+def other_agents(path):
+    """Writes steps of three agents, with a checksum of their own."""
+    found = checkpoints.load(path.parent, 1).arrays
+    arrays = {name: np.repeat(values, 3, axis=0) for name, values in found.items()}
+    checkpoints.save(path.parent, 1, arrays, {}, 9)
+
+
+def no_file(path):
+    """Puts a folder where the file was."""
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("damage", [other_version, other_agents, no_file])
+def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, tmp_path, damage):
+    """Whatever is wrong with it: the newest round is restored, and the file is named."""
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    assert len(list(itertools.islice(rounds, 2))) == 2
+    rounds.close()
+    for shard in ("shard_000", "shard_001"):
+        for number in (0, 1):
+            (folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz").write_bytes(b"")
+    damage(folder / "agents" / "shard_001" / "steps" / "epoch_00000001.npz")
+    lines = []
+    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
+    assert [result.state.round for result in resumed] == [3]
+    (line,) = [line for line in lines if line.startswith("damaged: ")]
+    assert "shard_001/steps/epoch_00000001.npz" in line and "after round 1 alone" in line
+
+
+def test_a_replay_is_not_emptied_where_an_older_round_saves_it(tiny, tmp_path):
+    """Steps of rounds 1 and 3 are damaged: round 2 keeps its steps, round 3 would have none."""
+    longer = dataclasses.replace(
+        tiny, steps_per_agent=48, agent=dataclasses.replace(tiny.agent, replay_steps=48)
+    )
+    rounds = meta_learn_in_folder(longer, 0, folder := tmp_path / "run")
+    assert len(list(itertools.islice(rounds, 3))) == 3
+    rounds.close()
+    for number in (1, 3):
+        path = folder / "agents" / "shard_001" / "steps" / f"epoch_{number:08d}.npz"
+        path.write_bytes(b"torn")
+    lines = []
+    resumed = list(meta_learn_in_folder(longer, 0, folder, resume=True, write=lines.append))
+    assert [result.state.round for result in resumed] == [3, 4]
+    found = [line for line in lines if line.startswith("damaged: ")]
+    assert any("steps/epoch_00000003.npz" in line and "skipped" in line for line in found)
+    assert any("after round 1 alone" in line for line in found)
 
 
 def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, tmp_path):

@@ -1,0 +1,119 @@
+"""Trains a Keras actor with an exported objective; needs only TensorFlow, NumPy and Gymnasium.
+
+epg-tf export-loss --loss=point_goal_objective --output_dir=exported
+python examples/train_with_objective.py exported Pendulum-v1
+"""
+
+import json
+import sys
+
+import gymnasium
+import numpy as np
+import tensorflow as tf
+
+
+def network(inputs, hidden, outputs, activation=None):
+    """Returns a network as those of meta-training: dense, layer norm, ReLU."""
+    layers = [tf.keras.Input([None, inputs])]
+    for units in hidden:
+        layers += [tf.keras.layers.Dense(units), tf.keras.layers.LayerNormalization(epsilon=1e-5)]
+        layers += [tf.keras.layers.ReLU()]
+    return tf.keras.Sequential([*layers, tf.keras.layers.Dense(outputs, activation)])
+
+
+def train(folder, env_id, env_steps=8000, seed=0):
+    """Trains one agent with exploration; returns its actor and the returns of its episodes."""
+    loaded = tf.saved_model.load(folder)
+    about = json.loads(loaded.describe()["json"].numpy())
+    assert about["format_version"] == 1, "this example reads format version 1"
+    settings, length = about["agent"], about["chunk"]
+    assert settings["reward_rule"] == "as received", "this example does not scale rewards"
+    env = gymnasium.make(env_id)
+    low, high = env.action_space.low, env.action_space.high
+    seen, moved = env.observation_space.shape[0], env.action_space.shape[0]
+    tf.keras.utils.set_random_seed(seed)
+    sizes = {"actor": (seen, settings["hidden"], moved, "tanh")}
+    sizes |= {name: (seen + moved, settings["hidden"], 1) for name in ("q1", "q2")}
+    now, slow = ({name: network(*size) for name, size in sizes.items()} for _ in range(2))
+    for name in sizes:
+        slow[name].set_weights(now[name].get_weights())
+    actor, critics = now["actor"], [now["q1"], now["q2"]]
+    policy_adam, critic_adam = (
+        tf.keras.optimizers.Adam(settings[name], global_clipnorm=settings["clip"])
+        for name in ("learning_rate", "critic_learning_rate")
+    )
+
+    def value(critic, states, actions):
+        return critic(tf.concat([states, actions], axis=-1))[..., 0]
+
+    @tf.function
+    def learn_values(before, action, reward, ended, after, mask):
+        noise = settings["target_policy_noise"] * tf.random.normal(tf.shape(action))
+        limit = settings["target_policy_noise_clip"]
+        smooth = tf.clip_by_value(
+            slow["actor"](after) + tf.clip_by_value(noise, -limit, limit), -1, 1
+        )
+        later = tf.minimum(*(value(slow[name], after, smooth) for name in ("q1", "q2")))
+        target = reward + settings["discount"] * (1 - ended) * later
+        weights = [weight for critic in critics for weight in critic.trainable_variables]
+        with tf.GradientTape() as tape:
+            errors = [tf.square(value(critic, before, action) - target) for critic in critics]
+            error = tf.reduce_sum(mask * tf.add_n(errors)) / tf.reduce_sum(mask)
+        critic_adam.apply_gradients(zip(tape.gradient(error, weights), weights, strict=True))
+
+    @tf.function
+    def follow_objective(before, action, reward, ended, after, mask):
+        inputs = {"action": action, "reward": reward, "mask": mask}
+        inputs["value"] = value(critics[0], before, actor(before))
+        inputs["next_value"] = value(critics[0], after, actor(after)) * (1 - ended)
+        inputs = {name: part[None] for name, part in inputs.items()}  # of one agent
+        weights = actor.trainable_variables
+        with tf.GradientTape() as tape:
+            found = loaded.objective({**inputs, "predicted_action": actor(before)[None]})
+        slopes = tape.gradient(found["objective"], weights)
+        policy_adam.apply_gradients(zip(slopes, weights, strict=True))
+        for name in sizes:
+            for old, new in zip(slow[name].variables, now[name].variables, strict=True):
+                old.assign_add(settings["tau"] * (new - old))
+
+    steps, returns, total = [], [], 0.0
+    state, _ = env.reset(seed=seed)
+    for number in range(1, env_steps + 1):
+        if number <= settings["random_steps"]:
+            action = np.random.uniform(-1, 1, moved)
+        else:
+            noise = settings["exploration"] * np.random.standard_normal(moved)
+            action = np.clip(actor(np.float32(state)[None, None])[0, 0] + noise, -1, 1)
+        after, reward, ended, truncated, _ = env.step(low + (action + 1) / 2 * (high - low))
+        steps.append((state, action, reward, ended, after, ended or truncated))
+        state, total = after, total + reward
+        if ended or truncated:
+            (state, _), returns, total = env.reset(), [*returns, total], 0.0
+        if number > settings["updates_after"]:
+            batch = draw(steps, settings["batch"], length)
+            learn_values(*batch)
+            if number % settings["policy_delay"] == 0:
+                follow_objective(*batch)
+    return actor, returns
+
+
+def draw(steps, count, length):
+    """Returns parts of chunks [B, T, ...] of steps that follow each other in one episode."""
+    starts = np.random.randint(len(steps) - length + 1, size=count)
+    chunks = [[steps[start + step] for step in range(length)] for start in starts]
+    *parts, over = (
+        np.float32([[row[part] for row in rows] for rows in chunks]) for part in range(6)
+    )
+    mask = np.cumsum(over, axis=1) - over == 0
+    return [tf.constant(part) for part in (*parts, np.float32(mask))]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    _, found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))
+    tenth = max(1, len(found) // 10)
+    print(
+        f"{len(found)} episodes; the first {tenth} returned {np.mean(found[:tenth]):.1f}, "
+        f"the last {tenth} {np.mean(found[-tenth:]):.1f}"
+    )

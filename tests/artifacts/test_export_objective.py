@@ -1,0 +1,169 @@
+"""Tests epg_tf.artifacts.exported_objective and export_objective: an exported objective computes
+what the package's own does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import epg_tf
+from epg_tf.artifacts import export, export_objective, saved_models
+from epg_tf.artifacts.exported_objective import PREDICTED, ExportedObjective, input_specs
+from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective
+from epg_tf.artifacts.objective_description import describe_objective
+from epg_tf.core.errors import RecordError
+from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment, ObjectiveConfig
+from epg_tf.losses.lstm_objective import initial_parameters
+from tests import metagenrl_reference as slow
+
+pytestmark = pytest.mark.slow
+
+T = 4
+SMALL = MetaGenRLExperiment(
+    objective=ObjectiveConfig(lstm_units=3, action_layers=2, action_filters=4),
+    agent=AgentConfig(chunk=T, discount=0.9),
+)
+
+
+def learned_of(experiment=SMALL, scale=0.6, **changes):
+    """Returns an objective whose parameters are all random, biases included."""
+    experiment = dataclasses.replace(
+        experiment, objective=dataclasses.replace(experiment.objective, **changes)
+    )
+    size = initial_parameters(np.random.default_rng(0), experiment.objective).size
+    parameters = scale * np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    return LearnedObjective(parameters, experiment, {"seed": 0})
+
+
+def drawn(agents, chunks, actions, steps=T, seed=1):
+    """Returns inputs by name; the last chunk of each agent ends after one step."""
+    generator = np.random.default_rng(seed)
+    inputs = {
+        name: generator.standard_normal((agents, chunks, steps, actions)[: len(spec.shape)])
+        for name, spec in input_specs(steps).items()
+    }
+    inputs["mask"] = np.ones_like(inputs["mask"])
+    inputs["mask"][:, -1, 1:] = 0.0
+    return {name: np.float32(values) for name, values in inputs.items()}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("objective")
+    assert export_objective.export_objective(learned_of(), folder) <= 1e-6
+    return folder
+
+
+@pytest.mark.parametrize("actions", [1, 3])
+def test_scores_are_those_of_the_network_step_by_step(exported, actions):
+    """In NumPy, one agent, chunk and step at a time; padding scores nothing."""
+    learned, inputs = learned_of(), drawn(2, 3, actions)
+    loaded = tf.saved_model.load(str(exported))
+    found = loaded.objective(inputs)
+    config, discount = learned.experiment.objective, learned.experiment.agent.discount
+    names = ("action", PREDICTED, "reward", "value", "next_value")
+    for agent in range(2):
+        chunks = slow.without_padding(
+            inputs["mask"][agent], *(np.float64(inputs[name][agent]) for name in names)
+        )
+        expected = slow.objective(np.float64(learned.parameters), config, discount, T, chunks)
+        for chunk, scores in enumerate(expected):
+            row = found["per_step"][agent, chunk, : len(scores)]
+            np.testing.assert_allclose(row, scores, rtol=1e-4, atol=1e-5)
+        mean = sum(scores.sum() for scores in expected) / len(expected)
+        assert float(found["objective"][agent]) == pytest.approx(mean, rel=1e-4, abs=1e-5)
+    assert not found["per_step"].numpy()[:, -1, 1:].any()
+
+
+@pytest.mark.parametrize(
+    "learned",
+    [
+        learned_of(),
+        learned_of(value_inputs=0, time=False),
+        learned_of(next_value="value"),
+        learned_of(MetaGenRLExperiment(), 0.1),
+        load_objective("point_goal_objective"),
+    ],
+    ids=["small", "no values", "values as printed", "the paper's sizes", "shipped"],
+)
+def test_what_is_read_again_is_the_packages_own_to_1e_6(learned, tmp_path):
+    assert export_objective.export_objective(learned, tmp_path) <= 1e-6
+    other = dataclasses.replace(learned, parameters=learned.parameters * np.float32(1.001))
+    assert export_objective.largest_objective_difference(other, tmp_path) > 1e-5
+    again = load_objective(tmp_path)
+    assert again.parameters.tobytes() == learned.parameters.tobytes()
+    assert again.experiment == learned.experiment
+
+
+def test_gradients_are_finite_differences_and_reach_the_prediction_alone(exported):
+    loaded, inputs = tf.saved_model.load(str(exported)), drawn(2, 3, 2)
+    given = {name: tf.constant(values) for name, values in inputs.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        found = loaded.objective(given)["objective"]
+    slopes = tape.gradient(found, given)
+    reached = [name for name, slope in slopes.items() if slope is not None and np.any(slope)]
+    assert reached == [PREDICTED]
+    by_name = loaded.signatures["gradients"](**given)[PREDICTED]
+    np.testing.assert_allclose(by_name, slopes[PREDICTED], rtol=1e-5, atol=1e-8)
+    direction = np.random.default_rng(2).standard_normal(inputs[PREDICTED].shape)
+    ends = [
+        loaded.objective(
+            {**inputs, PREDICTED: np.float32(inputs[PREDICTED] + side * 1e-2 * direction)}
+        )["objective"].numpy()
+        for side in (-1, 1)
+    ]
+    expected = np.sum(direction * by_name, axis=(1, 2, 3))
+    np.testing.assert_allclose((ends[1] - ends[0]) / 2e-2, expected, rtol=0.05, atol=1e-3)
+
+
+def test_agents_do_not_meet():
+    """NaN in one agent's rows changes no bit of another's objective and gradients."""
+    learned, inputs = learned_of(), drawn(3, 2, 2)
+    module = ExportedObjective(learned.parameters, learned.experiment, "")
+    poison = {name: values.copy() for name, values in inputs.items()}
+    poison["reward"][1] = np.nan
+    well, ill = (module.gradients(each) | module.objective(each) for each in (inputs, poison))
+    assert np.isnan(ill["objective"][1])
+    for name in (PREDICTED, "objective"):
+        for agent in (0, 2):
+            assert well[name][agent].numpy().tobytes() == ill[name][agent].numpy().tobytes()
+
+
+def test_an_export_describes_itself_and_names_no_path(exported):
+    loaded = saved_models.open_saved_model(exported)
+    described = json.loads(loaded.signatures["describe"]()["json"].numpy())
+    assert described == json.loads(loaded.describe()["json"].numpy())
+    assert (described["format_version"], described["chunk"]) == (1, T)
+    assert described["inputs"][PREDICTED]["shape"] == ["P", "B", T, "A"]
+    assert described["inputs"]["mask"]["shape"] == ["P", "B", T]
+    assert described["agent"]["discount"] == 0.9
+    assert described["agent"]["reward_rule"] == "as received"
+    scaled = AgentConfig(scale_rewards=True)
+    told = describe_objective(
+        dataclasses.replace(learned_of(), experiment=dataclasses.replace(SMALL, agent=scaled))
+    )
+    assert told["agent"]["reward_rule"].startswith("divided by the root mean square")
+    card = (exported / "card.md").read_text()
+    assert "`predicted_action` | [P, B, 4, A] float32" in card and "| seed | 0 |" in card
+    graph = (exported / "saved_model.pb").read_bytes()
+    assert not any(part in graph for part in (str(exported).encode(), b"site-packages", b".py"))
+
+
+def test_one_that_the_disk_changed_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(export_objective, "largest_objective_difference", lambda *_: 1e-3)
+    with pytest.raises(RecordError, match=r"differs by 1.0e-03"):
+        epg_tf.export_objective(learned_of(), tmp_path)
+    assert not (tmp_path / "saved_model.pb").exists()
+
+
+def test_homes_of_objectives_are_not_written_to(exported):
+    learned = load_objective(exported)
+    with pytest.raises(RecordError, match="where losses are kept"):
+        epg_tf.export_objective(learned, exported)
+    assert export.MARKERS == ("loss.json", "card.md")
