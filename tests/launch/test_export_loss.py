@@ -234,7 +234,7 @@ DAMAGE = {
     foreign_saved_model: "SavedModel of other origin",
     newer_format: "format_version 2",
     missing_card: "holds no loss.json",
-    another_kind: "it is an objective of MetaGenRL",
+    another_kind: "loss.json does not describe a",
 }
 
 
