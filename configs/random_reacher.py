@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.core.rival_settings import PPOConfig, SACConfig
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
@@ -46,6 +46,14 @@ VARIANTS = {
             log_std=0.0,
             discount=0.95,
             gae_lambda=0.9,
+        ),
+        sac=SACConfig(
+            learning_rate=1e-2,
+            random_steps=100,
+            target_entropy=-1.0,
+            temperature=0.1,
+            discount=0.95,
+            tau=0.01,
         ),
         compute=ComputeConfig(shard_lives=32),
     ),
