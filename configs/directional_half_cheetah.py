@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, SACConfig
+from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
 
 
 def _laptop() -> Experiment:
@@ -35,8 +35,16 @@ def _laptop() -> Experiment:
         usual,
         surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_epochs=16),
         ppo=PPOConfig(update_period=32, minibatch=8, epochs=32, learning_rate=3e-4, log_std=-2.0),
-        sac=SACConfig(
-            learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02
+        sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
+        td3=TD3Config(
+            learning_rate=3e-3,
+            batch=64,
+            updates_per_step=2,
+            random_steps=50,
+            exploration=0.4,
+            target_policy_noise=0.2,
+            discount=0.99,
+            tau=0.05,
         ),
         policy=dataclasses.replace(usual.policy, log_std=-1.0),
         loss=dataclasses.replace(
