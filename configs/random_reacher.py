@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, SACConfig
+from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
@@ -46,6 +46,16 @@ VARIANTS = {
             log_std=0.0,
             discount=0.95,
             gae_lambda=0.9,
+        ),
+        td3=TD3Config(
+            learning_rate=3e-3,
+            batch=32,
+            updates_per_step=2,
+            random_steps=200,
+            exploration=0.05,
+            target_policy_noise=0.4,
+            discount=0.99,
+            tau=0.005,
         ),
         sac=SACConfig(
             learning_rate=1e-2,
