@@ -18,7 +18,7 @@ from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core.errors import ConfigError, RenderError
+from epg_tf.core.errors import ConfigError, EpgError, RenderError
 from epg_tf.figures.catalogue import CATALOGUE, declaration
 from epg_tf.figures.declaration import SCALES
 from epg_tf.figures.listing import is_list, lines_of, write_list
@@ -57,9 +57,13 @@ def main(argv: list[str]) -> int:
     """Lists or makes figures; returns the exit code."""
     del argv
     if _LIST.value == bool(_NAME.value):
-        raise command_line.UsageError(
-            "--name is missing; give --name=epg.fig5, or --list, and not both"
-        )
+        raise command_line.UsageError("give either --name=epg.fig5 or --list")
+    for flag, ignored in ((_JSON, not _LIST.value), (_OUTPUT_DIR, _LIST.value)):
+        if flag.value is not None and ignored:
+            other = "--name" if _LIST.value else "--list"
+            raise command_line.UsageError(
+                f"--{flag.name}={flag.value} goes with {other}; leave it out"
+            )
     with open_library(_folders()) as library:
         for path, reason in library.unreadable:
             print(f"left out: {path} cannot be read ({reason})", file=sys.stderr)
@@ -119,22 +123,24 @@ def _make(statuses: Sequence[Status]) -> int:
         raise command_line.UsageError(
             f"--name={names} cannot be made yet; the lines above say what is missing"
         )
-    output = Path(required(_OUTPUT_DIR, "figures"))
+    output, code = Path(required(_OUTPUT_DIR, "figures")), 0
     for status in statuses:
         if status.state == "ready":
             name = status.declaration.name
             folder = output / name if everything or len(statuses) > 1 else output
             try:
                 numbers = make_figure(status, folder, _OVERWRITE.value)
-            except RenderError as error:  # there is nothing to draw films with
+            except EpgError as error:
                 if not everything:
                     raise
-                print(f"left out: {name} cannot be drawn here ({error})", file=sys.stderr)
+                print(f"left out: {name} cannot be made ({error})", file=sys.stderr)
+                if not isinstance(error, RenderError):  # else nothing here can draw films
+                    code = 1
                 continue
             print("\n".join([f"{name}: {folder}", *(f"  {line}" for line in numbers)]), flush=True)
             if status.missing:
                 print(f"  not there yet: {'; '.join(status.missing)}")
-    return 0
+    return code
 
 
 if __name__ == "__main__":

@@ -293,6 +293,12 @@ def _round_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
             f"config.validation.env_steps={validation.env_steps} is no multiple of "
             f"config.round_steps={period}; agents learn for whole rounds"
         )
+    if validation.period and validation.env_steps <= max(agent.random_steps, agent.updates_after):
+        yield (
+            f"config.validation.env_steps={validation.env_steps} is not above "
+            f"config.agent.random_steps={agent.random_steps} and config.agent.updates_after="
+            f"{agent.updates_after}, before which agents do not learn; choose more"
+        )
     if baseline.update_period % baseline.minibatch:
         yield (
             f"config.baseline.minibatch={baseline.minibatch} does not divide "

@@ -13,6 +13,7 @@ import numpy as np
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.return_dips import return_dips, summarize_return_dips
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines
@@ -144,6 +145,10 @@ def compared_lives(methods: Sequence[str]) -> Analysis:
 
 def _dips(rows: Results) -> str:
     """Returns how many agents had a return below zero before they ended above it."""
-    curves, finals = rows.pivot()[1], rows.final()
-    low = np.nanmin(np.where(np.isfinite(curves), curves, np.inf), axis=1) < 0.0
-    return f"{int((low & (finals > 0)).sum())} of {len(finals)} agents dip below zero and end above"
+    dips = return_dips(rows, ["any"] * len(rows.agents()))
+    found = summarize_return_dips(dips)["all"]
+    low, high = found["ci95"]
+    return (
+        f"{found['dips']} of {found['agents']} agents dip below zero and end above, a share of "
+        f"{found['share']:.2f} [{low:.2f}, {high:.2f}]"
+    )

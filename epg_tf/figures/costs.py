@@ -9,7 +9,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
 from epg_tf.evaluation.study_costs import epoch_env_steps
 from epg_tf.figures.declaration import LossNeed, Need, ProgressNeed, RunNeed, TestNeed
-from epg_tf.figures.settings import of_test, wanted
+from epg_tf.figures.settings import objective_life, of_test, wanted
 
 
 def run_env_steps(experiment: AnyExperiment) -> float:
@@ -32,7 +32,7 @@ def test_env_steps(need: TestNeed) -> float:
     """Returns the env steps in which the agents of a test learn, of all its methods."""
     experiment = of_test(need)
     if isinstance(experiment, MetaGenRLExperiment):
-        life = need.env_steps or experiment.steps_per_agent
+        life = objective_life(need, experiment)
         methods = OBJECTIVES.chosen(need.compare)
     else:
         assert isinstance(experiment, Experiment)

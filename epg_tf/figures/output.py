@@ -1,4 +1,4 @@
-"""Makes a figure and writes what it leaves: picture, data and caption, completely or not at all."""
+"""Makes a figure and writes what it leaves: picture, data and caption, each file at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from epg_tf.core import files
+from epg_tf.core.config_files import AnyExperiment
 from epg_tf.figures import settings
-from epg_tf.figures.declaration import Findings
+from epg_tf.figures.declaration import Findings, RunNeed
 from epg_tf.figures.search import Status
 from epg_tf.reports.plots import write_csv, write_svg
 
@@ -85,13 +86,20 @@ def _list(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head}:", "", *(f"- {line}" for line in lines)]) if lines else ""
 
 
+def _differences(need: RunNeed, found: AnyExperiment | None) -> str:
+    """Returns how settings differ from those of a config, to end a line with."""
+    if found is None:
+        return "; its settings are not stated"
+    other = settings.differences(need, found)
+    words = ", ".join(f"{name}={value}" for name, value in other.items())
+    return f"; other than there: {words}" if words else ""
+
+
 def _sources(status: Status) -> list[str]:
     """Returns folder, config and seed of each run, test and loss."""
     found, lines = status.found, []
     for run_need, run in found.runs:
-        other = settings.differences(run_need, run)
-        words = ", ".join(f"{name}={value}" for name, value in other.items())
-        differs = f"; other than there: {words}" if words else ""
+        differs = _differences(run_need, run.record.experiment)
         done = len(run.record.metrics)
         lines.append(
             f"run {run.shown}: {run_need.config}, seed {run.record.seed}, {done} epochs{differs}"
@@ -102,7 +110,7 @@ def _sources(status: Status) -> list[str]:
             f"test {test.shown}: {about.get('loss') or about.get('run')}, "
             f"{test_need.run.config}, seed of meta-training "
             f"{about.get('loss_facts', {}).get('seed', test_need.run.seed)}, seed of the tasks "
-            f"{about.get('seed')}"
+            f"{about.get('seed')}{_differences(test_need.run, test.experiment)}"
         )
     for loss_need, loss in found.losses:
         lines.append(f"loss {loss.shown}: {loss_need.run.config}, seed {loss_need.run.seed}")

@@ -114,7 +114,7 @@ def without_worst(found: Found) -> Findings:
     finals: dict[int, float] = {
         seed: float(np.nanmean(table.final())) for seed, table in tables.items()
     }
-    kept = sorted(finals, key=finals.__getitem__)[min(2, len(finals) - 1) :]
+    kept = sorted(finals, key=finals.__getitem__)[min(2, len(finals) // 2) :]
     everything = {f"seed {seed}": Curves.of_agents(tables[seed]) for seed in sorted(tables)}
     grid = {
         f"all {len(tables)} seeds": everything,
@@ -134,4 +134,4 @@ def without_worst(found: Found) -> Findings:
 
 def _deviation(finals: dict[int, float], seeds: list[int]) -> float:
     values: Array = np.array([finals[seed] for seed in seeds])
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return float(values.std(ddof=1)) if len(values) > 1 else float("nan")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, shipped_losses
+from epg_tf.artifacts.learned_objective import shipped_objectives
 from epg_tf.core.errors import ConfigError
-from epg_tf.figures import commands, settings
+from epg_tf.figures import commands, settings, tables
 from epg_tf.figures.commands import Command
 from epg_tf.figures.costs import whole_cost
 from epg_tf.figures.declaration import (
@@ -117,8 +119,8 @@ class _Search:
 
     def _run(self, need: RunNeed) -> FoundRun | None:
         finished = [run for run in self._runs(need) if run.finished]
-        if finished:  # the longest; among equal ones the first
-            return max(finished, key=lambda run: len(run.record.metrics))
+        if finished:  # the most alike; among equal ones the longest, then the first
+            return min(finished, key=lambda run: _unlike(need, run))
         self._begin(need)
         return None
 
@@ -166,8 +168,8 @@ class _Search:
 
     def _test(self, need: TestNeed) -> FoundTest | None:
         fitting = [test for test in self._library.tests if settings.is_test(need, test)]
-        if fitting:
-            return max(fitting, key=lambda test: _agents(test))
+        if fitting:  # the most alike; among equal ones that of most agents
+            return min(fitting, key=lambda test: (_of_others(need, test), -_agents(test)))
         self.missing.append(f"a test of {_words(need.run)}{_of_test(need)}")
         loss = self._known_loss(need.run)
         named = str(self._begin(need.run)) if loss is None else loss.name
@@ -192,7 +194,20 @@ class _Search:
 
 def _agents(test: FoundTest) -> int:
     """Returns the number of agents of a test."""
-    return max(int(row.get("lives", 0)) for row in test.methods.values())
+    return max(tables.agents_of(row) for row in test.methods.values())
+
+
+def _unlike(need: RunNeed, run: FoundRun) -> tuple[int, int]:
+    """Returns in how many settings a run differs from what is needed, and minus its length."""
+    other = settings.differences(need, run.record.experiment)
+    return len(other), -len(run.record.metrics)
+
+
+def _of_others(need: TestNeed, test: FoundTest) -> int:
+    """Returns in how many settings what was tested differs; many where they are not stated."""
+    if test.experiment is None:
+        return sys.maxsize
+    return len(settings.differences(need.run, test.experiment))
 
 
 def _words(need: RunNeed) -> str:
@@ -213,4 +228,4 @@ def _of_test(need: TestNeed) -> str:
 @functools.cache
 def _shipped() -> dict[str, LearnedLoss]:
     """Returns the losses that come with the package."""
-    return {name: load_loss(name) for name in shipped_losses()}
+    return {name: load_loss(name) for name in sorted({*shipped_losses()} - {*shipped_objectives()})}

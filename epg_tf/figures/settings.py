@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from epg_tf.baselines.method import learned_name
@@ -15,9 +16,13 @@ from epg_tf.figures.declaration import Changes, LossNeed, Need, ProgressNeed, Ru
 from epg_tf.figures.records import FoundRun, FoundTest
 from epg_tf.runs import saved_settings
 
+_STAGES = "objectives"  # folder of a run of MetaGenRL
 _TASK = ("task.family", "task.frame_skip", "task.episode_limit", "task.range")
 _POLICY = ("policy.hidden", "policy.activation", "policy.state_dependent_std")
-_LOSS = ("loss.reward", "inner.updates", "inner.update_period", "evolution.moves")
+_LOSS = (
+    *("loss.reward", "loss.start", "loss.buffer_steps", "loss.filters", "loss.memory_units"),
+    *("inner.updates", "inner.update_period", "evolution.moves"),
+)
 _EVOLUTION = ("evolution.fitness_from", "past.policies", "mix.families")
 SAME = {
     "EPG": (*_TASK, *_POLICY, *_LOSS, *_EVOLUTION),
@@ -123,9 +128,14 @@ def agree(experiment: AnyExperiment, other: AnyExperiment) -> bool:
     return all(mine[name] == its[name] for name in SAME[system])
 
 
-def differences(need: RunNeed, found: FoundRun) -> dict[str, Any]:
-    """Returns the settings in which a run differs from what a need declares: name -> its value."""
-    mine, its = flat(wanted(need.config, need.changes)), flat(found.record.experiment)
+def differences(need: RunNeed, found: AnyExperiment) -> dict[str, Any]:
+    """Returns the settings in which a run differs from what a need declares: name -> its value.
+
+    Args:
+      need: The run that is asked for.
+      found: Settings of the one that is there.
+    """
+    mine, its = flat(wanted(need.config, need.changes)), flat(found)
     ignored = ("compute.", "threads", "ppo.", "reinforce.", "sac.", "td3.", "baseline.")
     return {
         name: value
@@ -144,6 +154,8 @@ def is_test(need: TestNeed, found: FoundTest) -> bool:
         return False
     if about.get("loss_facts", {}).get("seed") != need.run.seed:
         return False
+    if Path(str(about.get("loss", ""))).parent.name == _STAGES:
+        return False  # a stage of a run, not what it learned
     experiment = of_test(need)
     if isinstance(experiment, MetaGenRLExperiment):
         return _is_objective_test(need, experiment, found)
@@ -152,13 +164,17 @@ def is_test(need: TestNeed, found: FoundTest) -> bool:
 
 def _is_objective_test(need: TestNeed, wanted: MetaGenRLExperiment, found: FoundTest) -> bool:
     about = found.about
-    steps = need.env_steps or (wanted.life_rounds or wanted.rounds) * wanted.round_steps
     return (
         about.get("environment") == (need.environment or wanted.environments[0])
-        and about.get("env_steps") == steps
+        and about.get("env_steps") == objective_life(need, wanted)
         and found.experiment is not None
         and agree(wanted, found.experiment)
     )
+
+
+def objective_life(need: TestNeed, experiment: MetaGenRLExperiment) -> int:
+    """Returns the env steps in which the agents of an objective's test learn."""
+    return need.env_steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
 
 
 def _is_loss_test(need: TestNeed, wanted: Experiment, found: FoundTest) -> bool:
@@ -208,5 +224,5 @@ def is_progress(need: ProgressNeed, found: FoundTest, runs: list[FoundRun]) -> b
     """
     about = found.about
     steps = need.env_steps is None or about.get("env_steps") == need.env_steps
-    of_them = any(str(about.get("run", "")).rstrip("/") == str(run.shown) for run in runs)
+    of_them = any(Path(str(about.get("run"))).resolve() == run.shown.resolve() for run in runs)
     return of_them and about.get("environment") == need.environment and steps and found.has_curves

@@ -87,17 +87,23 @@ def _name(need: TestNeed, method: str) -> str:
 
 def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:
     mean, interval = row.get("final_return_mean"), row.get("ci95")
-    low, high = interval if isinstance(interval, list) else (None, None)
+    older = (row.get("ci95_low"), row.get("ci95_high"))
+    low, high = interval if isinstance(interval, list) else older
     return {
         "row": name,
         "environment": place,
         "seed": seed,
-        "agents": int(str(row.get("lives", 0))),
+        "agents": agents_of(row),
         "env_steps": int(str(row.get("env_steps", 0))),
         "mean": _number(mean),
         "low": _number(low),
         "high": _number(high),
     }
+
+
+def agents_of(row: Mapping[str, object]) -> int:
+    """Returns the number of agents in a row of a summary, whose older name is `agents`."""
+    return int(str(row.get("lives", row.get("agents", 0))))
 
 
 def _number(value: object) -> float:

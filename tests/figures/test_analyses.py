@@ -105,7 +105,10 @@ def test_dips_are_counted(tmp_path):
     kept.test(tmp_path / "test", "random_hopper:laptop", finals=[4.0, 6.0, -5.0, 7.0])
     findings = agent_analyses.compared_lives(("ppo",))(found_for(tmp_path, TestNeed(HOPPER)))
     # Curves of agents 0 and 2 have a value below zero; agent 2 ends below.
-    assert "evolved loss (EPG): 1 of 4 agents dip below zero and end above" in findings.numbers
+    assert (
+        "evolved loss (EPG): 1 of 4 agents dip below zero and end above, a share of 0.25 "
+        "[0.05, 0.70]"
+    ) in findings.numbers
 
 
 def test_runs_of_several_seeds_have_mean_and_deviation_where_all_have_values(tmp_path):

@@ -61,12 +61,42 @@ def test_other_runs_are_not_taken(tmp_path, other):
     assert len(found.missing) == len(found.commands) == 1
 
 
-def test_a_run_with_more_epochs_or_lives_is_taken_and_the_longest_of_several(tmp_path):
-    kept.run(tmp_path / "a", "random_hopper:laptop", rows=2)
+def test_a_run_with_more_epochs_or_lives_is_taken_unless_there_is_one_more_alike(tmp_path):
     changes = (("evolution.epochs", 7), ("evolution.lives", 64), ("evolution.noise_vectors", 64))
     kept.run(tmp_path / "b", "random_hopper:laptop", changes=changes, rows=5)
     ((_, run),) = status(tmp_path, HOPPER).found.runs
     assert run.shown == tmp_path / "b"
+    kept.run(tmp_path / "c", "random_hopper:laptop", changes=changes[:1], rows=2)
+    kept.run(tmp_path / "d", "random_hopper:laptop", changes=changes[:1], rows=6)
+    ((_, run),) = status(tmp_path, HOPPER).found.runs
+    assert run.shown == tmp_path / "d"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (("loss.start", "random"),),
+        (("loss.buffer_steps", 64),),
+        (("loss.filters", (8, 8)),),
+        (("loss.memory_units", 0),),
+    ],
+)
+def test_a_loss_of_another_form_is_not_taken(tmp_path, changes):
+    kept.run(tmp_path / "run", "random_hopper:laptop", changes=changes)
+    kept.test(tmp_path / "test", "random_hopper:laptop", changes=changes)
+    assert status(tmp_path, HOPPER).state == "missing"
+    assert status(tmp_path, TestNeed(HOPPER, ())).state == "missing"
+
+
+def test_a_stage_of_a_run_is_not_what_it_learned(tmp_path):
+    need = TestNeed(RunNeed("metagenrl_laptop"), ())
+    kept.test(tmp_path / "test", "metagenrl_laptop", methods=(), learned="objective")
+    assert status(tmp_path, need).state == "ready"
+    summary = tmp_path / "test" / "summary.json"
+    found = json.loads(summary.read_text())
+    found["about"]["loss"] = "runs/objective/objectives/round_00000004"
+    summary.write_text(json.dumps(found))
+    assert status(tmp_path, need).state == "missing"
 
 
 def test_the_command_of_a_missing_run_can_be_copied(tmp_path):

@@ -156,8 +156,10 @@ def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "--name is missing"),
-        (["--list", "--name=epg.fig5"], "--name is missing"),
+        ([], "give either --name=epg.fig5 or --list"),
+        (["--list", "--name=epg.fig5"], "give either --name=epg.fig5 or --list"),
+        (["--name=epg.cost", "--json=a.json"], "--json=a.json goes with --list"),
+        (["--list", "--output_dir=a"], "--output_dir=a goes with --name"),
         (["--name=epg.fig99"], "--name='epg.fig99' is no figure"),
         (["--list", "--runs=nowhere"], "--runs=nowhere is no folder"),
         (["--list", "--json=nowhere/a.json"], "--json=nowhere/a.json"),
