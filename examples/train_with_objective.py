@@ -26,9 +26,11 @@ def train(folder, env_id, env_steps=8000, seed=0):
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
     assert about["format_version"] == 1, "this example reads format version 1"
+    assert "chunk" in about, "this is a loss of EPG; train_without_reward.py takes those"
     settings, length = about["agent"], about["chunk"]
     assert settings["reward_rule"] == "as received", "this example does not scale rewards"
     env = gymnasium.make(env_id)
+    assert hasattr(env.action_space, "low"), "this example needs continuous actions"
     low, high = env.action_space.low, env.action_space.high
     seen, moved = env.observation_space.shape[0], env.action_space.shape[0]
     tf.keras.utils.set_random_seed(seed)

@@ -32,7 +32,7 @@ def train(folder, env_id, seed=0):
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
     assert about["format_version"] == 1, "this example reads format version 1"
-    assert "reward" not in about["inputs"], "this loss needs rewards"
+    assert "chunk" not in about and "reward" not in about["inputs"], "no loss without rewards"
     agent, memory, size = about["agent"], about["memory"], about["action_size"]
     sizes = {"observation": about["observation_size"], "action": size, "termination": 1}
     env = gymnasium.make(env_id, max_episode_steps=about["task"]["episode_limit"])

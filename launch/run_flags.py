@@ -12,14 +12,19 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core import communication
+from epg_tf.core import communication, files
 from epg_tf.core.errors import Interrupted, Stopped
 from epg_tf.runs.folder import RunTarget
 
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
+_SEED = flags.DEFINE_integer(
+    "seed",
+    0,
+    "Seed of all randomness; with --resume that of the run, if there is one.",
+    lower_bound=0,
+)
 _RESUME = flags.DEFINE_bool(
     "resume",
     False,
@@ -57,8 +62,12 @@ def target(example: str) -> RunTarget:
 
 
 def seed() -> int:
-    """Returns the seed of all randomness."""
-    return _SEED.value
+    """Returns the seed of all randomness: as given, else that of the run to be resumed, else 0."""
+    if not _RESUME.value or flags.FLAGS["seed"].present or not _RUN_DIR.value:
+        return _SEED.value
+    config = Path(_RUN_DIR.value) / "config.json"
+    found = files.read_json(config, "the settings of a run").get("seed") if config.exists() else 0
+    return found if isinstance(found, int) else _SEED.value
 
 
 def join() -> communication.Communicator:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -200,6 +201,20 @@ def test_the_library_leaves_the_same_files(finished, tmp_path):
 
     assert names(folder) == names(finished[0])
     assert list(epg_tf.evolve_in_folder(experiment, 0, finished[0], resume=True)) == []
+
+
+def test_a_resumed_run_keeps_its_seed(finished, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished[0], folder)
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"seed": 0', '"seed": 3'))
+    again = commands.run(
+        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(), "--resume"
+    )
+    assert again.returncode == 0, again.stderr
+    other = [f"--run_dir={folder}", *commands.settings(), "--resume", "--seed=4"]
+    refused = commands.run("meta_train", CONFIG, *other)
+    assert refused.returncode == 2 and "has seed 3" in refused.stderr
 
 
 def test_changed_settings_are_not_resumed(finished):

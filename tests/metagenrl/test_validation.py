@@ -135,7 +135,10 @@ def test_stopping_ends_a_test(tested, finished):
     ("changes", "message"),
     [
         ({"env_steps": 25}, "config.validation.env_steps=25 is no multiple"),
-        ({"env_steps": 12}, "config.validation.env_steps=12 is not above config.agent.random_steps"),
+        (
+            {"env_steps": 12},
+            "config.validation.env_steps=12 is not above config.agent.random_steps",
+        ),
         ({"environments": ("point_goal@5",)}, "or one of config.environments="),
         ({"agents": 0}, "config.validation.agents=0 must be at least 1"),
     ],
