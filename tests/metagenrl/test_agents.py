@@ -30,6 +30,7 @@ def root_mean_square(rewards):
     return max(1.0, (sum(float(r) ** 2 for r in rewards) / len(rewards)) ** 0.5)
 
 
+@pytest.mark.slow
 def test_units_are_those_of_the_steps_before_the_first_update(monkeypatch):
     """Of each life: agent 1 starts again after one round, agent 0 after two."""
     population = Population(scaled("gymnasium:Pendulum-v1@6"), 0)
@@ -60,7 +61,10 @@ def test_units_are_those_of_the_steps_before_the_first_update(monkeypatch):
 
 @pytest.mark.parametrize(
     ("environment", "same"),
-    [("gymnasium:InvertedPendulum-v5@6", True), ("gymnasium:Pendulum-v1@6", False)],
+    [
+        pytest.param("gymnasium:InvertedPendulum-v5@6", True, marks=pytest.mark.slow),
+        ("gymnasium:Pendulum-v1@6", False),
+    ],
 )
 def test_small_rewards_stay_as_they_are(environment, same):
     """Rewards of a root mean square up to 1 are not enlarged: not one bit differs."""
