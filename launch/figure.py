@@ -131,7 +131,7 @@ def _make(statuses: Sequence[Status]) -> int:
             try:
                 numbers = make_figure(status, folder, _OVERWRITE.value)
             except EpgError as error:
-                if not everything:
+                if len(statuses) == 1:
                     raise
                 print(f"left out: {name} cannot be made ({error})", file=sys.stderr)
                 if not isinstance(error, RenderError):  # else nothing here can draw films

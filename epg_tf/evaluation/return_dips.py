@@ -102,18 +102,3 @@ def _numbers(found: ReturnDips, rows: Array) -> dict[str, Any]:
         "ci95": share_interval(dips, agents),
         "ends_positive": int(found.ends_positive[rows].sum()),
     }
-
-
-def return_dips_rows(found: ReturnDips) -> list[dict[str, float | int | str]]:
-    """Returns the tidy table: one row per agent."""
-    columns = zip(found.task, found.lowest, found.final, found.dips, strict=True)
-    return [
-        {
-            "task": str(task),
-            "agent": agent,
-            "lowest": float(lowest),
-            "final": float(final),
-            "dips": int(dips),
-        }
-        for agent, (task, lowest, final, dips) in enumerate(columns)
-    ]

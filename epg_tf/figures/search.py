@@ -147,12 +147,13 @@ class _Search:
         return loss
 
     def _known_loss(self, need: RunNeed) -> FoundLoss | None:
-        """Returns what a run learned: from its folder, else as it comes with the package, else as
-        it was kept without its run, the longest of them.
+        """Returns what a run learned: from the folder of the most alike, else as it comes with the
+        package, else as it was kept without its run, of the most alike again.
         """
-        for run in self._runs(need):
-            if run.finished and run.loss is not None:
-                return FoundLoss(str(run.shown), run.shown)
+        runs = [run for run in self._runs(need) if run.finished and run.loss is not None]
+        if runs:
+            run = min(runs, key=lambda run: _unlike(need, run))
+            return FoundLoss(str(run.shown), run.shown)
         for name, learned in _shipped().items():
             if settings.is_loss(need, learned.experiment, learned.facts):
                 return FoundLoss(name, Path(name))
@@ -163,8 +164,8 @@ class _Search:
         ]
         if not kept:
             return None
-        longest = max(kept, key=lambda loss: (loss.facts.get("env_steps", 0), str(loss.path)))
-        return FoundLoss(str(longest.path), longest.path)
+        best = min(kept, key=lambda loss: len(settings.differences(need, loss.experiment)))
+        return FoundLoss(str(best.path), best.path)
 
     def _test(self, need: TestNeed) -> FoundTest | None:
         fitting = [test for test in self._library.tests if settings.is_test(need, test)]
@@ -179,7 +180,9 @@ class _Search:
 
     def _trained(self, need: RunNeed) -> Path:
         there = [run for run in self._runs(need) if run.finished and run.loss is not None]
-        return there[0].shown if there else self._begin(need)
+        if there:
+            return min(there, key=lambda run: _unlike(need, run)).shown
+        return self._begin(need)
 
     def _progress(self, need: ProgressNeed) -> FoundTest | None:
         runs = [run for run in self._runs(need.run) if run.finished and not run.archived]

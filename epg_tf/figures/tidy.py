@@ -63,5 +63,7 @@ def stated(row: Mapping[str, object]) -> str:
     mean, interval = row.get("final_return_mean"), row.get("ci95")
     if not isinstance(mean, float | int):
         return "failed"
-    known = isinstance(interval, list | tuple) and None not in interval
-    return f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]" if known else f"{mean:.2f}"  # type: ignore[index]
+    if not isinstance(interval, list | tuple) or None in interval:
+        return f"{mean:.2f}"
+    low, high = interval
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"

@@ -15,7 +15,6 @@ from epg_tf.core.types import Array
 from epg_tf.evaluation.gradient_correlation import GradientCorrelation
 from epg_tf.evaluation.loss_sensitivity import LossSensitivity
 from epg_tf.evaluation.policy_change import STAGES, PolicyChange, per_life
-from epg_tf.evaluation.return_dips import ReturnDips, summarize_return_dips
 from epg_tf.reports.plots import COLOURS, FAINT, INK, draw_statistics, dress, head
 
 _STAGE_TITLES = {"first": "first epoch: before evolution", "last": "last epoch: the evolved loss"}
@@ -120,39 +119,6 @@ def gradient_correlation_figure(found: GradientCorrelation, title: str) -> Figur
     )  # fmt: skip
     dress(axes, "number of updates", "correlation of gradients")
     head(figure, title, handles, 0.937, 2)
-    return figure
-
-
-def return_dips_figure(found: ReturnDips, title: str) -> Figure:
-    """Draws the lowest return of learning and the final return of each agent; those in the shaded
-    quarter dip below zero before they end above it (EPG, Figure 8).
-
-    Args:
-      found: The agents.
-      title: Line above the panel.
-    """
-    figure = Figure(figsize=(7.2, 5.4), dpi=100, facecolor="white")
-    axes = figure.add_axes((0.12, 0.115, 0.85, 0.735))
-    summary = summarize_return_dips(found)
-    handles = []
-    for colour, kind in zip(COLOURS, dict.fromkeys(found.task.tolist()), strict=False):
-        chosen = found.task == kind
-        axes.plot(
-            found.lowest[chosen], found.final[chosen], "o", color=colour, markersize=5.5,
-            markeredgecolor="white", zorder=3,
-        )  # fmt: skip
-        numbers = summary[kind]
-        text = f"{kind}: {numbers['dips']} of {numbers['agents']} dip"
-        handles.append(Line2D([], [], color=colour, marker="o", linestyle="", label=text))
-    axes.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
-    axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1)
-    dress(axes, "lowest return of an episode while learning", "return of the final policy")
-    low, high = axes.get_xlim()[0], axes.get_ylim()[1]
-    if low < 0.0 < high:
-        axes.fill_between([low, 0.0], 0.0, high, color=COLOURS[4], alpha=0.12, linewidth=0)
-        axes.set_xlim(left=low)
-        axes.set_ylim(top=high)
-    head(figure, title, handles, 0.925)
     return figure
 
 

@@ -12,7 +12,15 @@ from matplotlib.ticker import EngFormatter
 
 from epg_tf.core.types import Array
 from epg_tf.evaluation.results import Results
-from epg_tf.reports.plots import COLOURS, FAINT, INK, draw_statistics, dress, legend_rows
+from epg_tf.reports.plots import (
+    COLOURS,
+    FAINT,
+    INK,
+    LEGEND_STYLE,
+    draw_statistics,
+    dress,
+    legend_rows,
+)
 
 _MOST_COLUMNS = 3
 _WIDTH = 9.0  # inches
@@ -134,11 +142,6 @@ def _head(figure: Figure, title: str, names: Sequence[str], top: float) -> None:
         loc="lower left",
         bbox_to_anchor=(left - 0.008, top),
         ncol=_LEGEND_COLUMNS,
-        frameon=False,
-        fontsize=10,
-        labelcolor=INK,
-        handlelength=1.6,
-        columnspacing=1.4,
-        borderaxespad=0,
         borderpad=0.2,
+        **LEGEND_STYLE,
     )

@@ -11,7 +11,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from matplotlib import rc_context
@@ -259,6 +259,17 @@ def dress(axes: Axes, x_label: str, y_label: str) -> None:
     axes.spines[["left", "bottom"]].set_color("#BBBBBB")
 
 
+LEGEND_STYLE: dict[str, Any] = {
+    "frameon": False,
+    "fontsize": 10,
+    "labelcolor": INK,
+    "handlelength": 1.6,
+    "columnspacing": 1.4,
+    "borderaxespad": 0,
+}
+"""Arguments of every legend above panels."""
+
+
 def head(
     figure: Figure, title: str, handles: Sequence, height: float, columns: int = _LEGEND_COLUMNS
 ) -> None:
@@ -273,13 +284,8 @@ def head(
         loc="upper left",
         bbox_to_anchor=(left - 0.008, height),
         ncol=max(1, columns),
-        frameon=False,
-        fontsize=10,
-        labelcolor=INK,
-        handlelength=1.6,
-        columnspacing=1.4,
-        borderaxespad=0,
         borderpad=0.4,
+        **LEGEND_STYLE,
     )
 
 

@@ -167,7 +167,13 @@ class MetaGenRLRun(NullMetaGenRLRun):
         return self.path / "objectives" / f"round_{number:08d}"
 
     def _keep_best(self) -> None:
-        """Makes `best/` the best of the tested objectives, whatever is there."""
+        """Makes `best/` the best of the tested objectives, whatever is there.
+
+        Raises:
+          RecordError: That objective cannot be read.
+        """
+        if not self._experiment.validation.period:
+            return
         row, best = best_round(self._experiment, self._folder.metrics.read()), self.path / "best"
         if row is None:
             shutil.rmtree(best, ignore_errors=True)  # of a round that was dropped
@@ -178,7 +184,13 @@ class MetaGenRLRun(NullMetaGenRLRun):
                 return
         except RecordError:
             pass  # there is none yet, or a kill left it half written
-        found = load_objective(self._objective_folder(number))
+        try:
+            found = load_objective(self._objective_folder(number))
+        except RecordError as error:
+            raise RecordError(
+                f"{self.path}: the objective of round {number}, the best in tests, cannot be read "
+                f"({error}); restore its folder, or start another run"
+            ) from error
         save_objective(best, found.parameters, self._experiment, found.facts)
 
     def _save_objective(self, folder: Path, state: ObjectiveState) -> None:

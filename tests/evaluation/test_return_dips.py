@@ -12,7 +12,6 @@ from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.return_dips import (
     directions,
     return_dips,
-    return_dips_rows,
     summarize_return_dips,
 )
 from epg_tf.tasks.registry import make_family
@@ -47,12 +46,6 @@ def test_shares_are_of_all_agents_of_a_kind(found):
     for end in every["ci95"]:
         assert abs(p_hat - end) == pytest.approx(z * (end * (1.0 - end) / n) ** 0.5)
     assert every["ci95"][0] < 0.2 < every["ci95"][1]
-
-
-def test_the_table_is_tidy(found):
-    rows = return_dips_rows(found)
-    first = {"task": "forward", "agent": 0, "lowest": -2.0, "final": 6.0, "dips": 1}
-    assert rows[0] == first and len(rows) == 5
 
 
 def test_kinds_are_those_of_the_tasks():

@@ -143,6 +143,19 @@ def test_a_figure_is_made_and_its_folder_refused_the_second_time(tmp_path):
     assert commands.run("figure", *flags, "--overwrite").returncode == 0
 
 
+def test_one_of_several_that_cannot_be_made_leaves_the_others(tmp_path):
+    kept.test(tmp_path / "runs" / "test", "random_hopper:laptop")
+    table = tmp_path / "runs" / "test" / "curves.csv"
+    table.write_text(table.read_text()[:-40])
+    names = "--name=epg.fig5,epg.table1"
+    process = commands.run(
+        "figure", names, f"--runs={tmp_path}/runs", f"--output_dir={tmp_path}/out"
+    )
+    assert process.returncode == 1
+    assert "left out: epg.fig5 cannot be made (" in process.stderr
+    assert (tmp_path / "out" / "epg.table1" / "figure.png").is_file()
+
+
 def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
     process = commands.run(
         "figure", "--name=epg.fig6", f"--runs={tmp_path}", f"--output_dir={tmp_path}/out"

@@ -15,7 +15,7 @@ import pytest
 import epg_tf
 from epg_tf.artifacts.learned_objective import load_objective
 from epg_tf.baselines.method import LossName
-from epg_tf.core.errors import ConfigError, Interrupted
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.evaluation.evaluate import objective_request
 from epg_tf.evaluation.objective_methods import EvaluatedObjective, learned_objective
@@ -93,6 +93,25 @@ def test_a_resumed_run_has_the_same_rows_and_the_same_best(tested, finished, tmp
         assert np.array_equal(numbers(result), numbers(alone), equal_nan=True)
     for name in ("best/loss.npz", "final/loss.npz"):
         assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
+
+
+def test_a_best_objective_that_is_gone_is_named(tested, tmp_path):
+    rounds = meta_learn_in_folder(tested, 0, tmp_path / "run")
+    assert len(list(itertools.islice(rounds, 3))) == 3
+    rounds.close()
+    shutil.rmtree(tmp_path / "run" / "best")
+    shutil.rmtree(tmp_path / "run" / "objectives")
+    with pytest.raises(RecordError, match="round 2, the best in tests, cannot be read"):
+        list(meta_learn_in_folder(tested, 0, tmp_path / "run", resume=True))
+
+
+@pytest.mark.slow
+def test_without_tests_a_folder_named_best_is_left_alone(tmp_path):
+    alone = metagenrl_from_mapping(TINY)
+    rounds = meta_learn_in_folder(alone, 0, tmp_path / "run")
+    next(rounds)
+    (tmp_path / "run" / "best").mkdir()
+    assert len(list(rounds)) == 3 and (tmp_path / "run" / "best").is_dir()
 
 
 def test_best_is_the_objective_of_the_best_round(tested, finished):

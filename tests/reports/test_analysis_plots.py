@@ -11,7 +11,6 @@ from matplotlib.image import imread
 from epg_tf.evaluation.gradient_correlation import GradientCorrelation
 from epg_tf.evaluation.loss_sensitivity import LossSensitivity
 from epg_tf.evaluation.policy_change import PolicyChange
-from epg_tf.evaluation.return_dips import ReturnDips
 from epg_tf.reports import analysis_plots
 from epg_tf.reports.plots import write_png
 
@@ -40,8 +39,6 @@ def figures():
     lived = np.arange(8) > 1
     spearman = np.clip(draws() - 1.0, -1.0, 1.0)
     spearman[1] = NAN
-    kinds = np.array(["forward", "backward", "forward"], object)
-    dips = ReturnDips(kinds, np.array([-3.0, 1.0, NAN]), np.array([5.0, 2.0, NAN]))
     correlation = GradientCorrelation(spearman, spearman / 2, spearman / 3, 9)
     return {
         "change": analysis_plots.policy_change_figure(PolicyChange(first, last), "T"),
@@ -49,11 +46,10 @@ def figures():
             LossSensitivity(CHANNELS, norms, 4, lived), "T"
         ),
         "correlation": analysis_plots.gradient_correlation_figure(correlation, "T"),
-        "dips": analysis_plots.return_dips_figure(dips, "T"),
     }
 
 
-@pytest.mark.parametrize("name", ["change", "sensitivity", "correlation", "dips"])
+@pytest.mark.parametrize("name", ["change", "sensitivity", "correlation"])
 def test_pictures_are_drawn(name, tmp_path):
     write_png(figures()[name], tmp_path / "a.png")
     image = imread(tmp_path / "a.png")
@@ -84,9 +80,3 @@ def test_sensitivity_shows_lived_steps_alone():
     assert mean.get_xdata().tolist() == [2, 3, 4, 5, 6, 7]
     np.testing.assert_allclose(mean.get_ydata(), draws().mean(axis=0)[2:])
     assert np.isnan(panels[3].lines[-1].get_ydata()[-2:]).all()
-
-
-def test_dips_are_counted_in_the_legend():
-    (legend,) = figures()["dips"].legends
-    texts = [text.get_text() for text in legend.get_texts()]
-    assert texts == ["forward: 1 of 2 dip", "backward: 0 of 1 dip"]
