@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import epg_tf
@@ -110,6 +111,38 @@ def test_a_shipped_loss_in_ones_own_loop(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "policy_mean" in printed and "reward" not in printed
     assert "None" not in printed  # the gradient
+
+
+def notebook_cells() -> list[dict]:
+    """Returns the cells of the notebook."""
+    return json.loads((ROOT / "docs" / "one_agent.ipynb").read_text(encoding="utf-8"))["cells"]
+
+
+def code_cells() -> list[str]:
+    """Returns the code of the notebook, cell by cell."""
+    return ["".join(cell["source"]) for cell in notebook_cells() if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_is_the_tutorial():
+    """And one cell more, which shows the picture; it was saved after it had run."""
+    page = blocks(text_of(ROOT / "docs" / "tutorial_one_agent.md"), "python")
+    *same, picture = code_cells()
+    assert same == [block.rstrip() for block in page]
+    assert picture.endswith('Image("one_agent.png")')
+    *_, shown = (cell for cell in notebook_cells() if cell["cell_type"] == "code")
+    assert "image/png" in shown["outputs"][0]["data"]
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
+    """All but its last cell, which needs IPython."""
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    for cell in code_cells()[:-1]:
+        exec(compile(cell, "one_agent.ipynb", "exec"), space)
+    assert np.mean(space["final_returns"]) > 100.0
+    assert space["learned"][-1].mean() > 50.0 > 0.0 > space["chance"][-1].mean()
+    assert (tmp_path / "one_agent.png").is_file() and "direction" in capsys.readouterr().out
 
 
 @pytest.mark.slow
