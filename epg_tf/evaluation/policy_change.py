@@ -19,31 +19,34 @@ from epg_tf.evaluation import loss_methods
 from epg_tf.evaluation.analysed_lives import analysis_settings
 from epg_tf.evaluation.statistics import median_interval
 
-STAGES = ("first", "last")
+STAGES = ("random", "first", "last")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PolicyChange:
     """How far updates move the policies of L agents, which meet the same tasks, starts and noise
-    under both losses.
+    under all three losses.
 
     Attributes:
-      first: [L, T] KL divergence (nats) between the policies before and after each of T updates,
-        mean over the newest M observations, under the loss that evolution started from; NaN in
-        lives that failed.
+      random: [L, T] KL divergence (nats) between the policies before and after each of T updates,
+        mean over the newest M observations, under a loss with random weights, as those of the
+        papers are before evolution; NaN in lives that failed.
+      first: [L, T], the same under the loss that evolution started from.
       last: [L, T], the same under the evolved loss.
     """
 
+    random: Array
     first: Array
     last: Array
 
 
 def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChange:
-    """Trains L agents by the loss alone (alpha = 0), as it was before its first epoch and as it is.
+    """Trains L agents by the loss alone (alpha = 0): with random weights, as it was before its
+    first epoch, and as it is.
 
     Args:
-      learned: The loss; its facts name the seed of its evolution, from which the first phi is drawn
-        again.
+      learned: The loss; its facts name the seed of its evolution, from which the first phi and the
+        random one are drawn.
       request: From `analysed_lives.analysis_request`.
 
     Raises:
@@ -55,24 +58,27 @@ def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChang
             f"facts['seed']={seed!r} of the loss does not say which loss its evolution started "
             "from; name the folder of a run or a shipped loss"
         )
-    start = initial_phi(experiment, seed)
+    at_random = dataclasses.replace(
+        experiment, loss=dataclasses.replace(experiment.loss, start="random")
+    )
+    losses = initial_phi(at_random, seed), initial_phi(experiment, seed), learned.phi
     teaching = dataclasses.replace(final_teaching(experiment), alpha=0.0)
     with loss_methods.inner_loops(analysis_settings(learned, request)) as loops:
-        first, last = (
+        found = [
             loops.run(request, lambda agent, phi=phi: phi, teaching).kl  # type: ignore[misc]
-            for phi in (start, learned.phi)
-        )
-    return PolicyChange(first, last)
+            for phi in losses
+        ]
+    return PolicyChange(*found)
 
 
 def summarize_policy_change(found: PolicyChange) -> dict[str, Any]:
     """Returns the numbers of Figure 16, with tasks as units.
 
     Returns:
-      "first" and "last", each with `median_kl`, of the updates of a life, `spike`, the largest over
-      the median of a life, `lives` and `failed_lives`; and "last_over_first", how many times as
-      large the two are in the same task. Each number is the median over lives, with `ci95`; lives
-      that failed under a loss are left out.
+      "random", "first" and "last", each with `median_kl`, of the updates of a life, `spike`, the
+      largest over the median of a life, `lives` and `failed_lives`; and "last_over_random" and
+      "last_over_first", how many times as large the two are in the same task. Each number is the
+      median over lives, with `ci95`; lives that failed under a loss are left out.
     """
     known = {stage: np.isfinite(getattr(found, stage)).all(axis=1) for stage in STAGES}
     by_life = {stage: per_life(getattr(found, stage)) for stage in STAGES}
@@ -84,11 +90,12 @@ def summarize_policy_change(found: PolicyChange) -> dict[str, Any]:
         }
         for stage in STAGES
     }
-    both = known["first"] & known["last"]
-    summary["last_over_first"] = {
-        name: _median(values[both] / by_life["first"][name][both])
-        for name, values in by_life["last"].items()
-    }
+    for earlier in STAGES[:-1]:
+        both = known[earlier] & known["last"]
+        summary[f"last_over_{earlier}"] = {
+            name: _median(values[both] / by_life[earlier][name][both])
+            for name, values in by_life["last"].items()
+        }
     return summary
 
 

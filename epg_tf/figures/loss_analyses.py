@@ -21,21 +21,26 @@ _THREADS = 1  # as in films, so that a process can make all figures
 
 
 def kl_of_updates(found: Found) -> Findings:
-    """Draws the KL divergence of every update under the loss before and after evolution (EPG,
-    Figure 16).
+    """Draws the KL divergence of every update under a random loss and the loss before and after
+    evolution (EPG, Figure 16).
     """
     change = policy_change.measure_policy_change(*_lives_of(found))
     summary = policy_change.summarize_policy_change(change)
     numbers = [
-        f"{epoch} epoch: median KL of an update {_median(row['median_kl'])} nats; largest over "
-        f"median {_median(row['spike'])}"
-        for epoch, row in ((stage, summary[stage]) for stage in policy_change.STAGES)
+        f"{title}: median KL of an update {_median(row['median_kl'])} nats; largest over median "
+        f"{_median(row['spike'])}"
+        for title, row in (
+            (title, summary[stage]) for stage, title in analysis_plots.STAGE_TITLES.items()
+        )
     ]
-    compared = summary["last_over_first"]
-    numbers.append(
-        f"last over first, task by task: median KL {_median(compared['median_kl'])}; largest over "
-        f"median {_median(compared['spike'])}"
-    )
+    numbers += [
+        f"evolved over {earlier}, task by task: median KL {_median(compared['median_kl'])}; "
+        f"largest over median {_median(compared['spike'])}"
+        for earlier, compared in (
+            ("random", summary["last_over_random"]),
+            ("before evolution", summary["last_over_first"]),
+        )
+    ]
     units = _units(summary["last"]["lives"], summary["last"]["failed_lives"])
     numbers.append(f"medians over lives, not means; {units}")
     return Findings(

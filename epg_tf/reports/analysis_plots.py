@@ -17,7 +17,13 @@ from epg_tf.evaluation.loss_sensitivity import LossSensitivity
 from epg_tf.evaluation.policy_change import STAGES, PolicyChange, per_life
 from epg_tf.reports.plots import COLOURS, FAINT, INK, draw_statistics, dress, head
 
-_STAGE_TITLES = {"first": "first epoch: before evolution", "last": "last epoch: the evolved loss"}
+STAGE_TITLES = {
+    "random": "random weights",
+    "first": "before evolution",
+    "last": "evolved",
+}
+"""How pictures and captions call the losses of `PolicyChange`."""
+
 _COLUMNS = 3  # of panels
 _PAPER = 0.5  # Spearman's correlation that the papers name
 _MEASURES = {
@@ -28,16 +34,20 @@ _MEASURES = {
 
 
 def policy_change_figure(found: PolicyChange, title: str) -> Figure:
-    """Draws the KL divergence of every update, before and after evolution (EPG, Figure 16).
+    """Draws the KL divergence of every update under a random loss, and before and after evolution
+    (EPG, Figure 16).
 
     Args:
       found: At least one life has not failed.
       title: Line above the panels.
     """
     figure = Figure(figsize=(9, 4.6), dpi=100, facecolor="white")
-    left = figure.add_axes((0.095, 0.13, 0.42, 0.64))
-    right = figure.add_axes((0.55, 0.13, 0.42, 0.64), sharey=left)
-    for axes, stage, colour in zip((left, right), STAGES, COLOURS, strict=False):
+    left = figure.add_axes((0.085, 0.13, 0.28, 0.64))
+    others = [
+        figure.add_axes((0.085 + 0.305 * column, 0.13, 0.28, 0.64), sharey=left)
+        for column in (1, 2)
+    ]
+    for axes, stage, colour in zip((left, *others), STAGES, COLOURS, strict=False):
         lives = getattr(found, stage)
         lives = lives[np.isfinite(lives).all(axis=1)]
         updates = np.arange(1, lives.shape[1] + 1)
@@ -47,9 +57,10 @@ def policy_change_figure(found: PolicyChange, title: str) -> Figure:
             shown = lives[_middle(per_life(lives)["spike"])]
             axes.plot(updates, _positive(shown), color=colour, linewidth=1.8, zorder=3)
         dress(axes, "number of updates", "KL per update (nats)" if axes is left else "")
-        axes.set_title(_STAGE_TITLES[stage], fontsize=11, color=INK)
+        axes.set_title(STAGE_TITLES[stage], fontsize=11, color=INK)
     left.set_yscale("log")
-    right.tick_params(labelleft=False)
+    for axes in others:
+        axes.tick_params(labelleft=False)
     handles = [
         Line2D([], [], color=INK, linewidth=2.6, label="bold: life whose spike is the median"),
         Line2D([], [], color=FAINT, linewidth=1, label="other lives"),

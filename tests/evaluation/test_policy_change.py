@@ -30,12 +30,12 @@ def test_a_life_has_a_median_and_a_spike():
 
 def test_the_numbers_are_medians_over_lives():
     """Seven lives whose medians are 1 ... 7 under the first loss, twice that under the last, where
-    the seventh fails.
+    the seventh fails, and four times that under a random one.
     """
     first = np.arange(1.0, 8.0)[:, None] * np.array([1.0, 1.0, 3.0])
     last = np.arange(1.0, 8.0)[:, None] * np.array([2.0, 2.0, 20.0])
     last[6] = NAN
-    summary = summarize_policy_change(PolicyChange(first, last))
+    summary = summarize_policy_change(PolicyChange(4.0 * first, first, last))
     assert summary["first"]["median_kl"] == {"median": 4.0, "ci95": (1.0, 7.0)}
     assert summary["first"]["spike"]["median"] == 3.0
     assert summary["last"]["median_kl"] == {"median": 7.0, "ci95": (2.0, 12.0)}
@@ -43,31 +43,41 @@ def test_the_numbers_are_medians_over_lives():
     compared = summary["last_over_first"]
     assert compared["median_kl"] == {"median": 2.0, "ci95": (2.0, 2.0)}
     assert compared["spike"]["median"] == pytest.approx(10.0 / 3.0)
+    assert summary["random"]["median_kl"]["median"] == 16.0
+    assert summary["last_over_random"]["median_kl"] == {"median": 0.5, "ci95": (0.5, 0.5)}
 
 
 def test_without_lives_there_are_no_numbers():
     failed = np.full((3, 2), NAN)
-    summary = summarize_policy_change(PolicyChange(np.ones((3, 2)), failed))
+    summary = summarize_policy_change(PolicyChange(np.ones((3, 2)), np.ones((3, 2)), failed))
     assert np.isnan(summary["last"]["median_kl"]["median"])
     assert summary["last_over_first"]["spike"]["ci95"] == (-np.inf, np.inf)
 
 
 def test_the_table_is_tidy():
-    rows = policy_change_rows(PolicyChange(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])))
-    assert rows[0] == {"stage": "first", "life": 0, "update": 1, "kl": 1.0}
-    assert rows[3] == {"stage": "last", "life": 0, "update": 2, "kl": 4.0} and len(rows) == 4
+    lives = [np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), np.array([[5.0, 6.0]])]
+    rows = policy_change_rows(PolicyChange(*lives))
+    assert rows[0] == {"stage": "random", "life": 0, "update": 1, "kl": 1.0}
+    assert rows[2] == {"stage": "first", "life": 0, "update": 1, "kl": 3.0}
+    assert rows[5] == {"stage": "last", "life": 0, "update": 2, "kl": 6.0} and len(rows) == 6
 
 
 @pytest.mark.slow
-def test_it_is_the_divergence_of_lives_under_both_losses(tiny):
+def test_it_is_the_divergence_of_lives_under_the_three_losses(make_tiny):
     """To the bit that of the inner loop, run by hand with the phi that evolution started from."""
+    tiny, random = (make_tiny(loss={"start": start}) for start in ("centred", "random"))
     evolved = initial_phi(tiny, 5) * np.float32(1.5)
     learned = LearnedLoss(evolved, tiny, {"seed": 5})
     request = analysis_request(learned, seed=2, lives=4)
     assert {key.phase for key in request.keys()} == {"analysis"}
     found = measure_policy_change(learned, request)
     loop = InnerLoop(tiny, make_family(request.task), measure_kl=True)
-    for phi, kl in ((initial_phi(tiny, 5), found.first), (evolved, found.last)):
+    assert not np.array_equal(initial_phi(tiny, 5), initial_phi(random, 5))
+    for phi, kl in (
+        (initial_phi(random, 5), found.random),
+        (initial_phi(tiny, 5), found.first),
+        (evolved, found.last),
+    ):
         alone = loop.run(
             request.keys(), np.tile(phi, (4, 1)), Teaching(0.0, tiny.inner.learning_rate)
         )

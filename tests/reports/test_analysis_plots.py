@@ -41,7 +41,7 @@ def figures():
     spearman[1] = NAN
     correlation = GradientCorrelation(spearman, spearman / 2, spearman / 3, 9)
     return {
-        "change": analysis_plots.policy_change_figure(PolicyChange(first, last), "T"),
+        "change": analysis_plots.policy_change_figure(PolicyChange(first, first, last), "T"),
         "sensitivity": analysis_plots.loss_sensitivity_figure(
             LossSensitivity(CHANNELS, norms, 4, lived), "T"
         ),
@@ -60,7 +60,7 @@ def test_pictures_are_drawn(name, tmp_path):
 def test_the_bold_life_has_the_median_spike():
     """Spikes of 2, 9 and 5 times the median."""
     lives = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 9.0], [1.0, 1.0, 5.0]])
-    figure = analysis_plots.policy_change_figure(PolicyChange(lives, lives), "T")
+    figure = analysis_plots.policy_change_figure(PolicyChange(lives, lives, lives), "T")
     for axes in figure.axes:
         *faint, bold = sorted(axes.lines, key=lambda line: line.get_linewidth())
         assert len(faint) == 3 and bold.get_ydata().tolist() == [1.0, 1.0, 5.0]
