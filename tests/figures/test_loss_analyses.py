@@ -25,7 +25,7 @@ FIGURES = {
 }
 # (analysis, columns, rows of 2 lives of 3 updates, with 32 steps in the buffer, 24 of them lived)
 MADE = [
-    (loss_analyses.kl_of_updates, ["stage", "life", "update", "kl"], 2 * 2 * 3),
+    (loss_analyses.kl_of_updates, ["stage", "life", "update", "kl"], 3 * 2 * 3),
     (
         loss_analyses.input_sensitivity,
         ["channel", "life", "step", "scored_step", "norm"],
