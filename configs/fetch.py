@@ -1,4 +1,5 @@
-"""FetchReach, reward-free (EPG, Figure 11). Variants: `laptop` (default) and `paper`.
+"""FetchReach, reward-free (EPG, Figure 11). Variants: `laptop` (default), `night` (the
+paper's life, evolved in coarse physics) and `paper`.
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps
 
@@ -12,13 +13,13 @@ from ml_collections import ConfigDict
 from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
+_PAPER = TaskConfig(family="fetch", frame_skip=20, episode_limit=50)
 VARIANTS = {
     "laptop": scales.laptop(
         TaskConfig(family="fetch", frame_skip=20, episode_limit=25, physics="coarse"), updates=32
     ),
-    "paper": scales.paper(
-        TaskConfig(family="fetch", frame_skip=20, episode_limit=50), update_period=32, updates=256
-    ),
+    "night": scales.night(_PAPER, update_period=32, updates=256),
+    "paper": scales.paper(_PAPER, update_period=32, updates=256),
 }
 
 

@@ -1,11 +1,11 @@
-"""GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default) and
-`paper`.
+"""GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default),
+`night` (the paper's life, evolved in coarse physics) and `paper`.
 
-Both also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`.
+All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`.
 
     Table 1:  update period M 32, updates 512, life U 16384 env steps
 
-`laptop` and `paper` draw goals in all directions, `_right_half` only those in front of the ant;
+Goals lie in all directions, with `_right_half` only in front of the ant;
 config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
 frame_skip and episode limit (Gymnasium's), distances. PPO is not tuned for this task yet.
 """
@@ -25,6 +25,12 @@ VARIANTS = {
     **{
         f"laptop{name}": scales.laptop(
             TaskConfig(family, 5, 100, task_range, "coarse"), updates=64, reward=True
+        )
+        for name, (family, task_range) in _TASKS.items()
+    },
+    **{
+        f"night{name}": scales.night(
+            TaskConfig(family, 5, 1000, task_range), update_period=32, updates=512, reward=True
         )
         for name, (family, task_range) in _TASKS.items()
     },

@@ -72,7 +72,8 @@ def get_config() -> ConfigDict:
             gae_lambda=0.0,
             update_period=1000,
             ppo_learning_rate=3e-3,
-            ddpg_learning_rate=3e-3,
+            td3_learning_rate=1e-2,
+            ddpg_learning_rate=1e-2,
         ),
         validation=ValidationConfig(
             period=8,

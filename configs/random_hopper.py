@@ -1,6 +1,6 @@
-"""RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `paper`,
-`laptop_past` and `paper_past`, whose lives start from past policies half of the time (Figure 12 B),
-and `paper_v1`.
+"""RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `night`
+(the paper's body and life, evolved in coarse physics) and `paper`; the same with the suffix
+`_past`, whose lives start from past policies half of the time (Figure 12 B); and `paper_v1`.
 
     Table 1:                     update period M 64, updates 128, life U 8192 env steps (8196)
     first version, section 4.1:  update period M 128, updates 128, life U 16384 env steps
@@ -23,6 +23,7 @@ _LAPTOP = scales.laptop(
     TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250, physics="coarse"),
     updates=64,
 )
+_PAPER = TaskConfig(family="random_hopper", frame_skip=2, episode_limit=1000)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
@@ -30,18 +31,14 @@ VARIANTS = {
         ppo=PPOConfig(update_period=256, minibatch=128, learning_rate=3e-3, log_std=-0.5),
         evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair"),
     ),
-    "paper": scales.paper(
-        TaskConfig(family="random_hopper", frame_skip=2, episode_limit=1000),
-        update_period=64,
-        updates=128,
-    ),
+    "night": scales.night(_PAPER, update_period=64, updates=128),
+    "paper": scales.paper(_PAPER, update_period=64, updates=128),
 }
-_TASK = VARIANTS["paper"].task
 VARIANTS |= {
     f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
     for name, made in VARIANTS.items()
 }
-VARIANTS["paper_v1"] = scales.paper_v1(_TASK, updates=128)
+VARIANTS["paper_v1"] = scales.paper_v1(_PAPER, updates=128)
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

@@ -1,13 +1,14 @@
-"""RandomReacher, reward-free (EPG, Figure 7). Variants: `laptop` (default), `paper` and
-`paper_v1`.
+"""RandomReacher, reward-free (EPG, Figure 7). Variants: `laptop` (default), `night`
+(the paper's life, evolved in coarse physics), `paper` and `paper_v1`.
 
     Table 1, and first version, 4.1:  update period M 128, updates 512, life U 65536 env steps
 
-Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` the policy's
-standard deviation starts small, because with 1 the arm shakes too much to reach a target; an update
-has four minibatches, because 64 gradient steps are too few to learn where the target is; and a
-life has 20 final episodes, each with its own target. PPO with EPG's M was tuned as a baseline for
-`laptop`, on 64 lives per setting; `ppo` of `laptop` is of epg-tf tune-baseline (results/tuning).
+Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` and `night` the
+policy's standard deviation starts small, because with 1 the arm shakes too much to reach a target;
+an update has four minibatches, because 64 gradient steps are too few to learn where the target is;
+and a life has 20 final episodes, each with its own target. PPO with EPG's M was tuned as a baseline
+for `laptop`, on 64 lives per setting; `ppo` of `laptop` is of epg-tf tune-baseline
+(results/tuning).
 """
 
 import dataclasses
@@ -19,11 +20,13 @@ from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig,
 from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
+_POLICY = PolicyConfig(log_std=-2.0)
 _LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
+_NIGHT = scales.night(_TASK, update_period=128, updates=512)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
-        policy=PolicyConfig(log_std=-2.0),
+        policy=_POLICY,
         inner=dataclasses.replace(
             _LAPTOP.inner, minibatch=8, learning_rate=5e-3, final_episodes=20
         ),
@@ -66,6 +69,13 @@ VARIANTS = {
             tau=0.01,
         ),
         compute=ComputeConfig(shard_lives=32),
+    ),
+    "night": dataclasses.replace(
+        _NIGHT,
+        policy=_POLICY,
+        inner=dataclasses.replace(
+            _NIGHT.inner, minibatch=32, learning_rate=5e-3, final_episodes=20
+        ),
     ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),
     "paper_v1": scales.paper_v1(_TASK, updates=512),

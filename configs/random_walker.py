@@ -1,4 +1,5 @@
-"""RandomWalker, reward-free (EPG, Figure 6). Variants: `laptop` (default) and `paper`.
+"""RandomWalker, reward-free (EPG, Figure 6). Variants: `laptop` (default), `night`
+(the paper's life, evolved in coarse physics) and `paper`.
 
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
@@ -11,16 +12,14 @@ from ml_collections import ConfigDict
 from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
 
+_PAPER = TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000)
 VARIANTS = {
     "laptop": scales.laptop(
         TaskConfig(family="random_walker", frame_skip=4, episode_limit=250, physics="coarse"),
         updates=64,
     ),
-    "paper": scales.paper(
-        TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000),
-        update_period=128,
-        updates=256,
-    ),
+    "night": scales.night(_PAPER, update_period=128, updates=256),
+    "paper": scales.paper(_PAPER, update_period=128, updates=256),
 }
 
 

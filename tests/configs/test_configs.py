@@ -24,7 +24,8 @@ SETTINGS = {
     for file in FILES
     for variant in getattr(importlib.import_module(f"configs.{file}"), "VARIANTS", [""])
 }
-ON_A_LAPTOP = sorted(name for name in SETTINGS if "paper" not in name)
+NIGHTS = sorted(name for name in SETTINGS if ":night" in name)
+ON_A_LAPTOP = sorted(name for name in SETTINGS if "paper" not in name and name not in NIGHTS)
 
 # EPG, Table 1: update period M, updates; life U = M * updates (the paper's 8196 is 8192).
 TABLE_1 = {
@@ -178,11 +179,21 @@ def test_the_numbers_of_the_papers_first_version(name):
 
 
 def test_lives_from_past_policies_are_the_only_difference():
-    for scale in ("laptop", "paper"):
+    for scale in ("laptop", "night", "paper"):
         past = experiment(f"random_hopper:{scale}_past")
         assert past.past.policies and past.past.share == 0.5
         usual = experiment(f"random_hopper:{scale}")
         assert not usual.past.policies and dataclasses.replace(past, past=usual.past) == usual
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_a_night_has_the_papers_bodies_and_lives(name):
+    """All seven families have one (EPG, Table 1)."""
+    assert {name.split(":")[0] for name in NIGHTS} == {name.split(":")[0] for name in TABLE_1}
+    made, paper = experiment(name), experiment(name.replace(":night", ":paper"))
+    assert dataclasses.replace(made.task, physics="exact") == paper.task
+    assert (made.inner.update_period, made.inner.updates) == TABLE_1[name.replace("night", "paper")]
+    assert made.loss.reward == paper.loss.reward and made.evolution.validation_period == 20
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
@@ -200,17 +211,18 @@ def test_an_unknown_variant_is_refused_in_one_line(file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ON_A_LAPTOP)
+@pytest.mark.parametrize("name", [*ON_A_LAPTOP, *NIGHTS])
 def test_a_laptop_config_evolves(name, tmp_path):
-    """Two epochs, as a user would run them but for validation; no life may fail."""
-    file, variant = SETTINGS[name]
-    flag = f"--config=configs/{file}.py" + (f":{variant}" if variant else "")
+    """Two epochs, as a user would run them but for validation, and with short lives where they take
+    a night; no life may fail.
+    """
     process = commands.run(
         "meta_train",
-        flag,
+        f"--config={name}",
         f"--run_dir={tmp_path / 'run'}",
         "--config.evolution.epochs=2",
         "--config.evolution.validation_period=0",
+        *(["--config.inner.updates=16"] if name in NIGHTS else []),
         timeout=900,
     )
     assert process.returncode == 0 and process.stderr == "", process.stderr
