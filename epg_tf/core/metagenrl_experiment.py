@@ -175,6 +175,9 @@ class ValidationConfig:
     agents: Annotated[Count, means("fresh agents in each environment, the same in each test")] = 4
     env_steps: Annotated[Count, means("env steps of each, whole rounds")] = 10_000
     episodes: Annotated[Count, means("that each plays at the end, without exploration")] = 3
+    patience: Annotated[
+        Natural, means("tests in a row without a better objective that end the run; 0: none do")
+    ] = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,6 +291,11 @@ def _round_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
             f"config.round_steps={period}; a replay holds at least one round"
         )
     validation = experiment.validation
+    if validation.patience and not validation.period:
+        yield (
+            f"config.validation.patience={validation.patience} counts tests, and there are none; "
+            "set config.validation.period too"
+        )
     if validation.period and validation.env_steps % period:
         yield (
             f"config.validation.env_steps={validation.env_steps} is no multiple of "

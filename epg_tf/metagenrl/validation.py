@@ -109,7 +109,7 @@ def best_round(
       experiment: Settings.
       rows: One per round, with the columns of a test.
     """
-    tested = [row for row in rows if is_validated(experiment, int(row["epoch"]))]
+    tested = _tested(experiment, rows)
     if not tested:
         return None
     names = validation_columns(experiment)[: len(experiment.environments)]
@@ -119,3 +119,17 @@ def best_round(
     level = (found[:, None] == found[None]).sum(axis=1)
     ranks = below + 0.5 * level
     return tested[int(np.argmax(ranks.mean(axis=1)))]
+
+
+def tests_since_best(experiment: MetaGenRLExperiment, rows: Sequence[Mapping[str, float]]) -> int:
+    """Returns how many tests came after that of the best objective (`best_round`)."""
+    best = best_round(experiment, rows)
+    if best is None:
+        return 0
+    return sum(row["epoch"] > best["epoch"] for row in _tested(experiment, rows))
+
+
+def _tested(
+    experiment: MetaGenRLExperiment, rows: Sequence[Mapping[str, float]]
+) -> list[Mapping[str, float]]:
+    return [row for row in rows if is_validated(experiment, int(row["epoch"]))]

@@ -115,6 +115,12 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
     def finished(self, summary: Mapping[str, Any]) -> None:
         """Writes how a finished run ended."""
         self.close()
+        if summary["rounds"] < self._experiment.rounds:
+            self._write(
+                f"ended after round {summary['rounds']} of {self._experiment.rounds}: no better "
+                f"objective in {self._experiment.validation.patience} tests "
+                "(config.validation.patience)"
+            )
         last = ", ".join(
             f"{name.split('/', 1)[1]} {value:.1f}" for name, value in summary["last"].items()
         )

@@ -12,7 +12,12 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.population import metric_columns
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
-from epg_tf.metagenrl.validation import best_round, is_validated, validation_columns
+from epg_tf.metagenrl.validation import (
+    best_round,
+    is_validated,
+    tests_since_best,
+    validation_columns,
+)
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
@@ -59,6 +64,10 @@ class NullMetaGenRLRun:
 
     def failed_rounds(self) -> int:
         """Returns after how many of the newest recorded rounds, in a row, all agents had failed."""
+        return 0
+
+    def tests_since_best(self) -> int:
+        """Returns how many tests came after that of the best objective."""
         return 0
 
     def record(self, result: RoundResult) -> None:
@@ -131,6 +140,10 @@ class MetaGenRLRun(NullMetaGenRLRun):
         """Reads it from the folder, so that stops do not matter."""
         agents = self._experiment.agents
         return self._folder.metrics.newest_in_a_row("failed_agents", agents)
+
+    def tests_since_best(self) -> int:
+        """Reads it from the folder, so that stops do not matter."""
+        return tests_since_best(self._experiment, self._folder.metrics.read())
 
     def record(self, result: RoundResult) -> None:
         """Writes a round whose shards have been saved; the checkpoint of the objective last."""

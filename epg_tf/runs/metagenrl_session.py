@@ -18,6 +18,7 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.metagenrl.memory_needs import memory_needs
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
+from epg_tf.metagenrl.validation import is_validated
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.folder import CONFIG, RunTarget
 from epg_tf.runs.metagenrl_progress import MetaGenRLProgress, SilentMetaGenRLProgress
@@ -138,7 +139,9 @@ class MetaGenRLSession:
         state = initial_state(self._experiment, self._seed)
         try:
             state = self._restore()
-            for result in meta_learn(self._experiment, self._seed, self._population, state):
+            rounds = meta_learn(self._experiment, self._seed, self._population, state)
+            while not self._has_ended(state):
+                result = next(rounds)
                 metagenrl_checkpoints.save_shards(self._path, self._population)
                 self._wait()
                 state = result.state
@@ -151,6 +154,18 @@ class MetaGenRLSession:
             self._run.stopped(state)
             raise
         self._run.finish(state)
+
+    def _has_ended(self, state: ObjectiveState) -> bool:
+        """Returns whether there are no more rounds, or tests have found nothing better for too
+        long; the same on every rank.
+        """
+        experiment = self._experiment
+        if state.round >= experiment.rounds:
+            return True
+        patience = experiment.validation.patience
+        if not patience or not is_validated(experiment, state.round):
+            return False
+        return self._communicator.broadcast_number(self._run.tests_since_best()) >= patience
 
     def _check_failures(self, result: RoundResult) -> None:
         """Counts rounds in a row after which all agents had failed.
