@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ml_collections import ConfigDict
 
-from configs import metagenrl_laptop, metagenrl_paper, metagenrl_small
+from configs import metagenrl_laptop, metagenrl_night, metagenrl_paper, metagenrl_small
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.losses.lstm_objective import parameter_count
@@ -80,6 +80,22 @@ def test_noise_and_rates_may_be_zero():
 def test_an_unknown_training_set_is_named():
     with pytest.raises(ConfigError, match="'walker'; join some of"):
         metagenrl_paper.get_config("hopper_walker")
+
+
+def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
+    made = metagenrl_from_mapping(metagenrl_night.get_config("hopper_walker").to_dict())
+    assert made.environments == ("hopper", "walker2d")
+    assert made.validation.environments == ("half_cheetah",)
+    assert made.rounds == 400 and made.rounds % made.validation.period == 0
+    with pytest.raises(ConfigError, match="'ant'; write small, or join some of"):
+        metagenrl_night.get_config("hopper_ant")
+
+
+def test_a_night_of_the_small_set_is_a_longer_one():
+    night = metagenrl_from_mapping(metagenrl_night.get_config().to_dict())
+    small = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
+    assert night.environments == small.environments and night.agent == small.agent
+    assert night.rounds == 25 * small.rounds and night.objective == small.objective
 
 
 def test_the_laptop_config_is_valid():

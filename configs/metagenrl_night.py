@@ -1,0 +1,91 @@
+"""MetaGenRL within a night on 2 cores: metagenrl_night:small (default), or a set of bodies, e.g.
+metagenrl_night:hopper_cheetah.
+
+| setting | paper | `small` | bodies |
+|---|---|---|---|
+| environments | two of three | those of metagenrl_small | those named: (1) |
+| agents, env steps of each | 20, 1 M | 24, 800 k | 16, 400 k |
+| env steps until an agent starts again | never | 32 k | 100 k |
+| policy, critics | 350, 350 | 64, 64 | 128, 128 |
+| batch | 100 chunks of 20 steps | 16 of 10 | 32 of 20 |
+| objective | LSTM 32, 3 layers of 32 filters | LSTM 16, 1 of 16 | LSTM 32, 2 of 32 |
+| tests on fresh agents, every | - | 40 rounds | 50 rounds: (2) |
+
+(1) hopper, cheetah, walker and lunar, joined by underscores; lunar needs the extra epg_tf[lunar].
+Physics is exact: an env step is 1 to 2 % of the time of an update. (2) 4 agents in each environment
+and in those bodies that were not named, 20 k env steps each.
+
+Estimates from benchmark-metagenrl on one core that was busy with other jobs: 33 agent updates a
+second for bodies and 290 for `small`, so about 8 and 5 hours.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core.config_files import load_experiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.metagenrl_experiment import (
+    MetaGenRLExperiment,
+    ObjectiveConfig,
+    ValidationConfig,
+)
+
+_BODIES = {"hopper": "hopper", "cheetah": "half_cheetah", "walker": "walker2d"}
+_NAMES = {**_BODIES, "lunar": "gymnasium:LunarLanderContinuous-v3"}
+
+
+def get_config(training_set: str = "small") -> ConfigDict:
+    """Returns the settings for `small`, or for environments joined by underscores.
+
+    Raises:
+      ConfigError: One of them is unknown.
+    """
+    small = load_experiment("metagenrl_small")
+    assert isinstance(small, MetaGenRLExperiment)
+    if training_set == "small":
+        return ConfigDict(_longer(small).to_mapping())
+    names = training_set.split("_")
+    for name in names:
+        if name not in _NAMES:
+            raise ConfigError(
+                f"metagenrl_night:{training_set} names {name!r}; write small, or join some of "
+                f"{sorted(_NAMES)} by underscores"
+            )
+    return ConfigDict(_bodies(small, names).to_mapping())
+
+
+def _longer(small: MetaGenRLExperiment) -> MetaGenRLExperiment:
+    return dataclasses.replace(
+        small,
+        steps_per_agent=800_000,
+        life_rounds=32,
+        objective_period=40,
+        meta=dataclasses.replace(small.meta, learning_rate_rounds=800),
+        validation=dataclasses.replace(small.validation, period=40, env_steps=8000),
+    )
+
+
+def _bodies(small: MetaGenRLExperiment, names: list[str]) -> MetaGenRLExperiment:
+    others = tuple(family for name, family in _BODIES.items() if name not in names)
+    return dataclasses.replace(
+        small,
+        environments=tuple(_NAMES[name] for name in names),
+        agents=8 * len(names),
+        steps_per_agent=400_000,
+        life_rounds=100,
+        objective_period=50,
+        shard_agents=8,
+        objective=ObjectiveConfig(lstm_units=32, action_layers=2, action_filters=32),
+        agent=dataclasses.replace(
+            small.agent,
+            hidden=(128, 128),
+            policy_learning_rate=1e-3,
+            batch=32,
+            chunk=20,
+            discount=0.99,
+            tau=0.005,
+        ),
+        meta=dataclasses.replace(small.meta, learning_rate_rounds=400),
+        validation=ValidationConfig(period=50, environments=others, agents=4, env_steps=20_000),
+    )
