@@ -61,11 +61,13 @@ def side_by_side(methods: Sequence[str], mark_training: bool = False) -> Analysi
         grid: dict[str, dict[str, list[Results]]] = {}
         rows: list[Row] = []
         numbers: list[str] = []
+        labels = [need.label for need, _ in found.tests]
         for need, test in found.tests:
             above, _, own = need.label.partition(": ")
+            one_of_several = f", seed {need.run.seed}" if labels.count(need.label) > 1 else ""
             results = chosen(test.results(), (*LEARNED, *methods))
             rows += rows_of(results, need.label)
-            numbers += summary_lines(results, need.label)
+            numbers += summary_lines(results, need.label + one_of_several)
             for group in results.groups().values():
                 key = own if own and group.method[0] in LEARNED else label(str(group.method[0]))
                 grid.setdefault(above, {}).setdefault(key, []).append(group)

@@ -73,6 +73,8 @@ def test_tests_of_the_same_label_share_a_panel(tmp_path):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours", "PPO (tuned)"]
     assert len(findings.table) == 2 * 2 * 4 * 4
     assert {row["loss_seed"] for row in findings.table if row["method"] == "objective"} == {0, 1}
+    places = [line.partition(": learned")[0] for line in findings.numbers if ": learned" in line]
+    assert places == ["seen: ours, seed 0", "seen: ours, seed 1"]
 
 
 def test_the_life_of_evolution_is_marked(tmp_path):
