@@ -26,7 +26,24 @@ _SEEDS = {"laptop": 3, "paper": 6}
 _AGENTS = {"laptop": 8, "paper": 1}
 _RIVALS = ("off_policy_reinforce", "ppo", "reinforce", "ddpg")
 _FEW = ("off_policy_reinforce", "ppo")
-_NIGHT = "MetaGenRL has no variants for a night"
+_BODIES = {"Hopper": "hopper", "HalfCheetah": "half_cheetah", "Walker2d": "walker2d"}
+_NIGHT_SETS = {  # training set -> places of tests, number of seeds
+    "hopper_cheetah": (_BODIES, 1),
+    "hopper_walker": (_BODIES, 1),
+    "cheetah_walker": (_BODIES, 1),
+    "small": (
+        {
+            "PointGoal": "point_goal",
+            "Pendulum": "gymnasium:Pendulum-v1",
+            "InvertedPendulum": "gymnasium:InvertedPendulum-v5@200",
+            "Reacher": "gymnasium:Reacher-v5",
+            "InvertedDoublePendulum": "gymnasium:InvertedDoublePendulum-v5@200",
+            "MountainCarContinuous": "gymnasium:MountainCarContinuous-v0",
+        },
+        3,
+    ),
+}
+_NIGHT = "of MetaGenRL, only Tables 1 and 2 are declared at the scale night"
 _ROWS = (
     "EPG and RL² are not meta-trained in these environments here; the paper's own numbers for them "
     "are of at most 50 M env steps."
@@ -183,7 +200,32 @@ def _table(sets: Sequence[str]) -> Mapping[str, Sequence[Need]]:
         for place, environment in ENVIRONMENTS.items()
         for seed in range(_SEEDS["paper"])
     ]
-    return {"laptop": laptop, "paper": paper}
+    return {"laptop": laptop, "night": _night_table(), "paper": paper}
+
+
+def _night_table() -> list[TestNeed]:
+    """Returns the needs of a table of `metagenrl_night`: rivals are tested with the first training
+    set that has an environment, and its first seed.
+    """
+    met: set[str] = set()
+    needs = []
+    for names, (places, seeds) in _NIGHT_SETS.items():
+        for place, environment in places.items():
+            for seed in range(seeds):
+                alone = environment in met
+                met.add(environment)
+                need = TestNeed(
+                    RunNeed(f"metagenrl_night:{names}", seed),
+                    () if alone else _RIVALS,
+                    ("none",) if alone else ("all",),
+                    environment=environment,
+                    curves=False,
+                    lives=_AGENTS["laptop"],
+                    label=f"{_set(names)}: {place}",
+                    optional=names != "small" or seed > 0,
+                )
+                needs.append(need)
+    return needs
 
 
 METAGENRL = (

@@ -251,13 +251,25 @@ def test_an_archive_gives_its_runs_which_cannot_be_continued(tmp_path):
 
 
 def test_a_scale_without_such_a_variant_is_not_possible(tmp_path):
-    need = TestNeed(RunNeed("random_hopper:night"))
+    need = TestNeed(RunNeed("hidden_goal:night"))
     with open_library([tmp_path]) as library:
         night = Declaration("a", "b", "c", "d", {"night": [need]}, learning_curves(()))
         found = status_of(night, "night", library, tmp_path)
-        later = status_of(declaration("epg.fig5"), "night", library, tmp_path)
+        later = status_of(declaration("epg.v1.fig4"), "night", library, tmp_path)
     assert (found.state, later.state) == ("not possible", "not possible")
     assert "night" in found.reason
+
+
+def test_a_night_of_metagenrl_fills_table_2(tmp_path):
+    """Rivals are asked for once in each environment."""
+    needs = declaration("metagenrl.table2").needs["night"]
+    assert len({need.label for need in needs}) == 3 * 3 + 6
+    asked = [need.environment for need in needs if need.methods]
+    assert len(asked) == len(set(asked)) == 3 + 6
+    with open_library([tmp_path]) as library:
+        found = status_of(declaration("metagenrl.table2"), "night", library, tmp_path)
+    assert found.state == "missing"
+    assert any("--config=metagenrl_night:hopper_walker" in text for text in texts(found))
 
 
 def test_names_are_unique_and_every_scale_can_be_listed(tmp_path):
