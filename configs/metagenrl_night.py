@@ -4,8 +4,8 @@ metagenrl_night:hopper_cheetah.
 | setting | paper | `small` | bodies |
 |---|---|---|---|
 | environments | two of three | those of metagenrl_small | those named: (1) |
-| agents, env steps of each | 20, 1 M | 24, 800 k | 16, 400 k |
-| env steps until an agent starts again | never | 32 k | 100 k |
+| agents, env steps of each | 20, 1 M | 24, 800 k | 16, 200 k |
+| env steps until an agent starts again | never | 32 k | 50 k |
 | policy, critics | 350, 350 | 64, 64 | 128, 128 |
 | batch | 100 chunks of 20 steps | 16 of 10 | 32 of 20 |
 | objective | LSTM 32, 3 layers of 32 filters | LSTM 16, 1 of 16 | LSTM 32, 2 of 32 |
@@ -15,8 +15,9 @@ metagenrl_night:hopper_cheetah.
 Physics is exact: an env step is 1 to 2 % of the time of an update. (2) 4 agents in each environment
 and in those bodies that were not named, 20 k env steps each.
 
-Estimates from benchmark-metagenrl on one core that was busy with other jobs: 33 agent updates a
-second for bodies and 290 for `small`, so about 8 and 5 hours.
+Estimates with tests, from benchmark-metagenrl on a core that other jobs shared: 33 agent updates a
+second for bodies and 290 for `small`, an update for every two env steps; on 2 cores about 9 and 5
+hours.
 """
 
 import dataclasses
@@ -72,8 +73,8 @@ def _bodies(small: MetaGenRLExperiment, names: list[str]) -> MetaGenRLExperiment
         small,
         environments=tuple(_NAMES[name] for name in names),
         agents=8 * len(names),
-        steps_per_agent=400_000,
-        life_rounds=100,
+        steps_per_agent=200_000,
+        life_rounds=50,
         objective_period=50,
         shard_agents=8,
         objective=ObjectiveConfig(lstm_units=32, action_layers=2, action_filters=32),
@@ -86,6 +87,6 @@ def _bodies(small: MetaGenRLExperiment, names: list[str]) -> MetaGenRLExperiment
             discount=0.99,
             tau=0.005,
         ),
-        meta=dataclasses.replace(small.meta, learning_rate_rounds=400),
+        meta=dataclasses.replace(small.meta, learning_rate_rounds=200),
         validation=ValidationConfig(period=50, environments=others, agents=4, env_steps=20_000),
     )

@@ -5,10 +5,10 @@
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` and `night` the
 policy's standard deviation starts small, because with 1 the arm shakes too much to reach a target;
-an update has four minibatches, because 64 gradient steps are too few to learn where the target is;
-and a life has 20 final episodes, each with its own target. PPO with EPG's M was tuned as a baseline
-for `laptop`, on 64 lives per setting; `ppo` of `laptop` is of epg-tf tune-baseline
-(results/tuning).
+an update has four minibatches, because 64 gradient steps, one for each update of `laptop`, are too
+few to learn where the target is; and a life has 20 final episodes, each with its own target. PPO
+with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; `ppo` of `laptop` is of
+epg-tf tune-baseline (results/tuning).
 """
 
 import dataclasses

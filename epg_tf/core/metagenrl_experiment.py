@@ -176,7 +176,7 @@ class ValidationConfig:
     env_steps: Annotated[Count, means("env steps of each, whole rounds")] = 10_000
     episodes: Annotated[Count, means("that each plays at the end, without exploration")] = 3
     patience: Annotated[
-        Natural, means("tests in a row without a better objective that end the run; 0: none do")
+        Natural, means("tests after that of the best objective so far that end the run; 0: none do")
     ] = 0
 
 

@@ -29,7 +29,7 @@ class SilentMetaGenRLProgress:
     def warn(self, warnings: list[str]) -> None:
         """Shows what is unusual about the folder of the run."""
 
-    def begin(self, state: ObjectiveState, ranks: int) -> None:
+    def begin(self, state: ObjectiveState, ranks: int, ended: bool = False) -> None:
         """Shows what the rounds after a state will cost, and starts to measure time."""
 
     def show(self, result: RoundResult) -> None:
@@ -65,9 +65,9 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
         for warning in warnings:
             self._write(warning)
 
-    def begin(self, state: ObjectiveState, ranks: int) -> None:
+    def begin(self, state: ObjectiveState, ranks: int, ended: bool = False) -> None:
         """Writes what is left to do and what it costs."""
-        for line in cost_lines(self._experiment, state, ranks):
+        for line in cost_lines(self._experiment, state, ranks, ended):
             self._write(line)
         self._round = state.round
         self._pace = Pace(self._experiment.rounds, state.round)
@@ -142,11 +142,20 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
             self._reminder = None
 
 
-def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int) -> list[str]:
-    """Returns lines on what a run does after a state, and what that costs."""
+def cost_lines(
+    experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int, ended: bool = False
+) -> list[str]:
+    """Returns lines on what a run does after a state, and what that costs.
+
+    Args:
+      experiment: Settings.
+      state: The state.
+      ranks: Number of processes at work.
+      ended: Whether tests have ended the run (`validation.patience`).
+    """
     agent, agents = experiment.agent, experiment.agents
     left = experiment.steps_per_agent - state.round * experiment.round_steps
-    if not left:
+    if ended or not left:
         return [f"all {state.round} rounds are done; writing what a finished run leaves"]
     lines = [
         f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with "

@@ -14,8 +14,8 @@ from epg_tf.metagenrl.population import metric_columns
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult
 from epg_tf.metagenrl.validation import (
     best_round,
+    ends_early,
     is_validated,
-    tests_since_best,
     validation_columns,
 )
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
@@ -44,6 +44,7 @@ METAGENRL = RunKind(
             "config.failed_rounds",
             "config.threads",
             "config.objective_period",
+            "config.validation.patience",
         }
     ),
     per_rank=frozenset({"config.threads"}),
@@ -66,9 +67,9 @@ class NullMetaGenRLRun:
         """Returns after how many of the newest recorded rounds, in a row, all agents had failed."""
         return 0
 
-    def tests_since_best(self) -> int:
-        """Returns how many tests came after that of the best objective."""
-        return 0
+    def ends_early(self, number: int) -> bool:
+        """Returns whether the run ends after a round (`validation.ends_early`)."""
+        return False
 
     def record(self, result: RoundResult) -> None:
         """Writes a round whose shards have been saved."""
@@ -124,8 +125,10 @@ class MetaGenRLRun(NullMetaGenRLRun):
         """
         experiment = self._experiment
         field, unit = "config.steps_per_agent", experiment.round_steps
+        ended = self.ends_early(state.round)
+        rounds = state.round if ended else experiment.rounds
         self._folder.continue_after(
-            state.round, RunLength(experiment.rounds, field, unit), metric_columns(experiment)
+            state.round, RunLength(rounds, field, unit), metric_columns(experiment)
         )
         self._progress.warn([f"damaged: {message}" for message in damaged])
         self._progress.warn(self._folder.warnings)
@@ -134,16 +137,16 @@ class MetaGenRLRun(NullMetaGenRLRun):
                 shutil.rmtree(folder)
         self._keep_objective(state)
         self._keep_best()
-        self._progress.begin(state, ranks)
+        self._progress.begin(state, ranks, ended)
 
     def failed_rounds(self) -> int:
         """Reads it from the folder, so that stops do not matter."""
         agents = self._experiment.agents
         return self._folder.metrics.newest_in_a_row("failed_agents", agents)
 
-    def tests_since_best(self) -> int:
+    def ends_early(self, number: int) -> bool:
         """Reads it from the folder, so that stops do not matter."""
-        return tests_since_best(self._experiment, self._folder.metrics.read())
+        return ends_early(self._experiment, number, self._folder.metrics.read())
 
     def record(self, result: RoundResult) -> None:
         """Writes a round whose shards have been saved; the checkpoint of the objective last."""

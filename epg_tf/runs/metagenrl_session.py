@@ -18,7 +18,6 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.metagenrl.memory_needs import memory_needs
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
-from epg_tf.metagenrl.validation import is_validated
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.folder import CONFIG, RunTarget
 from epg_tf.runs.metagenrl_progress import MetaGenRLProgress, SilentMetaGenRLProgress
@@ -159,13 +158,11 @@ class MetaGenRLSession:
         """Returns whether there are no more rounds, or tests have found nothing better for too
         long; the same on every rank.
         """
-        experiment = self._experiment
-        if state.round >= experiment.rounds:
+        if state.round >= self._experiment.rounds:
             return True
-        patience = experiment.validation.patience
-        if not patience or not is_validated(experiment, state.round):
+        if not self._experiment.validation.patience:
             return False
-        return self._communicator.broadcast_number(self._run.tests_since_best()) >= patience
+        return bool(self._communicator.broadcast_number(self._run.ends_early(state.round)))
 
     def _check_failures(self, result: RoundResult) -> None:
         """Counts rounds in a row after which all agents had failed.

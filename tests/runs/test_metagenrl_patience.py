@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 import epg_tf
+from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.metagenrl import validation
@@ -80,7 +81,26 @@ def test_stops_do_not_change_where_it_ends(whole, tmp_path):
     rounds.close()
     resumed = list(meta_learn_in_folder(with_patience(2), 0, tmp_path / "run", resume=True))
     assert taken + len(resumed) == end
-    assert list(meta_learn_in_folder(with_patience(2), 0, tmp_path / "run", resume=True)) == []
+    lines = []
+    again = meta_learn_in_folder(
+        with_patience(2), 0, tmp_path / "run", resume=True, write=lines.append
+    )
+    assert list(again) == [] and lines[0].startswith(f"all {end} rounds are done")
+
+
+@pytest.mark.slow
+def test_a_run_that_has_ended_goes_on_with_more_patience(whole, tmp_path):
+    """To the bits of the run without any; a kill before it goes on leaves it finished."""
+    rounds, end = whole
+    assert len(list(meta_learn_in_folder(with_patience(2), 0, tmp_path / "run"))) == end
+    opened = MetaGenRLSession(
+        with_patience(2), 0, RunTarget(tmp_path / "run", True), SingleProcess()
+    )
+    opened.close()
+    assert epg_tf.read_run(tmp_path / "run").finished
+    rest = list(meta_learn_in_folder(with_patience(0), 0, tmp_path / "run", resume=True))
+    assert len(rest) == ROUNDS - end
+    assert rest[-1].state.parameters.tobytes() == rounds[-1].state.parameters.tobytes()
 
 
 @pytest.mark.slow
