@@ -164,6 +164,21 @@ class BaselineConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class PastAgentsConfig:
+    """Agents that become again what they were earlier in their lives, so that the objective does
+    not forget how to teach agents that know little (Appendix A.2).
+    """
+
+    states: Annotated[
+        Natural,
+        means("earlier states of each agent that are kept, evenly drawn from its life; 0: none"),
+    ] = 0
+    share: Annotated[
+        Share, means("probability that an agent begins a round in one of them; its replay stays")
+    ] = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
 class ValidationConfig:
     """How the objective is tested along meta-training, on fresh agents; best/ is chosen by this."""
 
@@ -211,6 +226,7 @@ class MetaGenRLExperiment:
     objective: ObjectiveConfig = ObjectiveConfig()
     agent: AgentConfig = AgentConfig()
     meta: MetaConfig = MetaConfig()
+    past: PastAgentsConfig = PastAgentsConfig()
     baseline: BaselineConfig = BaselineConfig()
     validation: ValidationConfig = ValidationConfig()
 

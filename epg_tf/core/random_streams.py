@@ -42,6 +42,7 @@ PURPOSES = (
     "target_noise",
     "objective",
     "start",
+    "past",
 )
 _LIFE, _NOISE, _LOSS, _LIFETIME, _START = 0, 1, 2, 3, 4
 

@@ -9,7 +9,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.metagenrl.learner import agents_at_once
 from epg_tf.metagenrl.shard_plans import plan_shards
-from epg_tf.metagenrl.update import batches_needed, network_sizes
+from epg_tf.metagenrl.update import Learned, batches_needed, network_sizes
 
 _FLOAT = 4  # bytes
 # How many arrays of a kind live at once, fitted to peaks that were measured (see the tests), so
@@ -42,7 +42,7 @@ def memory_needs(
     plans = plan_shards(experiment)[::ranks]
     kept = min(agent.replay_steps, experiment.steps_per_agent)
     steps = agent.batch * agent.chunk
-    replay = networks = noise = 0.0
+    replay = networks = past = noise = 0.0
     drawn, layers, cells = [], [], []
     for plan in plans:
         spec, agents = specs[plan.environment], _FLOAT * (plan.last - plan.first)
@@ -50,7 +50,9 @@ def memory_needs(
         step = 2 * spec.observation_size + spec.action_size + 3
         at_once = _FLOAT * agents_at_once(plan.last - plan.first, agent)
         replay += agents * kept * step
-        networks += agents * _WEIGHTS * (_weights(sizes.policy) + 2 * _weights(sizes.critics))
+        weights = agents * (_weights(sizes.policy) + 2 * _weights(sizes.critics))
+        networks += _WEIGHTS * weights
+        past += len(Learned._fields) * experiment.past.states * weights
         noise += agents * experiment.round_steps * spec.action_size
         drawn.append(agents * _BATCHES * batches_needed(agent, experiment.meta) * steps * step)
         layers.append(at_once * steps * _LAYERS * sum(agent.hidden))
@@ -61,6 +63,11 @@ def memory_needs(
     return [
         MemoryNeed(replay, "replays", f"config.agent.replay_steps={agent.replay_steps}, {count}"),
         MemoryNeed(networks, "networks", f"config.agent.hidden={agent.hidden}, {count}"),
+        MemoryNeed(
+            past,
+            "earlier states of agents",
+            f"config.past.states={experiment.past.states}, {count}",
+        ),
         MemoryNeed(noise, "actions' noises", f"config.round_steps={experiment.round_steps}"),
         MemoryNeed(
             _most(drawn, threads),

@@ -55,5 +55,11 @@ def make_shard(experiment: MetaGenRLExperiment, plan: ShardPlan, seed: int) -> A
         named_environment(plan.environment),
         keys,
         LSTMObjective(len(keys), experiment.objective, agent.discount),
-        ShardSettings(agent, experiment.meta, experiment.round_steps, lifetimes(experiment, plan)),
+        ShardSettings(
+            agent,
+            experiment.meta,
+            experiment.round_steps,
+            lifetimes(experiment, plan),
+            experiment.past,
+        ),
     )
