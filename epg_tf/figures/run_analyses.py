@@ -47,6 +47,35 @@ def evolution_curves(*columns: tuple[str, str]) -> Callable[[Found], Findings]:
     return analysis
 
 
+def validation_curves(found: Found) -> Findings:
+    """Draws the validation of runs against epochs, mean and standard deviation over seeds. Labels
+    of the needs are "PANEL: CURVE".
+    """
+    name = "validation_return_mean"
+    rows: list[Row] = []
+    numbers: list[str] = []
+    grid: dict[str, dict[str, Curves]] = {}
+    for label in dict.fromkeys(need.label for need, _ in found.runs):
+        runs = [run for need, run in found.runs if need.label == label]
+        seeds = [run.record.seed for run in runs]
+        every = _curves(runs, name)
+        tested = np.flatnonzero(np.isfinite(every.values).any(axis=0))
+        if not tested.size:
+            continue
+        curves = Curves(every.x[tested], every.values[:, tested])
+        panel, _, curve = label.partition(": ")
+        grid.setdefault(panel, {})[curve.replace("_", " ")] = curves
+        rows += _tidy(label, name, seeds, curves)
+        first, last = (mean_with_interval(curves.values[:, place]) for place in (0, -1))
+        words = ", ".join(map(str, seeds))
+        numbers.append(
+            f"{label}: validation {first} after {curves.x[0]} epochs, {last} after "
+            f"{curves.x[-1]}; seed{'s' * (len(seeds) > 1)} {words}"
+        )
+    labels = ("epoch", "final return in validation")
+    return Findings(rows, numbers, functools.partial(panels.run_panels, grid, labels=labels))
+
+
 def _curves(runs: list[FoundRun], name: str) -> Curves:
     """Returns a column of several runs over the epochs of the longest; NaN where one has none."""
     longest = max(len(run.record.metrics) for run in runs)

@@ -51,7 +51,14 @@ def run(
     metrics = MetricsFile(folder / "metrics.csv")
     for number in range(rows):
         mean = float(10 * seed + number)
-        metrics.append({"epoch": number + 1, "fitness_mean": mean, "goals_reached": 2.0 * number})
+        metrics.append(
+            {
+                "epoch": number + 1,
+                "fitness_mean": mean,
+                "goals_reached": 2.0 * number,
+                "validation_return_mean": -mean if number % 2 else np.nan,
+            }
+        )
     if finished:
         (folder / "summary.json").write_text(json.dumps({"format_version": 1, "epochs": rows}))
         (folder / "best").mkdir()

@@ -132,6 +132,35 @@ def test_runs_of_several_seeds_have_mean_and_deviation_where_all_have_values(tmp
     np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [5.0, 6.0, np.nan])
 
 
+def test_validation_is_drawn_where_there_was_a_test(tmp_path):
+    """Panels are families, curves in them are starts."""
+    changes = (("loss.start", "random"),)
+    needs = []
+    for seed in (0, 1):
+        kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed, rows=5)
+        kept.run(tmp_path / f"{seed}-random", "random_hopper:laptop", seed, changes, rows=4)
+        needs += [
+            RunNeed("random_hopper:laptop", seed, label="Hopper: own_start"),
+            RunNeed("random_hopper:laptop", seed, changes, label="Hopper: random"),
+        ]
+    findings = run_analyses.validation_curves(found_for(tmp_path, *needs))
+    rows = [(row["panel"], row["seed"], row["epoch"], row["value"]) for row in findings.table]
+    assert rows[:4] == [
+        ("Hopper: own_start", 0, 2, -1.0),
+        ("Hopper: own_start", 0, 4, -3.0),
+        ("Hopper: own_start", 1, 2, -11.0),
+        ("Hopper: own_start", 1, 4, -13.0),
+    ]
+    assert {row[0] for row in rows[4:]} == {"Hopper: random"}
+    assert findings.numbers[0] == (
+        "Hopper: own_start: validation -6.00 [-69.53, 57.53] after 2 epochs, "
+        "-8.00 [-71.53, 55.53] after 4; seeds 0, 1"
+    )
+    (axes,) = findings.draw("title").axes
+    np.testing.assert_array_equal(axes.lines[-1].get_xdata(), [2, 4])
+    np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [-6.0, -8.0])
+
+
 def test_the_two_lowest_seeds_are_left_out(tmp_path):
     for seed, final in ((0, 1.0), (1, 9.0), (2, 5.0), (3, 8.0)):
         kept.test(
