@@ -7,8 +7,8 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 
     section 4.1:  update period M 128, updates 128 (as RandomHopper), life U 16384 env steps
 
-Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. PPO is not tuned for this
-task yet.
+Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
+policy gradient (docs/policy_gradient_losses.md).
 """
 
 import dataclasses
@@ -16,15 +16,36 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.experiment import Experiment, TaskConfig
+
+
+def _laptop() -> Experiment:
+    """Returns `scales.teaching` with the life of the scale `laptop` and smaller steps of policies
+    and of phi.
+
+    With rate 5e-2, 32 lives and final episodes as the fitness, losses of three seeds ended far
+    apart; see docs/policy_gradient_losses.md.
+    """
+    task = TaskConfig("directional_hopper", frame_skip=4, episode_limit=250, physics="coarse")
+    usual = scales.teaching(task, reward=True)
+    return dataclasses.replace(
+        usual,
+        inner=dataclasses.replace(usual.inner, updates=128, learning_rate=3e-3),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            epochs=100,
+            learning_rate=2e-2,
+            final_learning_rate=2e-3,
+            learning_rate_epochs=100,
+            validation_period=10,
+        ),
+        compute=dataclasses.replace(usual.compute, shard_lives=64),
+    )
+
 
 _PAPER = TaskConfig(family="directional_hopper", frame_skip=2, episode_limit=1000)
 VARIANTS = {
-    "laptop": scales.laptop(
-        TaskConfig(family="directional_hopper", frame_skip=4, episode_limit=250, physics="coarse"),
-        updates=128,
-        reward=True,
-    ),
+    "laptop": _laptop(),
     "night": scales.night(_PAPER, update_period=64, updates=128, reward=True),
     "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),
     "paper_v1": scales.paper_v1(
