@@ -82,10 +82,10 @@ from epg_tf.core import notices
 if not _VERBOSE:
     notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
-from epg_tf.core import communication, old_settings
+from epg_tf.core import communication
 from epg_tf.core.errors import CommunicationError, ConfigError, EpgError, RecordError
 
-from . import arguments
+from . import arguments, flag_errors
 
 
 class UsageError(ValueError):
@@ -167,7 +167,7 @@ def _parse(argv: list[str]) -> list[str]:
     except ConfigError as error:
         if _VERBOSE:
             raise
-        fail(f"--{error}" if str(error).startswith("config=") else _in_one_line(error))
+        fail(f"--{error}" if str(error).startswith("config=") else _what_is_wrong(error))
     except SystemExit:  # --help; absl would exit with 1
         sys.exit(0)
     except BrokenPipeError:
@@ -175,35 +175,11 @@ def _parse(argv: list[str]) -> list[str]:
     except Exception as error:  # a config file is Python of the user: it may raise anything
         if _VERBOSE:
             raise
-        fail(_in_one_line(error))
+        fail(_what_is_wrong(error))
 
 
-def _in_one_line(error: Exception) -> str:
-    """Returns what is wrong with the flags, without the tracebacks that ml_collections adds."""
-    message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    if "Unknown command line flag 'config." in message:
-        message += "; give --config=NAME as well"
-    elif "Unknown command line flag" in message:
-        message = f"{message.rstrip(' ?.')}; see --help"
-    if "Traceback" in message:
-        reason = message.strip().splitlines()[-1]
-        if "positional argument" in reason:
-            reason = "this config has no variants; leave out the colon and what follows"
-        message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
-    message = re.sub(r"\b(\w+\.)*ConfigError: ", "", message)
-    message = re.sub(r"^flag --config=\S+?: (?=\S)", "--config: ", message)
-    if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
-        # A KeyError quotes its text twice.
-        message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")
-        given = re.findall(r"--(?:no)?config\.([\w.]+)", " ".join(sys.argv))
-        remark = next(filter(None, map(old_settings.remark, given)), "")
-        message = (
-            f"a --config.GROUP.FIELD flag names no setting: {message}"
-            f"{remark and ', ' + remark}. `{program('settings')}` lists all"
-        )
-    elif not isinstance(error, (flags.Error, ValueError, OSError)):
-        message = f"--config names a file that is no experiment ({message}); see docs/own_family.md"
-    return " ".join(message.split())
+def _what_is_wrong(error: Exception) -> str:
+    return flag_errors.in_one_line(error, sys.argv[1:], program("settings"))
 
 
 def with_flags(message: str) -> str:

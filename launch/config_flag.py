@@ -44,6 +44,12 @@ TESTED = ("task", "policy", "surrogate", *RIVALS)
 
 # What only settings of a system have -> its name; all others are EPG's.
 _MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "trial": "RL²"}
+_COMMANDS = {
+    "EPG": "meta_train",
+    "MetaGenRL": "meta_train_metagenrl",
+    "MAML": "meta_train_maml",
+    "RL²": "meta_train_rl2",
+}
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -121,6 +127,13 @@ def _settings_of(system: str, example: str) -> Mapping[str, Any]:
     found = _settings(example)
     kind = next((name for mark, name in _MARKS.items() if mark in found), "EPG")
     if kind != system:
+        words = sys.argv[1:]
+        if not _typed() and (folder := arguments.given("run_dir", words)):
+            command = command_line.program(_COMMANDS[kind])
+            raise command_line.UsageError(
+                f"--run_dir={folder} is a run of {kind}, and this command is for {system}; resume "
+                f"it with `{command}`"
+            )
         raise command_line.UsageError(
             f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "
             f"another, e.g. --config={example}"

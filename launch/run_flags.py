@@ -115,7 +115,8 @@ def to_the_end(
         work()
     except (Interrupted, Stopped):
         if communicator.rank == 0:
-            write("to go on, run the same command with --resume")
+            again = "again" if _RESUME.value else "with --resume"
+            write(f"to go on, run the same command {again}")
         return 128 + received[0]
     return 0
 

@@ -232,8 +232,11 @@ def test_changed_settings_are_not_resumed(finished):
 
 BAD_INPUT = {
     "unknown flag": (["--epochs=3"], "epochs"),
-    "unknown setting": (["--config.evolution.epoch=3"], "epoch"),
-    "wrong type": (["--config.evolution.epochs=many"], "epochs"),
+    "unknown setting": (
+        ["--config.evolution.epoch=3"],
+        "--config.evolution.epoch names no setting",
+    ),
+    "wrong type": (["--config.evolution.epochs=many"], "epochs=many: 'many' is no whole number"),
     "fractional count": (["--config.evolution.epochs=2.5"], "epochs"),
     "minibatch": (["--config.inner.minibatch=5"], "config.inner.minibatch=5"),
     "short buffer": (["--config.loss.buffer_steps=4"], "config.loss.buffer_steps=4"),

@@ -1,0 +1,69 @@
+"""Tests launch.flag_errors: what is wrong with flags, in one line and in plain words."""
+
+from __future__ import annotations
+
+import pytest
+from absl import flags
+
+from launch.flag_errors import in_one_line
+
+ILLEGAL = flags.IllegalFlagValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "line"),
+    [
+        (
+            ILLEGAL("flag --seed=abc: invalid literal for int() with base 10: 'abc'"),
+            ["--seed=abc"],
+            "flag --seed=abc: 'abc' is no whole number",
+        ),
+        (
+            ILLEGAL("flag --config.a.b=x: could not convert string to float: 'x'"),
+            ["--config.a.b=x"],
+            "flag --config.a.b=x: 'x' is no number",
+        ),
+        (
+            ILLEGAL(
+                "flag --config.a.b=x: ('Non-boolean argument to boolean flag', 'x')",
+            ),
+            ["--config.a.b=x"],
+            "flag --config.a.b=x: 'x' is neither true nor false",
+        ),
+        (
+            ILLEGAL("flag --config.a=1: Failed to parse '1' as a ConfigDict: `1` is not a dict."),
+            ["--config.a=1"],
+            "flag --config.a=1: this is a group of settings; set one of them, "
+            "--config.GROUP.FIELD=VALUE",
+        ),
+        (
+            KeyError('"foo"'),
+            ["--config=point_goal", "--config.task.physics=exact", "--config.loss.foo=1"],
+            '--config.loss.foo names no setting: "foo". `settings` lists all',
+        ),
+        (
+            AttributeError('epoch. Did you mean "epochs" instead of "epoch"?'),
+            ["--config.evolution.epoch=1"],
+            "--config.evolution.epoch names no setting: epoch. Did you mean "
+            '"epochs" instead of "epoch". `settings` lists all',
+        ),
+        (
+            KeyError('"other"'),
+            ["--config.loss.foo=1"],
+            'a --config.GROUP.FIELD flag names no setting: "other". `settings` lists all',
+        ),
+        (
+            flags.Error("Unknown command line flag 'config.a.b'. Did you mean: x ?"),
+            ["--config.a.b=1"],
+            "Unknown command line flag 'config.a.b'. Did you mean: x ?; give --config=NAME as well",
+        ),
+        (
+            TypeError("a\n  Traceback: Error whilst\nTypeError: nothing"),
+            [],
+            "--config names a file that is no experiment (a Traceback: TypeError: nothing); see "
+            "docs/own_family.md",
+        ),
+    ],
+)
+def test_lines(error, words, line):
+    assert in_one_line(error, words, "settings") == line
