@@ -23,8 +23,8 @@ def _laptop() -> Experiment:
     """Returns `scales.teaching` with the life of the scale `laptop` and smaller steps of policies
     and of phi.
 
-    With rate 5e-2, 32 lives and final episodes as the fitness, losses of three seeds ended far
-    apart; see docs/policy_gradient_losses.md.
+    With rate 5e-2, 32 lives and final episodes as the fitness, two losses ended far apart; see
+    docs/policy_gradient_losses.md.
     """
     task = TaskConfig("directional_hopper", frame_skip=4, episode_limit=250, physics="coarse")
     usual = scales.teaching(task, reward=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from epg_tf.figures.declaration import Changes, Declaration, RunNeed
 from epg_tf.figures.run_analyses import validation_curves
 
-_FAMILIES = {  # family -> config, epochs, whether its config begins as a policy gradient
-    "HiddenGoal": ("hidden_goal:laptop", 40, True),
-    "TurnedMotors": ("turned_motors:laptop", 40, True),
-    "DirectionalHopper": ("directional_hopper:laptop", 40, True),
-    "DirectionalHalfCheetah": ("directional_half_cheetah:laptop", 30, False),
+_FAMILIES = {  # family -> config, epochs, epochs between tests, its config's start
+    "HiddenGoal": ("hidden_goal:laptop", 40, 10, "policy_gradient"),
+    "TurnedMotors": ("turned_motors:laptop", 40, 10, "policy_gradient"),
+    "DirectionalHopper": ("directional_hopper:laptop", 20, 5, "policy_gradient"),
+    "DirectionalHalfCheetah": ("directional_half_cheetah:laptop", 30, 10, "correlating"),
 }
 _SEEDS = range(3)
 
@@ -28,17 +28,16 @@ def _start(name: str) -> Changes:
 
 def _starts() -> Sequence[RunNeed]:
     needs = []
-    for family, (config, epochs, gradient) in _FAMILIES.items():
+    for family, (config, epochs, period, usual) in _FAMILIES.items():
+        length: Changes = (
+            ("evolution.epochs", epochs),
+            ("evolution.learning_rate_epochs", 100),
+            ("evolution.validation_period", period),
+        )
         for name in ("policy_gradient", "correlating", "centred"):
-            of_config = name == ("policy_gradient" if gradient else "correlating")
-            changes = () if of_config else _start(name)
-            length: Changes = (
-                ("evolution.epochs", epochs),
-                ("evolution.learning_rate_epochs", 100),
-                ("evolution.validation_period", 10),
-            )
+            changes = length if name == usual else _start(name) + length
             needs += [
-                RunNeed(config, seed, changes + length, f"{family}: {name}", optional=seed > 0)
+                RunNeed(config, seed, changes, f"{family}: {name}", optional=seed > 0)
                 for seed in _SEEDS
             ]
     return needs
