@@ -39,7 +39,6 @@ def _laptop() -> Experiment:
             learning_rate_epochs=100,
             validation_period=10,
         ),
-        compute=dataclasses.replace(usual.compute, shard_lives=64),
     )
 
 

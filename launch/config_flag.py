@@ -44,12 +44,6 @@ TESTED = ("task", "policy", "surrogate", *RIVALS)
 
 # What only settings of a system have -> its name; all others are EPG's.
 _MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "trial": "RL²"}
-_COMMANDS = {
-    "EPG": "meta_train",
-    "MetaGenRL": "meta_train_metagenrl",
-    "MAML": "meta_train_maml",
-    "RL²": "meta_train_rl2",
-}
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -129,10 +123,10 @@ def _settings_of(system: str, example: str) -> Mapping[str, Any]:
     if kind != system:
         words = sys.argv[1:]
         if not _typed() and (folder := arguments.given("run_dir", words)):
-            command = command_line.program(_COMMANDS[kind])
+            command = command_line.program(config_files.COMMANDS[kind])
             raise command_line.UsageError(
-                f"--run_dir={folder} is a run of {kind}, and this command is for {system}; resume "
-                f"it with `{command}`"
+                f"--run_dir={folder} is a run of {kind}, and this command is for {system}; use "
+                f"`{command} --run_dir={shlex.quote(folder)} --resume`"
             )
         raise command_line.UsageError(
             f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "

@@ -1,4 +1,4 @@
-"""Makes figures and tables of the papers from finished runs, and lists what is missing for each.
+"""Makes figures and tables from finished runs, and lists what is missing for each.
 
     epg-tf figure --list
     epg-tf figure --name=epg.fig5 --runs=runs --output_dir=fig5

@@ -9,14 +9,16 @@ from absl import flags
 
 from epg_tf.core import old_settings
 
+from . import arguments
+
 # What Python and the libraries say -> what users need to know.
 _WORDS = (
     (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is no whole number"),
     (r"could not convert string to float: (.*)", r"\1 is no number"),
     (r"\('Non-boolean argument to boolean flag', (.*)\)", r"\1 is neither true nor false"),
     (
-        r"Failed to parse .* as a ConfigDict: .*",
-        "this is a group of settings; set one of them, --config.GROUP.FIELD=VALUE",
+        r"flag --(config[\w.]*)=(\S*): Failed to parse .* as a ConfigDict: .*",
+        r"flag --\1=\2: \1 is a group of settings; set one of them, --\1.FIELD=VALUE",
     ),
 )
 
@@ -31,7 +33,7 @@ def in_one_line(error: Exception, words: Sequence[str], settings: str) -> str:
     """
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     if "Unknown command line flag 'config." in message:
-        message += "; give --config=NAME as well"
+        message = f"{message.rstrip(' ?.')}; give --config=NAME as well"
     elif "Unknown command line flag" in message:
         message = f"{message.rstrip(' ?.')}; see --help"
     if "Traceback" in message:
@@ -59,9 +61,9 @@ def _no_setting(message: str, words: Sequence[str], settings: str) -> str:
       words, settings: As for `in_one_line`.
     """
     message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")
-    given = re.findall(r"--(?:no)?config\.([\w.]+)", " ".join(words))
+    given = list(dict.fromkeys(arguments.overrides(words)))
     remark = next(filter(None, map(old_settings.remark, given)), "")
     part = re.match(r'"?(\w+)"?', message)
-    named = [name for name in given if part and part[1] in name.split(".")]
-    flag = f"--config.{named[0]}" if named else "a --config.GROUP.FIELD flag"
-    return f"{flag} names no setting: {message}{remark and ', ' + remark}. `{settings}` lists all"
+    named = [f"--config.{name}" for name in given if part and part[1] in name.split(".")]
+    which = " or ".join(named) or "a --config.GROUP.FIELD flag"
+    return f"{which} names no setting: {message}{remark and ', ' + remark}. `{settings}` lists all"

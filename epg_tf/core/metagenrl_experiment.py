@@ -165,8 +165,8 @@ class BaselineConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PastAgentsConfig:
-    """Agents that become again what they were earlier in their lives, so that the objective does
-    not forget how to teach agents that know little (Appendix A.2).
+    """Rounds that agents spend as they were earlier in their lives, meant to keep the objective
+    from forgetting how to teach agents that know little (Appendix A.2).
     """
 
     states: Annotated[
@@ -174,7 +174,7 @@ class PastAgentsConfig:
         means("earlier states of each agent that are kept, evenly drawn from its life; 0: none"),
     ] = 0
     share: Annotated[
-        Share, means("probability that an agent begins a round in one of them; its replay stays")
+        Share, means("probability that an agent spends a round in one of them, with its own replay")
     ] = 0.25
 
 
@@ -234,6 +234,12 @@ class MetaGenRLExperiment:
     def rounds(self) -> int:
         """Number of rounds of the run."""
         return self.steps_per_agent // self.round_steps
+
+    @property
+    def past_agents(self) -> PastAgentsConfig:
+        """Settings of earlier states, without more of them than a life has rounds."""
+        longest = min(self.life_rounds or self.rounds, self.rounds)
+        return dataclasses.replace(self.past, states=min(self.past.states, longest))
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns the settings as nested dictionaries."""

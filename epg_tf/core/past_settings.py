@@ -47,11 +47,10 @@ def past_conflicts(past: PastConfig, evolution: EvolutionConfig, several: bool) 
             f"{kept} lets lives start from other policies than the one that config.evolution.moves="
             "'initialisation' moves; set it to 0, or moves to 'loss'"
         )
-    limit = kept
-    if evolution.lives < past.policies:
-        limit = f"config.evolution.lives={evolution.lives}"
-    if past.per_epoch > min(past.policies, evolution.lives):
-        yield (
-            f"config.past.per_epoch={past.per_epoch} is above {limit}; choose a smaller "
-            "config.past.per_epoch, or more of the other"
-        )
+    limits = {"config.past.policies": past.policies, "config.evolution.lives": evolution.lives}
+    for name, limit in limits.items():
+        if past.per_epoch > limit:
+            yield (
+                f"config.past.per_epoch={past.per_epoch} is above {name}={limit}; lower "
+                f"config.past.per_epoch, or raise {name}"
+            )

@@ -1,5 +1,5 @@
-"""Defines what a figure or table of the papers is: a name, what it claims, what it needs, and what
-is made of that.
+"""Defines what a figure or table is: a name, what it claims, what it needs, and what is made of
+that.
 
 Another figure is one more `Declaration` in a catalogue. Its `analysis` is any function from what
 was found to a tidy table, numbers in words, and a drawing; `cost_table.meta_training_cost` is the
@@ -159,17 +159,18 @@ class Findings:
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """A figure or table of a paper.
+    """A figure or table, of a paper or of this package.
 
     Attributes:
       name: As users type it, e.g. "epg.fig5".
       title: What it shows, one line.
       source: Where it is printed.
-      claim: What the paper says it shows, in our words.
+      claim: What it is said to show, in our words.
       needs: Scale -> what it is made from; a scale that is absent is not possible.
       analysis: Makes it.
       reason: Why it is not possible, at the scales that are absent.
       method: How our picture is made, where that needs a word.
+      claimant: Who says so.
     """
 
     name: str
@@ -180,3 +181,4 @@ class Declaration:
     analysis: Callable[[Found], Findings]
     reason: str = ""
     method: str = ""
+    claimant: str = "The paper"

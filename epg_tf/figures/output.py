@@ -69,11 +69,11 @@ def _lines(findings: Findings) -> list[list[float | str]]:
 
 
 def caption(status: Status, findings: Findings) -> str:
-    """Returns the caption: what is shown, the paper's claim, numbers, and what it is made from."""
+    """Returns the caption: what is shown, the claim, numbers, and what it is made from."""
     figure = status.declaration
     parts = [
         f"# {figure.name}: {figure.title}",
-        f"{figure.source}, at the scale {status.found.scale}. The paper: {figure.claim}",
+        f"{figure.source}, at the scale {status.found.scale}. {figure.claimant}: {figure.claim}",
         figure.method,
         _list("Numbers (means with 95 % intervals in brackets)", findings.numbers),
         _list("Made from", _sources(status)),

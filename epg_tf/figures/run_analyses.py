@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from epg_tf.core import formatting
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
-from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
 from epg_tf.figures.records import FoundRun
 from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
@@ -48,8 +49,9 @@ def evolution_curves(*columns: tuple[str, str]) -> Callable[[Found], Findings]:
 
 
 def validation_curves(found: Found) -> Findings:
-    """Draws the validation of runs against epochs, mean and standard deviation over seeds. Labels
-    of the needs are "PANEL: CURVE".
+    """Draws the validation of runs against epochs, mean and standard deviation over seeds, where
+    all of a curve's runs were tested, up to the epochs that the needs ask for. Labels of the needs
+    are "PANEL: CURVE".
     """
     name = "validation_return_mean"
     rows: list[Row] = []
@@ -59,21 +61,29 @@ def validation_curves(found: Found) -> Findings:
         runs = [run for need, run in found.runs if need.label == label]
         seeds = [run.record.seed for run in runs]
         every = _curves(runs, name)
-        tested = np.flatnonzero(np.isfinite(every.values).any(axis=0))
+        told = [need for need, _ in found.runs if need.label == label]
+        last = min(_epochs(need, len(every.x)) for need in told)
+        tested = np.flatnonzero(np.isfinite(every.values[:, :last]).all(axis=0))
         if not tested.size:
             continue
         curves = Curves(every.x[tested], every.values[:, tested])
         panel, _, curve = label.partition(": ")
         grid.setdefault(panel, {})[curve.replace("_", " ")] = curves
         rows += _tidy(label, name, seeds, curves)
-        first, last = (mean_with_interval(curves.values[:, place]) for place in (0, -1))
+        first, final = (mean_with_interval(curves.values[:, place]) for place in (0, -1))
         words = ", ".join(map(str, seeds))
         numbers.append(
-            f"{label}: validation {first} after {curves.x[0]} epochs, {last} after "
+            f"{label}: validation {first} after {curves.x[0]} epochs, {final} after "
             f"{curves.x[-1]}; seed{'s' * (len(seeds) > 1)} {words}"
         )
     labels = ("epoch", "final return in validation")
     return Findings(rows, numbers, functools.partial(panels.run_panels, grid, labels=labels))
+
+
+def _epochs(need: RunNeed, otherwise: int) -> int:
+    """Returns how many epochs a need asks for."""
+    experiment = wanted(need.config, need.changes)
+    return experiment.evolution.epochs if isinstance(experiment, Experiment) else otherwise
 
 
 def _curves(runs: list[FoundRun], name: str) -> Curves:

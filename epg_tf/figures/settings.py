@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.baselines.method import learned_name
-from epg_tf.core.config_files import AnyExperiment, load_experiment, read_experiment
+from epg_tf.core.config_files import COMMANDS, AnyExperiment, load_experiment, read_experiment
 from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.rl2_experiment import RL2Experiment
@@ -34,16 +34,11 @@ SAME = {
         "objective.value_inputs",
         "meta.virtual_steps",
         "meta.warm_up",
+        "past.states",
     ),
 }
 """System -> settings in which a run must agree with what a figure needs. Other settings, such as
 the number of epochs, may differ; captions state how."""
-_COMMANDS = {
-    "EPG": "meta_train",
-    "MAML": "meta_train_maml",
-    "RL²": "meta_train_rl2",
-    "MetaGenRL": "meta_train_metagenrl",
-}
 
 
 def system_of(experiment: AnyExperiment) -> str:
@@ -57,7 +52,7 @@ def system_of(experiment: AnyExperiment) -> str:
 
 def command_of(experiment: AnyExperiment) -> str:
     """Returns the name of the command that makes a run with these settings."""
-    return _COMMANDS[system_of(experiment)]
+    return COMMANDS[system_of(experiment)]
 
 
 @functools.cache

@@ -61,7 +61,7 @@ class ShardSettings:
       meta: How the objective is learned; None: it is frozen.
       round_steps: Env steps in a round, a multiple of the policy delay.
       lifetimes: When agents start from scratch.
-      past: When they return to earlier states.
+      past: Which earlier states they may be in again.
     """
 
     agent: AgentConfig
@@ -165,7 +165,9 @@ class AgentShard:
         self._updates: list[UpdateResult] = []
 
     def _visit_past(self, lived: Array) -> None:
-        """Keeps the agents' states, and returns some agents to earlier ones.
+        """Lets some agents be what they were earlier in their lives, for a round.
+
+        Agents that have failed stay as they are, because their weights may not be finite.
 
         Args:
           lived: [P], rounds of the agents' lives so far.

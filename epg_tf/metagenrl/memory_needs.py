@@ -17,6 +17,7 @@ _FLOAT = 4  # bytes
 # round's start; the outputs of the networks' layers, with their gradients; the states of the
 # objective's LSTM, with first and second gradients; the batches.
 _WEIGHTS = 10
+_PAST = 2  # the kept states, and their copies for a checkpoint
 _LAYERS = 6
 _CELLS = 36
 _BATCHES = 3
@@ -52,7 +53,7 @@ def memory_needs(
         replay += agents * kept * step
         weights = agents * (_weights(sizes.policy) + 2 * _weights(sizes.critics))
         networks += _WEIGHTS * weights
-        past += len(Learned._fields) * experiment.past.states * weights
+        past += _PAST * len(Learned._fields) * experiment.past_agents.states * weights
         noise += agents * experiment.round_steps * spec.action_size
         drawn.append(agents * _BATCHES * batches_needed(agent, experiment.meta) * steps * step)
         layers.append(at_once * steps * _LAYERS * sum(agent.hidden))

@@ -60,6 +60,6 @@ def make_shard(experiment: MetaGenRLExperiment, plan: ShardPlan, seed: int) -> A
             experiment.meta,
             experiment.round_steps,
             lifetimes(experiment, plan),
-            experiment.past,
+            experiment.past_agents,
         ),
     )

@@ -129,7 +129,6 @@ def test_the_papers_sizes_are_far_below_a_laptops_memory():
         ),
         ("meta_train_metagenrl", ["agent.chunk=1000000"], "config.agent.chunk=1000000"),
         ("meta_train_metagenrl", ["agent.hidden=(100000,100000)"], "config.agent.hidden=(100000"),
-        ("meta_train_metagenrl", ["past.states=10000000"], "config.past.states=10000000"),
     ],
 )
 def test_sizes_that_cannot_fit_are_refused_before_anything_starts(launcher, flags, field, tmp_path):

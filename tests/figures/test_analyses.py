@@ -133,32 +133,62 @@ def test_runs_of_several_seeds_have_mean_and_deviation_where_all_have_values(tmp
 
 
 def test_validation_is_drawn_where_there_was_a_test(tmp_path):
-    """Panels are families, curves in them are starts."""
-    changes = (("loss.start", "random"),)
+    """Panels are families, curves in them are starts; runs may be longer than what is asked for."""
+    asked = (("evolution.epochs", 5),)
+    random = (("loss.start", "random"), *asked)
     needs = []
     for seed in (0, 1):
-        kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed, rows=5)
-        kept.run(tmp_path / f"{seed}-random", "random_hopper:laptop", seed, changes, rows=4)
+        kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed, asked, rows=7 - seed)
+        kept.run(tmp_path / f"{seed}-random", "random_hopper:laptop", seed + 2, random, rows=4)
         needs += [
-            RunNeed("random_hopper:laptop", seed, label="Hopper: own_start"),
-            RunNeed("random_hopper:laptop", seed, changes, label="Hopper: random"),
+            RunNeed("random_hopper:laptop", seed, asked, label="Hopper: own_start"),
+            RunNeed("random_hopper:laptop", seed + 2, random, label="Hopper: random"),
         ]
     findings = run_analyses.validation_curves(found_for(tmp_path, *needs))
     rows = [(row["panel"], row["seed"], row["epoch"], row["value"]) for row in findings.table]
-    assert rows[:4] == [
+    assert rows == [
         ("Hopper: own_start", 0, 2, -1.0),
         ("Hopper: own_start", 0, 4, -3.0),
         ("Hopper: own_start", 1, 2, -11.0),
         ("Hopper: own_start", 1, 4, -13.0),
+        ("Hopper: random", 2, 2, -21.0),
+        ("Hopper: random", 2, 4, -23.0),
+        ("Hopper: random", 3, 2, -31.0),
+        ("Hopper: random", 3, 4, -33.0),
     ]
-    assert {row[0] for row in rows[4:]} == {"Hopper: random"}
-    assert findings.numbers[0] == (
+    assert findings.numbers == [
         "Hopper: own_start: validation -6.00 [-69.53, 57.53] after 2 epochs, "
-        "-8.00 [-71.53, 55.53] after 4; seeds 0, 1"
-    )
-    (axes,) = findings.draw("title").axes
-    np.testing.assert_array_equal(axes.lines[-1].get_xdata(), [2, 4])
-    np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [-6.0, -8.0])
+        "-8.00 [-71.53, 55.53] after 4; seeds 0, 1",
+        "Hopper: random: validation -26.00 [-89.53, 37.53] after 2 epochs, "
+        "-28.00 [-91.53, 35.53] after 4; seeds 2, 3",
+    ]
+    figure = findings.draw("title")
+    (axes,) = figure.axes
+    drawn = [line.get_ydata().tolist() for line in axes.lines if len(line.get_ydata()) == 2]
+    assert [-6.0, -8.0] in drawn and [-26.0, -28.0] in drawn
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["own start", "random"]
+
+
+def test_an_epoch_that_one_seed_was_not_tested_in_is_left_out(tmp_path):
+    asked = (("evolution.epochs", 9),)
+    for seed, rows in ((0, 3), (1, 6)):
+        kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed, asked, rows=rows)
+    needs = [RunNeed("random_hopper:laptop", seed, asked, label="a: b") for seed in (0, 1)]
+    findings = run_analyses.validation_curves(found_for(tmp_path, *needs))
+    assert [row["epoch"] for row in findings.table] == [2, 2]
+
+
+def test_captions_say_who_claims_what(tmp_path):
+    kept.run(tmp_path / "run", "random_hopper:laptop")
+    needs = {"laptop": [RunNeed("random_hopper:laptop", label="a: b")]}
+    ours = Declaration("x", "t", "s", "it does", needs, run_analyses.validation_curves)
+    for claimant in ("The paper", "This package"):
+        figure = dataclasses.replace(ours, claimant=claimant)
+        with open_library([tmp_path]) as library:
+            status = status_of(figure, "laptop", library, tmp_path)
+            text = output.caption(status, figure.analysis(status.found))
+        assert f"{claimant}: it does" in text
+    assert declaration("epg.fig5").claimant == "The paper" != declaration("own.starts").claimant
 
 
 def test_the_two_lowest_seeds_are_left_out(tmp_path):

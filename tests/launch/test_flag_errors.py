@@ -33,8 +33,8 @@ ILLEGAL = flags.IllegalFlagValueError
         (
             ILLEGAL("flag --config.a=1: Failed to parse '1' as a ConfigDict: `1` is not a dict."),
             ["--config.a=1"],
-            "flag --config.a=1: this is a group of settings; set one of them, "
-            "--config.GROUP.FIELD=VALUE",
+            "flag --config.a=1: config.a is a group of settings; set one of them, "
+            "--config.a.FIELD=VALUE",
         ),
         (
             KeyError('"foo"'),
@@ -55,12 +55,12 @@ ILLEGAL = flags.IllegalFlagValueError
         (
             flags.Error("Unknown command line flag 'config.a.b'. Did you mean: x ?"),
             ["--config.a.b=1"],
-            "Unknown command line flag 'config.a.b'. Did you mean: x ?; give --config=NAME as well",
+            "Unknown command line flag 'config.a.b'. Did you mean: x; give --config=NAME as well",
         ),
         (
-            TypeError("a\n  Traceback: Error whilst\nTypeError: nothing"),
+            TypeError("a.py: Error whilst\n  Traceback\nTypeError: nothing"),
             [],
-            "--config names a file that is no experiment (a Traceback: TypeError: nothing); see "
+            "--config names a file that is no experiment (a.py: TypeError: nothing); see "
             "docs/own_family.md",
         ),
     ],

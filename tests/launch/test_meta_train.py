@@ -264,6 +264,10 @@ def test_bad_input_is_refused_in_one_line(tmp_path, flags, named):
         (["--config=configs/nothing.py"], "configs/nothing.py"),
         (["--config=configs/random_hopper.py:huge"], ":huge"),
         ([CONFIG], "--run_dir"),
+        (
+            ["--run_dir=results/rl2_cheetah", "--resume"],
+            "launch.meta_train_rl2 --run_dir=results/rl2_cheetah --resume",
+        ),
     ],
 )
 def test_missing_and_foreign_configs_are_refused_in_one_line(flags, named):
