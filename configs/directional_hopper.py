@@ -8,7 +8,8 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
     section 4.1:  update period M 128, updates 128 (as RandomHopper), life U 16384 env steps
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
-policy gradient (docs/policy_gradient_losses.md).
+policy gradient (docs/policy_gradient_losses.md); its rivals' groups are of epg-tf tune-baseline
+(results/tuning), which found nothing better than the defaults for PPO and REINFORCE.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.rival_settings import SACConfig, TD3Config
 
 
 def _laptop() -> Experiment:
@@ -31,6 +33,15 @@ def _laptop() -> Experiment:
     return dataclasses.replace(
         usual,
         inner=dataclasses.replace(usual.inner, updates=128, learning_rate=3e-3),
+        sac=SACConfig(batch=64, random_steps=50, target_entropy=0.0, tau=0.05),
+        td3=TD3Config(
+            learning_rate=3e-3,
+            batch=64,
+            updates_per_step=2,
+            random_steps=50,
+            exploration=0.4,
+            tau=0.05,
+        ),
         evolution=dataclasses.replace(
             usual.evolution,
             epochs=100,

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 _LAPTOP = dataclasses.replace(
     scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
@@ -26,6 +26,10 @@ _LAPTOP = dataclasses.replace(
         discount=0.9,
     ),
     reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
+    sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
+    td3=TD3Config(
+        learning_rate=3e-3, batch=64, updates_per_step=2, random_steps=50, exploration=0.4, tau=0.05
+    ),
 )
 VARIANTS = {
     "laptop": _LAPTOP,

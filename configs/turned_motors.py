@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 
 def _experiment(reward: bool) -> Experiment:
@@ -30,6 +30,15 @@ def _experiment(reward: bool) -> Experiment:
             gae_lambda=0.8,
         ),
         reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
+        sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
+        td3=TD3Config(
+            learning_rate=3e-3,
+            batch=32,
+            updates_per_step=2,
+            random_steps=200,
+            exploration=0.05,
+            target_policy_noise=0.4,
+        ),
     )
 
 
