@@ -10,7 +10,7 @@ from epg_tf.figures.run_analyses import validation_curves
 _FAMILIES = {  # family -> config, epochs, epochs between tests
     "HiddenGoal": ("hidden_goal:laptop", 40, 10),
     "TurnedMotors": ("turned_motors:laptop", 40, 10),
-    "DirectionalHopper": ("directional_hopper:laptop", 20, 5),
+    "DirectionalHopper": ("directional_hopper:laptop", 40, 5),
     "DirectionalHalfCheetah": ("directional_half_cheetah:laptop", 30, 10),
 }
 _SEEDS = range(3)
