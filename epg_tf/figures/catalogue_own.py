@@ -45,8 +45,8 @@ OWN = (
         "own.starts",
         "Losses with three starts, along evolution",
         "Not in the papers",
-        "A loss that begins as a policy gradient ends higher than others after the same env steps, "
-        "in families that no fixed policy solves.",
+        "A loss that begins as a policy gradient teaches after fewer epochs than one with another "
+        "start, in families that no fixed policy solves.",
         {"laptop": _starts()},
         validation_curves,
         reason="it is declared at the scale laptop alone",
