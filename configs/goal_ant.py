@@ -7,13 +7,17 @@ All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`
 
 Goals lie in all directions, with `_right_half` only in front of the ant;
 config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
-frame_skip and episode limit (Gymnasium's), distances. PPO is not tuned for this task yet.
+frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg-tf tune-baseline
+(results/tuning), with goals in front; `night` and `paper` have defaults.
 """
+
+import dataclasses
 
 from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.rival_settings import PPOConfig
 
 _TASKS = {
     "": ("goal_ant", "bearing=-3.14159265:3.14159265"),
@@ -21,10 +25,22 @@ _TASKS = {
     "_forward_backward": ("forward_backward_ant", "training"),
     "_no_reset": ("goal_ant_no_reset", "bearing=-3.14159265:3.14159265"),
 }
+_PPO = PPOConfig(
+    update_period=32,
+    minibatch=32,
+    epochs=4,
+    learning_rate=1e-3,
+    log_std=-1.0,
+    discount=0.9,
+    gae_lambda=1.0,
+)
 VARIANTS = {
     **{
-        f"laptop{name}": scales.laptop(
-            TaskConfig(family, 5, 100, task_range, "coarse"), updates=64, reward=True
+        f"laptop{name}": dataclasses.replace(
+            scales.laptop(
+                TaskConfig(family, 5, 100, task_range, "coarse"), updates=64, reward=True
+            ),
+            ppo=_PPO,
         )
         for name, (family, task_range) in _TASKS.items()
     },

@@ -16,7 +16,7 @@ VARIANTS = {
     "laptop": MAMLExperiment(
         task=TaskConfig("goal_ant", 5, 100, "training", "coarse"),
         adaptation=AdaptationConfig(env_steps=2048),
-        outer=OuterConfig(iterations=300),
+        outer=OuterConfig(iterations=80),
     ),
     "paper": MAMLExperiment(
         task=TaskConfig("goal_ant", 5, 1000, "training"),

@@ -3,20 +3,34 @@
 
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
-Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). PPO is not
-tuned for this task yet.
+Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). PPO of
+`laptop` is of epg-tf tune-baseline (results/tuning), `night` and `paper` have defaults.
 """
+
+import dataclasses
 
 from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.rival_settings import PPOConfig
 
 _PAPER = TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000)
 VARIANTS = {
-    "laptop": scales.laptop(
-        TaskConfig(family="random_walker", frame_skip=4, episode_limit=250, physics="coarse"),
-        updates=64,
+    "laptop": dataclasses.replace(
+        scales.laptop(
+            TaskConfig(family="random_walker", frame_skip=4, episode_limit=250, physics="coarse"),
+            updates=64,
+        ),
+        ppo=PPOConfig(
+            update_period=64,
+            minibatch=64,
+            epochs=16,
+            learning_rate=3e-4,
+            log_std=0.0,
+            discount=0.95,
+            gae_lambda=0.8,
+        ),
     ),
     "night": scales.night(_PAPER, update_period=128, updates=256),
     "paper": scales.paper(_PAPER, update_period=128, updates=256),

@@ -15,7 +15,7 @@ from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.evaluation.evaluate import objective_request
+from epg_tf.evaluation.evaluate_objective import objective_request
 
 
 def required(flag: flags.FlagHolder[str | None], example: str) -> str:

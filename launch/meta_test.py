@@ -27,24 +27,22 @@ from absl import flags
 from epg_tf.artifacts import saved_policy
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, load_objective
+from epg_tf.baselines.method import learned_name, loss_name
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.mix_settings import Physics
+from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.evaluation import comparisons, zero_shot
-from epg_tf.evaluation.evaluate import (
-    LossEvaluation,
-    ObjectiveEvaluation,
-    loss_name,
-    loss_request,
-)
+from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
+from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import OWN, write_report
-from epg_tf.reports.tables import label, summary_table
+from epg_tf.reports.tables import label, meta_training_line, summary_table
 from epg_tf.runs.provenance import provenance
 from epg_tf.tasks.registry import make_family
 from .evaluation_flags import (
@@ -60,7 +58,8 @@ _LOSS = flags.DEFINE_string(
     "loss",
     None,
     "Folder of a run or of a learned loss, or the name of a shipped loss; several losses of EPG, "
-    "evolved with the same settings and different seeds, separated by commas.",
+    "separated by commas: evolved with the same settings and different seeds, or with another "
+    "config.evolution.moves (EPG, EPG+I, PPO+I).",
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, summary.json and curves.png."
@@ -185,7 +184,7 @@ def main(argv: list[str]) -> int:
     title = f"{request.task.family}: fresh agents on unseen tasks"
     about = {**evaluation.about(), "made_with": provenance()}
     picture = write_report(output, results, about, title)
-    print(f"\n{_reward_line(evaluation)}{summary_table(summarize(results))}")
+    print(f"\n{_facts_of_loss(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
     if isinstance(evaluation, LossEvaluation) and _SAVE_POLICY.value is not None:
         _save_policy(evaluation, _SAVE_POLICY.value)
@@ -200,12 +199,23 @@ def _long_lives() -> str:
     return "" if times == 1 else f", {times} times as many by rivals"
 
 
-def _reward_line(evaluation: LossEvaluation | ObjectiveEvaluation) -> str:
-    """Returns a line that says whether a loss of EPG sees the reward; empty for objectives."""
+def _facts_of_loss(evaluation: LossEvaluation | ObjectiveEvaluation) -> str:
+    """Returns lines on whether a loss of EPG sees the reward, and on what meta-training took; empty
+    for objectives.
+    """
     if isinstance(evaluation, ObjectiveEvaluation):
         return ""
-    declared = sees_reward(evaluation.learned.experiment.loss)
-    return f"the reward is {'an input' if declared else 'not an input'} of the evolved loss\n"
+    kinds = {
+        learned_name(learned.experiment): sees_reward(learned.experiment.loss)
+        for learned in (evaluation.learned, *(other for _, other in evaluation.others))
+        if moves_loss(learned.experiment)
+    }
+    lines = [
+        f"the reward is {'an input' if sees else 'not an input'} of the {label(kind)}"
+        for kind, sees in kinds.items()
+    ]
+    cost = meta_training_line(evaluation.about()["meta_training_env_steps"])
+    return "".join(f"{line}\n" for line in [*lines, cost])
 
 
 def _refuse(*given: flags.FlagHolder, kind: str) -> None:
@@ -247,7 +257,15 @@ def _of_loss(
         fixed=_fixed_policies(learned),
         alpha=_ALPHA.value,
         compare_updates=_COMPARE_UPDATES.value,
-        others=tuple((loss_name(name, other.facts), other) for name, other in others),
+        others=tuple(
+            (
+                loss_name(name, other.facts),
+                dataclasses.replace(
+                    other, experiment=config_flag.elsewhere(other.experiment, physics)
+                ),
+            )
+            for name, other in others
+        ),
         trained=_trained(experiment),
     )
 

@@ -15,7 +15,8 @@ from absl import flags
 
 from epg_tf.artifacts.learned_objective import load_objective
 from epg_tf.core import formatting
-from epg_tf.evaluation.evaluate import ObjectiveEvaluation, loss_name
+from epg_tf.baselines.method import loss_name
+from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid

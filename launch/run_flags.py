@@ -115,10 +115,14 @@ def to_the_end(
         work()
     except (Interrupted, Stopped):
         if communicator.rank == 0:
-            again = "again" if _RESUME.value else "with --resume"
-            write(f"to go on, run the same command {again}")
+            write(f"to go on, run the same command {_again()}")
         return 128 + received[0]
     return 0
+
+
+def _again() -> str:
+    """Returns how the command has to be repeated, so that the run goes on."""
+    return "again" if _RESUME.value else "with --resume"
 
 
 def guard(run: Callable[[], int]) -> int:
@@ -130,7 +134,7 @@ def guard(run: Callable[[], int]) -> int:
     except OSError as error:
         print(
             f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written "
-            "before are intact: remove the cause and run the same command with --resume",
+            f"before are intact: remove the cause and run the same command {_again()}",
             file=sys.stderr,
         )
         return 1

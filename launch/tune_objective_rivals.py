@@ -19,7 +19,7 @@ from absl import flags
 
 from epg_tf.core import formatting
 from epg_tf.core.threads import configure_tensorflow, cpus
-from epg_tf.evaluation.evaluate import evaluate_rival
+from epg_tf.evaluation.evaluate_objective import evaluate_rival
 from epg_tf.reports.tables import label
 from .evaluation_flags import request_of
 

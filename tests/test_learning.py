@@ -11,7 +11,8 @@ from epg_tf.core import metagenrl_experiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.evaluate import objective_request, train_all
+from epg_tf.evaluation.evaluate import train_all
+from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
 from epg_tf.evaluation.summary import summarize_lives
 from epg_tf.metagenrl.population import meta_learn

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
-from epg_tf.baselines.method import Baseline, LearningCurves, Request
+from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.baselines.own_period import largest_divisor
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
@@ -22,7 +22,7 @@ _CURVE_STEPS = 64  # env steps between points of the curve, at most
 
 
 @dataclasses.dataclass(frozen=True)
-class MAMLMethod(Baseline):
+class MAMLMethod:
     """Lets agents adapt by gradient steps, each on samples of as many env steps as requested.
 
     Its curve is of the newest episode of the samples, with exploration, and so are its final
@@ -33,11 +33,24 @@ class MAMLMethod(Baseline):
       experiment: Settings of meta-training, of which policy, adaptation and `outer.tasks` apply.
       start: Of all agents.
       threads: Shards of `outer.tasks` agents at once; 0: one per CPU.
+      loss: Names where the initialisation was read from.
     """
 
+    name: str
     experiment: MAMLExperiment
     start: Initialisation
     threads: int
+    loss: LossName | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the method in pictures and tables."""
+        return LABELS[self.name]
+
+    @property
+    def explores(self) -> bool:
+        """True: the curve is of the newest episode of the samples."""
+        return True
 
     def train(self, request: Request) -> LearningCurves:
         """Lets L agents adapt; NaN where one failed. U is the request's `env_steps`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -71,6 +72,10 @@ class Request:
     env_steps: int
     episodes: int
 
+    def of_length(self, times: int) -> Request:
+        """Returns the same request for lives `times` as long."""
+        return dataclasses.replace(self, env_steps=times * self.env_steps)
+
     def keys(self, count: int | None = None) -> list[LifeKey]:
         """Returns the keys of the first `count` agents, of all L by default."""
         numbers = range(self.agents if count is None else count)
@@ -88,6 +93,12 @@ class LossName:
 
     name: str
     seed: int | None = None
+
+
+def loss_name(name: str, facts: Mapping[str, Any]) -> LossName:
+    """Returns the name of a loss, with the seed that its facts state."""
+    seed = facts.get("seed")
+    return LossName(name, seed if isinstance(seed, int) else None)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -127,7 +127,8 @@ def _known_values(group: DataclassType, values: Any, name: str) -> dict[str, Any
     fields = {field.name: _without_meaning(field.type) for field in group.fields}
     found: dict[str, Any] = {}
     for key, value in values.items():
-        info, inner = fields.get(key), f"{name}.{key}"
+        shown = key if str(key).isprintable() else _short(key)  # a message is one line
+        info, inner = fields.get(key), f"{name}.{shown}"
         if info is None:
             remark = old_settings.remark(inner.removeprefix("config."))
             raise ConfigError(

@@ -237,8 +237,11 @@ class MetaGenRLExperiment:
 
     @property
     def past_agents(self) -> PastAgentsConfig:
-        """Settings of earlier states, without more of them than a life has rounds."""
-        longest = min(self.life_rounds or self.rounds, self.rounds)
+        """Settings of earlier states, without more of them than a life has rounds.
+
+        A run's own number of rounds is no limit, because a resumed run may have more.
+        """
+        longest = self.life_rounds or self.past.states
         return dataclasses.replace(self.past, states=min(self.past.states, longest))
 
     def to_mapping(self) -> dict[str, Any]:

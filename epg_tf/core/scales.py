@@ -204,8 +204,8 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
 
 
 def laptop_rl2(task: TaskConfig) -> RL2Experiment:
-    """Returns RL² for 2 cores: 4 M env steps of trials of two episodes."""
-    return RL2Experiment(task=task, iterations=300, trials=64)
+    """Returns RL² for 2 cores: 2 M env steps of trials of two episodes."""
+    return RL2Experiment(task=task, iterations=150, trials=64)
 
 
 def paper_rl2(task: TaskConfig) -> RL2Experiment:

@@ -67,9 +67,9 @@ class Menu:
         order of the words.
 
         Raises:
-          ConfigError: A word of such a method has no folder, or two are of the same method.
+          ConfigError: A word of such a method has no folder, or is there twice.
         """
-        found: dict[str, str] = {}
+        found: list[tuple[str, str]] = []
         for word in words:
             name, _, folder = word.partition(":")
             if name not in self.trained:
@@ -79,13 +79,10 @@ class Menu:
                     f"compare={word!r} was meta-trained before; name its folder, e.g. "
                     f"{name}:runs/{name}"
                 )
-            if name in found:
-                raise ConfigError(
-                    f"compare={word!r} is the second {name}, which would be the same row; test one "
-                    "at a time"
-                )
-            found[name] = folder
-        return tuple(found.items())
+            if (name, folder) in found:
+                raise ConfigError(f"compare={word!r} is there twice; name each run once")
+            found.append((name, folder))
+        return tuple(found)
 
 
 LOSSES = Menu(

@@ -1,37 +1,31 @@
-"""Trains fresh agents by several methods on the same unseen tasks (EPG, Algorithm 2; MetaGenRL,
-section 5.1).
-"""
+"""Trains fresh agents by several methods on the same unseen tasks (EPG, Algorithm 2)."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines.inner_loop_method import InnerLoops
-from epg_tf.baselines.method import LossName, Method, Request
+from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.mix_settings import Physics
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.rival_settings import RIVALS
-from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
-from epg_tf.evaluation import loss_methods, objective_methods, zero_shot
-from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES
+from epg_tf.evaluation import loss_methods, zero_shot
+from epg_tf.evaluation.comparisons import LOSSES
 from epg_tf.evaluation.results import Results, tabulate
-from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.evaluation.trained_methods import TrainedMethod
 from epg_tf.losses.extra_channels import sees_reward
-from epg_tf.metagenrl.agents import check_continuous
-from epg_tf.tasks.registry import named_environment
 
 
 def train_all(methods: Iterable[Method], request: Request) -> Iterator[Results]:
@@ -121,7 +115,9 @@ class LossEvaluation:
       alpha: Share of PPO in what the loss's agents minimise; None: the one that evolution ends
         with.
       compare_updates: How many times as long as the others rivals live, >= 1.
-      others: Further losses by name, evolved with the same settings and other seeds.
+      others: Further losses by name. What evolution moved may differ from the first one's (EPG,
+        EPG+I, PPO+I); losses of which it moved the same were evolved with the same settings and
+        other seeds.
       trained: Methods that were meta-trained before; they live as long as rivals.
     """
 
@@ -140,18 +136,74 @@ class LossEvaluation:
         """Raises ConfigError where phi does not fit the settings or cannot teach, a fixed policy
         does not fit the body, or memory does not hold the lives.
         """
+        _check_distinct([(self.loss, self.learned), *self.others])
+        firsts = {learned_name(self.learned.experiment): (self.loss, self.learned.experiment)}
         for name, other in self.others:
-            _check_alike(self.learned.experiment, name.name, other)
-        experiment = self.learned.experiment
-        check_phi(experiment, self.learned.phi)
+            kind = learned_name(other.experiment)
+            first = firsts.setdefault(kind, (name, other.experiment))
+            self._check_alike(name, other.experiment, *first)
+            self._check_life(name, other.experiment)
+        for learned in (self.learned, *(other for _, other in self.others)):
+            check_phi(dataclasses.replace(learned.experiment, task=self.request.task), learned.phi)
         for policy in self.fixed:
             zero_shot.check_body(policy, self.request.task)
-        learns = self.request.env_steps and self._alpha < 1.0
+        for _, first_experiment in firsts.values():
+            self._check_learning(first_experiment)
+
+    def _check_alike(
+        self, name: LossName, experiment: Experiment, first: LossName, its: Experiment
+    ) -> None:
+        """Raises ConfigError where agents of two losses of the same kind would live differently."""
+        mine, others = experiment.to_mapping(), its.to_mapping()
+        groups = [(group, tuple(mine[group])) for group in ("policy", "loss", "inner")]
+        if self.alpha is None:
+            groups.append(("evolution", ("final_guidance",)))
+        if self._alpha_of(experiment):
+            groups.append(("surrogate", tuple(mine["surrogate"])))
+        for group, names in groups:
+            for field in names:
+                if mine[group][field] != others[group][field]:
+                    raise ConfigError(
+                        f"loss={name.name!r} has config.{group}.{field}={mine[group][field]!r}, "
+                        f"{first.name!r} has {others[group][field]!r}; test such losses apart"
+                    )
+
+    def _check_life(self, name: LossName, experiment: Experiment) -> None:
+        """Raises ConfigError where a loss's agents do not begin and live as those of the first."""
+        mine, its = (each.to_mapping() for each in (experiment, self.learned.experiment))
+        for field in mine["policy"]:
+            if mine["policy"][field] != its["policy"][field]:
+                raise ConfigError(
+                    f"loss={name.name!r} has config.policy.{field}={mine['policy'][field]!r}, "
+                    f"{self.loss.name!r} has {its['policy'][field]!r}; test such losses apart"
+                )
+        if experiment.life_steps != self.learned.experiment.life_steps:
+            raise ConfigError(
+                f"loss={name.name!r} has lives of {experiment.life_steps} env steps, "
+                f"{self.loss.name!r} of {self.learned.experiment.life_steps}; test them apart"
+            )
+        period, steps = experiment.inner.update_period, self.request.env_steps
+        if steps % period:
+            raise ConfigError(
+                f"updates={steps // self.learned.experiment.inner.update_period} gives lives of "
+                f"{steps} env steps, no multiple of config.inner.update_period={period} of loss="
+                f"{name.name!r}; choose another number of updates"
+            )
+
+    def _check_learning(self, experiment: Experiment) -> None:
+        """Refuses lives that nothing teaches, and those that memory does not hold."""
+        learns = self.request.env_steps and self._alpha_of(experiment) < 1.0
         if learns and not moves_loss(experiment):
+            by_ppo = experiment.evolution.final_guidance == 1.0
+            remedy = (
+                f"leave alpha={self.alpha} out, so that they learn by PPO alone"
+                if by_ppo
+                else "test it with as many as in evolution, 0"
+            )
             raise ConfigError(
                 "config.evolution.moves='initialisation': there is a policy and no loss, so lives "
                 f"of updates={self.request.env_steps // experiment.inner.update_period} have "
-                "nothing to learn from; test it with as many as in evolution, 0"
+                f"nothing to learn from; {remedy}"
             )
         if learns and "epg" in self.methods:
             refuse_lives_that_cannot_fit(experiment, self.request.agents)
@@ -161,35 +213,43 @@ class LossEvaluation:
 
         An initial policy without a loss has no unevolved loss beside it.
         """
-        phi = self.learned.phi.copy()
-        phi.flags.writeable = False
         with loss_methods.inner_loops(self.learned.experiment) as loops:
-            evaluated = loss_methods.EvaluatedLoss(loops, phi, self.loss, self._alpha)
+            evaluated = self._evaluated(loops, self.loss, self.learned.phi)
             for name in loss_methods.applicable(self.learned.experiment, self.methods):
-                request = _long(self.request, name in LOSSES.rivals, self.compare_updates)
+                request = self.request.of_length(
+                    self.compare_updates if name in LOSSES.rivals else 1
+                )
                 yield from train_all([loss_methods.METHODS[name](evaluated)], request)
                 if name == "epg":
-                    yield from train_all(self._other_losses(loops), request)
-            request = _long(self.request, True, self.compare_updates)
-            yield from train_all([each.method for each in self.trained], request)
-            yield from train_all(self._fixed_policies(), self.request)
+                    yield from self._other_losses(loops)
+        request = self.request.of_length(self.compare_updates)
+        yield from train_all([each.method for each in self.trained], request)
+        yield from train_all(self._fixed_policies(), self.request)
 
-    def _other_losses(self, loops: InnerLoops) -> list[Method]:
-        return [
-            loss_methods.learned_loss(
-                loss_methods.EvaluatedLoss(loops, other.phi, name, self._alpha)
-            )
-            for name, other in self.others
-        ]
+    def _other_losses(self, loops: InnerLoops) -> Iterator[Results]:
+        """Yields the results of the other losses: those like the first one share its `loops`."""
+        kinds: dict[str, list[tuple[LossName, LearnedLoss]]] = {}
+        for name, other in self.others:
+            kinds.setdefault(learned_name(other.experiment), []).append((name, other))
+        for kind, losses in kinds.items():
+            alike = kind == learned_name(self.learned.experiment)
+            own = loss_methods.inner_loops(losses[0][1].experiment)
+            with contextlib.nullcontext(loops) if alike else own as used:
+                evaluated = [self._evaluated(used, name, other.phi) for name, other in losses]
+                yield from train_all(map(loss_methods.learned_loss, evaluated), self.request)
+
+    def _evaluated(
+        self, loops: InnerLoops, name: LossName, phi: Array
+    ) -> loss_methods.EvaluatedLoss:
+        phi = phi.copy()
+        phi.flags.writeable = False
+        return loss_methods.EvaluatedLoss(loops, phi, name, self._alpha_of(loops.experiment))
 
     def _fixed_policies(self) -> list[zero_shot.FixedPolicy]:
         return zero_shot.methods(self.learned, self.fixed)
 
-    @property
-    def _alpha(self) -> float:
-        if self.alpha is None:
-            return self.learned.experiment.evolution.final_guidance
-        return self.alpha
+    def _alpha_of(self, experiment: Experiment) -> float:
+        return experiment.evolution.final_guidance if self.alpha is None else self.alpha
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
@@ -197,6 +257,7 @@ class LossEvaluation:
         return {
             "loss": self.loss.name,
             "other_losses": [name.name for name, _ in self.others],
+            "other_loss_facts": {name.name: other.facts for name, other in self.others},
             "phase": request.phase,
             "task": dataclasses.asdict(request.task),
             "seed": request.seed,
@@ -204,172 +265,43 @@ class LossEvaluation:
             "reward_declared": sees_reward(experiment.loss),
             "loss_facts": self.learned.facts,
             "policy": dataclasses.asdict(experiment.policy),
-            "alpha": self._alpha,
+            "alpha": self._alpha_of(experiment),
+            "other_alphas": {
+                name.name: self._alpha_of(other.experiment) for name, other in self.others
+            },
             "compare_updates": self.compare_updates,
             "baseline": dataclasses.asdict(experiment.surrogate),
             "rivals": {name: dataclasses.asdict(getattr(experiment, name)) for name in RIVALS},
             "config": experiment.to_mapping(),
             "replaced": dict(self.replaced),
-            "meta_trained": {each.method.name: each.facts for each in self.trained},
+            "meta_trained": {
+                f"{each.method.name} {each.facts['folder']}": each.facts for each in self.trained
+            },
+            "meta_training_env_steps": self._meta_training(),
             "zero_shot_facts": {
                 method.name: method.learned.facts for method in self._fixed_policies()
             },
         }
 
-
-def _check_alike(experiment: Experiment, name: str, other: LearnedLoss) -> None:
-    """Raises ConfigError where agents of another loss would live otherwise."""
-    mine, its = experiment.to_mapping(), other.experiment.to_mapping()
-    for group in ("policy", "loss", "inner"):
-        for field in mine[group]:
-            if mine[group][field] != its[group][field]:
-                raise ConfigError(
-                    f"loss={name!r} has config.{group}.{field}={its[group][field]!r}, the first "
-                    f"loss {mine[group][field]!r}; test such losses apart"
-                )
-    check_phi(experiment, other.phi)
-
-
-def _long(request: Request, rival: bool, times: int) -> Request:
-    """Returns the request of a method; rivals live so many times as long."""
-    return dataclasses.replace(request, env_steps=request.env_steps * (times if rival else 1))
-
-
-def objective_request(
-    experiment: MetaGenRLExperiment,
-    environment: str | None,
-    seed: int,
-    agents: int,
-    env_steps: int | None = None,
-    episodes: int = 5,
-) -> Request:
-    """Returns the request of the test of an objective of MetaGenRL.
-
-    Args:
-      experiment: Settings.
-      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
-      seed: Names agents and their streams; meta-training met none of them.
-      agents: Number of agents per method.
-      env_steps: Of learning of each; None for as many as an agent of meta-training has.
-      episodes: In each evaluation.
-
-    Raises:
-      ConfigError: The environment is unknown or has no continuous actions, or the env steps are no
-        whole rounds or no whole updates of the baselines.
-    """
-    family = named_environment(environment or experiment.environments[0])
-    check_continuous(family)
-    steps = env_steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
-    for period, field in (
-        (experiment.round_steps, "round_steps"),
-        (experiment.baseline.update_period, "baseline.update_period"),
-    ):
-        if steps % period:
-            raise ConfigError(
-                f"env_steps={steps} is no multiple of the objective's config.{field}={period}; "
-                "choose one"
-            )
-    task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
-    return Request(task, seed, "objective_test", agents, steps, episodes)
-
-
-def evaluate_objective(
-    learned: LearnedObjective,
-    seed: int,
-    agents: int = 16,
-    environment: str | None = None,
-    env_steps: int | None = None,
-    methods: Sequence[str] = OBJECTIVES.always,
-) -> Results:
-    """Trains fresh agents with a frozen objective, and by the other methods for as many env steps.
-
-    Args:
-      learned: The objective and its settings.
-      seed: Names agents and their streams; meta-training met none of them.
-      agents: Number of agents per method.
-      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
-      env_steps: Of learning of each agent; None for as many as an agent of meta-training has.
-      methods: Of `objective_methods.METHODS`, e.g. "objective", "untrained_objective", "td3".
-
-    Returns:
-      One table.
-
-    Raises:
-      ConfigError: As `objective_request`.
-    """
-    request = objective_request(learned.experiment, environment, seed, agents, env_steps)
-    evaluation = ObjectiveEvaluation(learned, LossName("objective"), request, tuple(methods))
-    return Results.join(list(evaluation.run()))
-
-
-@dataclasses.dataclass(frozen=True)
-class ObjectiveEvaluation:
-    """The test of an objective of MetaGenRL.
-
-    Attributes:
-      learned: The objective; its experiment holds the settings of the test.
-      loss: Its name.
-      request: Which agents are trained.
-      methods: Of `objective_methods.METHODS`.
-      replaced: Settings that are not those of meta-training: name -> (then, now).
-      compare_updates: How many times as long as the others rivals live, >= 1.
-    """
-
-    learned: LearnedObjective
-    loss: LossName
-    request: Request
-    methods: tuple[str, ...]
-    replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
-    compare_updates: int = 1
-
-    def run(self) -> Iterator[Results]:
-        """Yields the results of each method as they are found."""
-        experiment = self.learned.experiment
-        configure_tensorflow(experiment.threads or cpus(1))
-        evaluated = objective_methods.EvaluatedObjective(
-            experiment, self.learned.parameters, self.loss
-        )
-        for name in self.methods:
-            request = _long(self.request, name in OBJECTIVES.rivals, self.compare_updates)
-            yield from train_all([objective_methods.METHODS[name](evaluated)], request)
-
-    def about(self) -> dict[str, Any]:
-        """Returns what was tested and how, for JSON."""
-        experiment, request = self.learned.experiment, self.request
-        return {
-            "loss": self.loss.name,
-            "environment": request.task.family,
-            "episode_limit": request.task.episode_limit,
-            "phase": request.phase,
-            "seed": request.seed,
-            "env_steps": request.env_steps,
-            "episodes": request.episodes,
-            "compare_updates": self.compare_updates,
-            "loss_facts": self.learned.facts,
-            "trained_in": experiment.environments,
-            "config": experiment.to_mapping(),
-            "replaced": dict(self.replaced),
+    def _meta_training(self) -> dict[str, int | None]:
+        """Returns what the meta-training of each learned loss, start or policy took, by method and
+        name as "epg runs/first"; None where it is not recorded.
+        """
+        losses = [(self.loss, self.learned), *self.others]
+        losses += [(LossName(policy.name), policy) for policy in self.fixed]
+        found = {
+            f"{learned_name(learned.experiment)} {name.name}": learned.facts.get("env_steps")
+            for name, learned in losses
+        }
+        return found | {
+            f"{each.method.name} {each.facts['folder']}": each.facts.get("env_steps")
+            for each in self.trained
         }
 
 
-def loss_name(name: str, facts: dict[str, Any]) -> LossName:
-    """Returns the name of a loss, with the seed that its facts state."""
-    seed = facts.get("seed")
-    return LossName(name, seed if isinstance(seed, int) else None)
-
-
-def evaluate_rival(name: str, experiment: MetaGenRLExperiment, request: Request) -> Summary:
-    """Returns the summary of one method of the test of an objective, without any objective.
-
-    Args:
-      name: Of `objective_methods.METHODS`, but not "objective".
-      experiment: Settings.
-      request: Which agents are trained.
-
-    Raises:
-      ConfigError: The settings do not fit together.
-    """
-    nothing = np.zeros(1, np.float32)
-    evaluated = objective_methods.EvaluatedObjective(experiment, nothing, LossName(""))
-    (table,) = train_all([objective_methods.METHODS[name](evaluated)], request)
-    return summarize(table)[name]
+def _check_distinct(losses: Sequence[tuple[LossName, LearnedLoss]]) -> None:
+    """Raises ConfigError where two losses have the same name or come from the same folder."""
+    folders = [Path(each.folder).resolve() for _, each in losses if each.folder is not None]
+    for found in ([name.name for name, _ in losses], folders):
+        if twice := [each for number, each in enumerate(found) if each in found[:number]]:
+            raise ConfigError(f"loss={str(twice[0])!r} is there twice; name each loss once")

@@ -46,13 +46,18 @@ class Summary:
         final mean return. None: never, or there is no learned loss.
       profile: Pairs of a return and the share of agents that end above it (performance profile);
         the returns are the same for all methods of a table.
-      ahead_mean: How far the learned loss ends above this method, agent by agent; None for itself,
-        and where agents differ. Of several losses: the mean over them.
+      ahead_mean: How far the learned loss (see `reference`) ends above this method, agent by agent;
+        None for itself, and where agents differ; NaN where all of one of them failed. Of several
+        runs: the mean over them.
       ahead_ci95: 95 % confidence interval of that.
       improvement: How probable it is that an agent of the learned loss ends above one of this
-        method in the same task; None as `ahead_mean`.
-      losses: Number of learned losses, evolved with different seeds, that this is the mean of;
-        `ci95` and `ahead_ci95` are then over losses and tasks. None: one alone.
+        method in the same task; None where `ahead_mean` is None or NaN.
+      losses: Number of runs of meta-training, with different seeds, that this is the mean of;
+        `ci95` and `ahead_ci95` are then over runs and tasks. None: one alone.
+      initial_return_mean: Return at the first known point of an agent's curve, mean over agents; of
+        agents that explore it is that of their first episode, during which they may have learned.
+        NaN as `auc_mean`.
+      initial_ci95: 95 % confidence interval of that.
     """
 
     final_return_mean: float
@@ -70,39 +75,55 @@ class Summary:
     ahead_ci95: tuple[float, float] | None = None
     improvement: float | None = None
     losses: int | None = None
+    initial_return_mean: float = np.nan
+    initial_ci95: tuple[float, float] = (np.nan, np.nan)
 
 
 def summarize(results: Results) -> dict[str, Summary]:
     """Returns the summary of each method, by the keys of `Results.groups`.
 
     Where a learned loss is among the methods, the others are compared with it agent by agent:
-    agents of the same number live in the same task. Where there are several of one method, evolved
-    with different seeds and tested in the same tasks, there is also their mean, first and by the
-    name of the method, and the others are compared with that.
+    agents of the same number live in the same task. Where a method has several, meta-trained with
+    different seeds and tested in the same tasks, there is also their mean, before them and by the
+    name of the method; the others are compared with the mean of the first such method.
     """
     groups = results.groups()
-    summaries = {name: _of_group(rows, results) for name, rows in groups.items()}
-    learned = learned_groups(results)
-    if not learned:
-        return summaries
-    scores = np.stack([worst_for_failed(groups[name].final()) for name in learned])
-    if len(learned) > 1:
-        mean = _mean_over_losses([summaries[name] for name in learned], scores)
-        summaries = {str(reference(results)): mean, **summaries}
-    target = float(scores.mean())
-    matched = {
-        name: dataclasses.replace(summary, steps_to_match=steps_to_match(groups[name], target))
-        if name in groups
-        else summary
-        for name, summary in summaries.items()
-    }
-    tasks = _tasks(groups[learned[0]])
-    return {
-        name: _compared(summary, scores, groups[name])
-        if name in groups and name not in learned and _tasks(groups[name]) == tasks
-        else summary
-        for name, summary in matched.items()
-    }
+    several = _several(groups)
+    scores = {name: worst_for_failed(rows.final())[None] for name, rows in groups.items()}
+    found: dict[str, Summary] = {}
+    for name, rows in groups.items():
+        method = str(rows.method[0])
+        if method in several and method not in found:
+            names = several[method]
+            scores[method] = _worst_for_failed_runs(np.concatenate([scores[n] for n in names]))
+            alone = [_of_group(groups[each], results) for each in names]
+            found[method] = _mean_over_losses(alone, scores[method])
+        found[name] = _of_group(rows, results)
+    compared = reference(results)
+    if compared is None:
+        return found
+    learned = {compared, *learned_groups(results)}
+    target, tasks = float(scores[compared].mean()), _tasks(groups[learned_groups(results)[0]])
+    for name, summary in found.items():
+        mine = [groups[each] for each in several.get(name, [name])]
+        match = steps_to_match(mine, target)
+        summary = dataclasses.replace(summary, steps_to_match=match)
+        if name not in learned and _tasks(mine[0]) == tasks:
+            summary = _compared(summary, scores[compared], scores[name])
+        found[name] = summary
+    return found
+
+
+def _several(groups: Mapping[str, Results]) -> dict[str, list[str]]:
+    """Returns method -> keys of its groups, where it has several that were tested in the same tasks
+    as its first.
+    """
+    found: dict[str, list[str]] = {}
+    for name, rows in groups.items():
+        mine = found.setdefault(str(rows.method[0]), [])
+        if not mine or _tasks(rows) == _tasks(groups[mine[0]]):
+            mine.append(name)
+    return {method: names for method, names in found.items() if len(names) > 1}
 
 
 def _of_group(rows: Results, results: Results) -> Summary:
@@ -126,17 +147,28 @@ def _thresholds(results: Results) -> Array | None:
     return np.linspace(known.min(), known.max(), _PROFILE_POINTS) if known.size else None
 
 
+def _worst_for_failed_runs(scores: Array) -> Array:
+    """Returns [R, L] final returns in which agents of runs that all failed have the worst of the
+    others; NaN where there are no others.
+    """
+    known = scores[np.isfinite(scores)]
+    return np.where(np.isfinite(scores), scores, known.min() if known.size else np.nan)
+
+
 def _mean_over_losses(summaries: Sequence[Summary], scores: Array) -> Summary:
     """Returns the summary of R losses together, [R, L] final returns."""
     first = summaries[0]
-    areas = [summary.auc_mean for summary in summaries]
+    areas = worst_for_failed(np.array([summary.auc_mean for summary in summaries]))
+    initial = worst_for_failed(np.array([each.initial_return_mean for each in summaries]))
     return dataclasses.replace(
         first,
         final_return_mean=float(scores.mean()),
         final_return_iqm=interquartile_mean(scores.ravel()),
         ci95=hierarchical_interval(scores),
         auc_mean=float(np.mean(areas)),
-        auc_ci95=confidence_interval(np.array(areas)),
+        auc_ci95=_interval(areas),
+        initial_return_mean=float(np.mean(initial)),
+        initial_ci95=_interval(initial),
         success_rate=float(np.mean([summary.success_rate for summary in summaries])),
         lives=sum(summary.lives for summary in summaries),
         failed_lives=sum(summary.failed_lives for summary in summaries),
@@ -145,42 +177,42 @@ def _mean_over_losses(summaries: Sequence[Summary], scores: Array) -> Summary:
     )
 
 
-def steps_to_match(rows: Results, target: float) -> int | None:
+def steps_to_match(runs: Sequence[Results], target: float) -> int | None:
     """Returns the env steps of learning after which agents first reach a mean return.
 
     Args:
-      rows: Of one method. Its curve is of evaluations where there are any, else of the newest
-        episodes of learning; agents that failed count as the worst of the others.
+      runs: Rows of one method, those of each of its runs apart. Its curve is of evaluations where
+        there are any, else of the newest episodes of learning; agents that failed count as the
+        worst of the others of their run.
       target: Mean return to reach.
 
     Returns:
-      None where neither the curve nor the final policies reach it.
+      None where neither the curve nor the final policies reach it, or all agents of a run failed.
     """
-    finals = rows.final()
-    failed = ~np.isfinite(finals)
-    if failed.all():
+    failed = [~np.isfinite(rows.final()) for rows in runs]
+    if any(each.all() for each in failed):
         return None
-    steps, curves = rows.pivot()
-    for at, returns in zip(steps, curves.T, strict=True):
-        known = np.where(failed, np.nan, returns)
-        if np.isfinite(known[~failed]).all() and worst_for_failed(known).mean() >= target:
-            return int(at)
-    return int(rows.env_steps.max()) if worst_for_failed(finals).mean() >= target else None
+    steps, curves = Results.join(runs).pivot()
+    of_runs = np.split(curves, np.cumsum([len(each) for each in failed])[:-1])
+    for place, at in enumerate(steps):
+        pairs = [(curve[:, place], gone) for curve, gone in zip(of_runs, failed, strict=True)]
+        if all(np.isfinite(mine[~gone]).all() for mine, gone in pairs):
+            known = [worst_for_failed(np.where(gone, np.nan, mine)) for mine, gone in pairs]
+            if np.mean([mine.mean() for mine in known]) >= target:
+                return int(at)
+    finals = np.mean([worst_for_failed(rows.final()).mean() for rows in runs])
+    return int(max(rows.env_steps.max() for rows in runs)) if finals >= target else None
 
 
 def learned_groups(results: Results) -> list[str]:
     """Returns the keys of the groups with a learned loss that others are compared with: the first
     one, and those of the same method that were tested in the same tasks.
     """
-    groups = {name: rows for name, rows in results.groups().items() if rows.loss[0]}
-    if not groups:
+    groups = results.groups()
+    first = next((name for name, rows in groups.items() if rows.loss[0]), None)
+    if first is None:
         return []
-    first = next(iter(groups.values()))
-    return [
-        name
-        for name, rows in groups.items()
-        if rows.method[0] == first.method[0] and _tasks(rows) == _tasks(first)
-    ]
+    return _several(groups).get(str(groups[first].method[0]), [first])
 
 
 def reference(results: Results) -> str | None:
@@ -210,12 +242,15 @@ def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Su
         return _unknown(len(finals), env_steps)
     returns = worst_for_failed(finals)
     areas = worst_for_failed(_areas(curves, failed))
+    initial = worst_for_failed(_initial(curves, failed))
     return Summary(
         final_return_mean=float(np.mean(returns)),
         final_return_iqm=interquartile_mean(returns),
         ci95=confidence_interval(returns),
         auc_mean=float(np.mean(areas)),
-        auc_ci95=confidence_interval(areas) if np.isfinite(areas).all() else (np.nan, np.nan),
+        auc_ci95=_interval(areas),
+        initial_return_mean=float(np.mean(initial)),
+        initial_ci95=_interval(initial),
         success_rate=float(np.mean(success)),
         lives=len(finals),
         failed_lives=int(failed.sum()),
@@ -231,11 +266,26 @@ def _unknown(lives: int, env_steps: int) -> Summary:
         ci95=(np.nan, np.nan),
         auc_mean=np.nan,
         auc_ci95=(np.nan, np.nan),
+        initial_return_mean=np.nan,
+        initial_ci95=(np.nan, np.nan),
         success_rate=np.nan,
         lives=lives,
         failed_lives=lives,
         env_steps=env_steps,
     )
+
+
+def _interval(values: Array) -> tuple[float, float]:
+    return confidence_interval(values) if np.isfinite(values).all() else (np.nan, np.nan)
+
+
+def _initial(curves: Array, failed: Array) -> Array:
+    """Returns the first known point of each curve, [L]; NaN where it failed or has none."""
+    known = np.isfinite(curves)
+    if not curves.shape[1]:
+        return np.full(len(curves), np.nan)
+    first = np.take_along_axis(curves, known.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(failed | ~known.any(axis=1), np.nan, first)
 
 
 def _areas(curves: Array, failed: Array) -> Array:
@@ -245,18 +295,22 @@ def _areas(curves: Array, failed: Array) -> Array:
     return np.where(failed | ~known.any(axis=1), np.nan, total / np.maximum(known.sum(axis=1), 1))
 
 
-def _compared(summary: Summary, learned: Array, other: Results) -> Summary:
-    """Returns a summary with the paired difference from the agents of R learned losses, [R, L]
-    final returns.
+def _compared(summary: Summary, learned: Array, other: Array) -> Summary:
+    """Returns a summary with the paired difference of final returns: agents of R learned losses,
+    [R, L], and of K of this method, [K, L].
     """
-    returns = worst_for_failed(other.final())
-    ahead = learned - returns
-    interval = confidence_interval(ahead[0]) if len(ahead) == 1 else hierarchical_interval(ahead)
+    if not (np.isfinite(learned).all() and np.isfinite(other).all()):
+        unknown = (np.nan, np.nan)  # all agents of one of them failed
+        return dataclasses.replace(summary, ahead_mean=np.nan, ahead_ci95=unknown)
+    if len(learned) == len(other) == 1:
+        interval = confidence_interval(learned[0] - other[0])
+    else:
+        interval = hierarchical_interval(learned, others=other)
     return dataclasses.replace(
         summary,
-        ahead_mean=float(ahead.mean()),
+        ahead_mean=float(learned.mean() - other.mean()),
         ahead_ci95=interval,
-        improvement=probability_of_improvement(learned, returns[None]),
+        improvement=probability_of_improvement(learned, other),
     )
 
 

@@ -21,7 +21,8 @@ from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation import loss_methods, objective_methods
-from epg_tf.evaluation.evaluate import check_phi, loss_request, objective_request
+from epg_tf.evaluation.evaluate import check_phi, loss_request
+from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
 

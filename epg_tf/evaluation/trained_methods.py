@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts.learned_start import load_start
 from epg_tf.artifacts.rl2_policy import load_rl2
 from epg_tf.baselines.maml_method import STEPS, MAMLMethod
-from epg_tf.baselines.method import LossName, Method
+from epg_tf.baselines.method import Method, loss_name
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, TaskConfig
@@ -48,7 +49,13 @@ def load_maml(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
     """
     found = load_start(folder)
     return TrainedMethod(
-        MAMLMethod(name, found.experiment, found.start, experiment.compute.threads),
+        MAMLMethod(
+            name,
+            found.experiment,
+            found.start,
+            experiment.compute.threads,
+            loss_name(str(found.folder), found.facts),
+        ),
         found.experiment.task,
         {
             **found.facts,
@@ -75,11 +82,10 @@ def load_recurrent(name: str, folder: str, experiment: Experiment) -> TrainedMet
         raise RecordError(
             f"{found.folder}: it is a policy of {found.experiment.method}; compare it by that name"
         )
-    seed = found.facts.get("seed")
     method = RL2Method(
         found.experiment,
         found.vector,
-        LossName(str(found.folder), seed if isinstance(seed, int) else None),
+        loss_name(str(found.folder), found.facts),
         experiment.inner.update_period,
         experiment.compute.threads,
     )
@@ -109,9 +115,9 @@ def load_all(
 
     Raises:
       RecordError: A folder does not hold such a method.
-      ConfigError: One was made for other observations or actions.
+      ConfigError: One was made for other observations or actions, or is named twice.
     """
-    found = []
+    found: list[TrainedMethod] = []
     for name, folder in folders:
         trained = LOADERS[name](folder, experiment)
         here, there = make_family(experiment.task), make_family(trained.task)
@@ -120,5 +126,8 @@ def load_all(
                 f"compare={f'{name}:{folder}'!r} was meta-trained in {there.name}, whose "
                 f"observations or actions are not those of {here.name}; meta-train it there"
             )
+        run = (name, Path(trained.facts["folder"]).resolve())
+        if run in {(each.method.name, Path(each.facts["folder"]).resolve()) for each in found}:
+            raise ConfigError(f"compare={f'{name}:{folder}'!r} is there twice; name each run once")
         found.append(trained)
     return tuple(found)

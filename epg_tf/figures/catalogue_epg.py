@@ -34,6 +34,16 @@ _PPO_I: Changes = (
     ("evolution.guidance", 1.0),
     ("evolution.final_guidance", 1.0),
 )
+_GRADIENT: Changes = (
+    ("loss.start", "policy_gradient"),
+    ("loss.products", 8),
+    ("inner.kl_limit", 0.02),
+)
+_TEACHING: Changes = (
+    *_GRADIENT,
+    ("loss.memory_units", 0),
+    ("evolution.fitness_from", "whole_life"),
+)
 _FIGURE_20: Changes = (("inner.updates", 256), ("inner.update_period", 32))
 _NO_REWARD = (
     "Agents with the evolved loss, which does not see the reward, learn sooner than with PPO, "
@@ -95,17 +105,19 @@ def _figure_13(scale: str) -> Sequence[Need]:
         "GoalAnt": "goal_ant",
     }
     moved: tuple[tuple[str, Changes], ...] = (("EPG", ()), ("EPG+I", _BOTH), ("PPO+I", _PPO_I))
-    return [
-        TestNeed(
-            RunNeed(f"{config}:{scale}", changes=changes),
+
+    def test(panel: str, name: str, changes: Changes) -> TestNeed:
+        own = _GRADIENT if scale == "laptop" and "Cheetah" in panel and name != "PPO+I" else ()
+        return TestNeed(
+            RunNeed(f"{families[panel]}:{scale}", changes=(*own, *changes)),
             ("ppo_as_epg",) if not changes else (),
             ("ppo",) if not changes else ("none",),
             lives=LIVES[scale],
             label=f"{panel}: {name}",
+            optional=panel == "GoalAnt",
         )
-        for panel, config in families.items()
-        for name, changes in moved
-    ]
+
+    return [test(panel, name, changes) for panel in families for name, changes in moved]
 
 
 def _figure_17(scale: str) -> Sequence[Need]:
@@ -131,7 +143,7 @@ def _figure_18(scale: str) -> Sequence[Need]:
     }
     return [
         TestNeed(
-            RunNeed(f"goal_ant:{scale}_right_half"),
+            RunNeed(f"goal_ant:{scale}_right_half", changes=_TEACHING if scale == "laptop" else ()),
             trained=(("maml", maml), ("maml10", maml), ("rl2", rl2)),
             changes=changes,
             lives=LIVES[scale],

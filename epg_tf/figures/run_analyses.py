@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -58,11 +58,10 @@ def validation_curves(found: Found) -> Findings:
     numbers: list[str] = []
     grid: dict[str, dict[str, Curves]] = {}
     for label in dict.fromkeys(need.label for need, _ in found.runs):
-        runs = [run for need, run in found.runs if need.label == label]
+        needs, runs = zip(*(pair for pair in found.runs if pair[0].label == label), strict=True)
         seeds = [run.record.seed for run in runs]
         every = _curves(runs, name)
-        told = [need for need, _ in found.runs if need.label == label]
-        last = min(_epochs(need, len(every.x)) for need in told)
+        last = min(_epochs(need, len(every.x)) for need in needs)
         tested = np.flatnonzero(np.isfinite(every.values[:, :last]).all(axis=0))
         if not tested.size:
             continue
@@ -86,7 +85,7 @@ def _epochs(need: RunNeed, otherwise: int) -> int:
     return experiment.evolution.epochs if isinstance(experiment, Experiment) else otherwise
 
 
-def _curves(runs: list[FoundRun], name: str) -> Curves:
+def _curves(runs: Sequence[FoundRun], name: str) -> Curves:
     """Returns a column of several runs over the epochs of the longest; NaN where one has none."""
     longest = max(len(run.record.metrics) for run in runs)
     values = np.full((len(runs), longest), np.nan)

@@ -145,7 +145,7 @@ def is_test(need: TestNeed, found: FoundTest) -> bool:
     about = found.about
     if not methods <= set(found.methods) or (need.curves and not found.has_curves):
         return False
-    if "run" in about or about.get("compare_updates", 1) != 1:
+    if "run" in about or about.get("compare_updates", 1) != 1 or about.get("other_losses"):
         return False
     if about.get("loss_facts", {}).get("seed") != need.run.seed:
         return False

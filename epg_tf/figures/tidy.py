@@ -38,8 +38,11 @@ def _line(name: str, row: Summary) -> str:
         f"{label(name)}: mean final return {row.final_return_mean:.2f} "
         f"[{low:.2f}, {high:.2f}], {row.lives} agents"
     )
+    if np.isfinite(row.initial_return_mean):
+        low, high = row.initial_ci95
+        text += f"; in the first episode {row.initial_return_mean:.2f} [{low:.2f}, {high:.2f}]"
     if row.failed_lives:
-        text += f", {row.failed_lives} of them failed"
+        text += f"; {row.failed_lives} agents failed"
     if row.ahead_mean is not None and row.ahead_ci95 is not None:
         low, high = row.ahead_ci95
         text += f"; the learned loss ends {row.ahead_mean:.2f} [{low:.2f}, {high:.2f}] above it"

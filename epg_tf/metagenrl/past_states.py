@@ -79,26 +79,25 @@ class PastStates:
 
     def arrays(self) -> dict[str, Array]:
         """Returns copies of all that is kept, by names; nothing if S is 0."""
-        if not self._rows:
-            return {}
-        kept = {f"{_KEPT}{name}": values.copy() for name, values in self._kept.items()}
-        present = {f"{_PRESENT}{name}": values.copy() for name, values in self._present.items()}
-        return {**kept, **present, _AWAY: self._away.copy()}
+        return {name: values.copy() for name, values in self._named().items()}
+
+    def _named(self) -> dict[str, Array]:
+        kept = {f"{_KEPT}{name}": values for name, values in self._kept.items()}
+        present = {f"{_PRESENT}{name}": values for name, values in self._present.items()}
+        return {**kept, **present, _AWAY: self._away} if self._rows else {}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Takes what `arrays` returned, which may be among other arrays.
 
         Raises:
-          VersionError: An array is missing or has another shape.
+          VersionError: An array is missing or has another shape; nothing is taken then.
         """
-        for name, values in self.arrays().items():
+        named = self._named()
+        for name, values in named.items():
             if name not in arrays or arrays[name].shape != values.shape:
                 raise VersionError(
                     f"agents' array {name} is missing or of another shape, so other settings or "
                     f"another version of epg_tf wrote it; begin a new run"
                 )
-        for prefix, own in ((_KEPT, self._kept), (_PRESENT, self._present)):
-            for name in own:
-                own[name] = arrays[f"{prefix}{name}"].copy()
-        if self._rows:
-            self._away = arrays[_AWAY].copy()
+        for name, values in named.items():
+            values[...] = arrays[name]

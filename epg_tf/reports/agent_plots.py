@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
+from epg_tf.baselines.maml_method import STEPS
 from epg_tf.core import files
 from epg_tf.evaluation.results import LEARNING, Results
 from epg_tf.evaluation.summary import learned_groups, reference, summarize
@@ -29,6 +30,9 @@ from epg_tf.reports.tables import label
 _SINGLE_LIVES = 5
 _METHODS_WITH_SINGLE_LIVES = 5  # with more of them nobody could tell the lines apart
 _GRID_COLUMNS = 4
+_MOST_GROUPS = 11  # of which each has a line of its own
+_LONG_LABEL = 26  # characters, beyond which the legend has fewer columns
+_LONGEST = 5  # times the shortest life, on an axis that is not logarithmic
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,24 +76,28 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
 
     Where KL was measured, in the layout of EPG's Figure 5: single agents dotted, and below them
     the KL of every update. Where some curves are of episodes with exploration and others are not,
-    the former are dashed, and a diamond shows their final policies. A thin line is the final mean
-    return of the learned loss, and a star where a rival first reaches it.
+    the former are dashed, and a diamond shows their final policies, and those of MAML, which adapts
+    once more after the last point of its curve. A thin line is the final mean return of the learned
+    loss, and a star where a rival first reaches it. With more than 11 groups those of a method are
+    drawn as one; with lives of very different lengths the axis is logarithmic.
 
     Args:
       results: The table; methods are drawn in its order.
       title: Line above the panels.
       levels: Methods of which only the mean final return is drawn, as a horizontal line.
     """
-    groups = results.groups()
+    groups = _drawn(results)
     measured = bool(np.isfinite(results.kl).any())
     exploring = {name for name, rows in groups.items() if (rows.episodes == LEARNING).any()}
     mixed = exploring if len(exploring) < len(groups) else set()
     layout = _WITH_KL if measured else _RETURNS_ALONE
+    if max((len(label(name)) for name in groups), default=0) > _LONG_LABEL:
+        layout = dataclasses.replace(layout, columns=3)
     figure = Figure(figsize=(9, layout.height), dpi=100, facecolor="white")
     rows_of_legend = legend_rows(groups, layout.columns)
     height = layout.top - layout.bottom - layout.row * rows_of_legend
     top = figure.add_axes((0.095, layout.bottom, 0.875, height))
-    handles = []
+    handles, diamonds = [], False
     for number, (name, rows) in enumerate(groups.items()):
         colour = COLOURS[number % len(COLOURS)]
         style: Style = "--" if name in mixed else "-"
@@ -100,27 +108,52 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
         if measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES:
             _draw_single_lives(top, rows, colour)
         draw_statistics(top, *rows.pivot(), colour, style)
-        if name in mixed and np.isfinite(rows.final()).any():
+        if (name in mixed or rows.method[0] in STEPS) and np.isfinite(rows.final()).any():
             mean = np.nanmean(rows.final())
             top.plot(rows.env_steps.max(), mean, color=colour, marker="D", linestyle="", zorder=4)
+            diamonds = True
         handles.append(
             Line2D([], [], color=colour, linestyle=style, linewidth=2.6, label=label(name))
         )
-    matched = _mark_matches(top, results)
+    matched = _mark_matches(top, results, groups)
     dress(top, "environment steps", "return")
+    if _far_apart(groups):
+        top.set_xscale("log")
     top.xaxis.set_major_formatter(EngFormatter(sep=""))
     if measured:
         _draw_kl(figure, top, {n: rows for n, rows in groups.items() if n not in levels})
     head(figure, title, handles, layout.title, layout.columns)
     single = measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES
-    note = _note(single, bool(mixed), matched)
+    note = _note(single, bool(mixed), diamonds, matched)
     place = layout.note - layout.row * rows_of_legend
     figure.text(0.097, place, note, fontsize=9, color=FAINT, va="center")
     return figure
 
 
-def _mark_matches(axes: Axes, results: Results) -> bool:
-    """Marks where rivals reach the learned loss's final return; returns whether one does."""
+def _drawn(results: Results) -> dict[str, Results]:
+    """Returns what has a line of its own: each group of results while there are few, else each
+    method, with the agents of all its losses.
+    """
+    groups = results.groups()
+    if len(groups) <= _MOST_GROUPS:
+        return groups
+    return {method: results.select(method) for method in dict.fromkeys(results.method)}
+
+
+def _far_apart(groups: Mapping[str, Results]) -> bool:
+    """Returns whether some agents live so much longer that the others' curves cannot be seen."""
+    lengths = [steps for rows in groups.values() if (steps := int(rows.env_steps.max()))]
+    return max(lengths, default=0) > _LONGEST * min(lengths, default=0)
+
+
+def _mark_matches(axes: Axes, results: Results, groups: Mapping[str, Results]) -> bool:
+    """Marks where rivals reach the learned loss's final return; returns whether one does.
+
+    Args:
+      axes: Where curves are.
+      results: The table.
+      groups: What has a line of its own.
+    """
     compared = reference(results)
     if compared is None:
         return False
@@ -128,8 +161,9 @@ def _mark_matches(axes: Axes, results: Results) -> bool:
     target = summaries[compared].final_return_mean
     reached = [
         (number, steps)
-        for number, name in enumerate(results.groups())
-        if name not in learned and (steps := summaries[name].steps_to_match) is not None
+        for number, name in enumerate(groups)
+        if name in summaries.keys() - {compared, *learned}
+        and (steps := summaries[name].steps_to_match) is not None
     ]
     if np.isfinite(target):
         axes.axhline(target, color=FAINT, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
@@ -147,13 +181,15 @@ def _mark_matches(axes: Axes, results: Results) -> bool:
     return bool(reached)
 
 
-def _note(single_lives: bool, dashed: bool, matched: bool) -> str:
+def _note(single_lives: bool, dashed: bool, diamonds: bool, matched: bool) -> str:
     """Returns what explains the lines."""
     parts = ["line: mean", "band: middle half of agents"]
     if single_lives:
         parts.append(f"dotted: first {_SINGLE_LIVES} agents")
     if dashed:
-        parts += ["dashed: with exploration", "diamond: final policy"]
+        parts.append("dashed: with exploration")
+    if diamonds:
+        parts.append("diamond: final policy")
     if matched:
         parts.append("star: matches the learned loss")
     return "     ".join(parts)

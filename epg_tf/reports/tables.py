@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from epg_tf.baselines.method import LABELS
+from epg_tf.core import formatting
 from epg_tf.evaluation.summary import Summary
 
 _EXPLANATION = """\
@@ -39,6 +40,29 @@ def summary_table(summaries: Mapping[str, Summary]) -> str:
     return "\n".join([*lines, "", *_comparison(summaries)])
 
 
+def meta_training_line(env_steps: Mapping[str, int | None]) -> str:
+    """Returns a sentence about what meta-training took, the mean over runs of each method.
+
+    Args:
+      env_steps: Keys of groups of results, "METHOD LOSS" -> env steps; None where unknown.
+    """
+    methods: dict[str, list[int | None]] = {}
+    for name, steps in env_steps.items():
+        methods.setdefault(name.partition(" ")[0], []).append(steps)
+    parts = [f"{label(method)} {_mean_cost(costs)}" for method, costs in methods.items()]
+    return f"env steps of meta-training: {', '.join(parts)}"
+
+
+def _mean_cost(costs: Sequence[int | None]) -> str:
+    known = [steps for steps in costs if steps is not None]
+    if not known:
+        return "not recorded"
+    mean = formatting.count(round(sum(known) / len(known)))
+    if len(costs) == 1:
+        return mean
+    return f"{mean} (mean of {len(known)} runs)"
+
+
 def _best_first(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
     def worth(item: tuple[str, Summary]) -> float:
         mean = item[1].final_return_mean
@@ -69,7 +93,11 @@ def _interval(ends: tuple[float, float]) -> str:
 
 def _comparison(summaries: Mapping[str, Summary]) -> list[str]:
     """Returns sentences about the learned loss and the best of the others, if both are there."""
-    others = {name: row for name, row in summaries.items() if row.ahead_mean is not None}
+    others = {
+        name: row
+        for name, row in summaries.items()
+        if row.ahead_mean is not None and not _is_one_of_several(name, summaries)
+    }
     learned = [name for name, row in summaries.items() if row.ahead_mean is None]
     learned = [name for name in learned if summaries[name].losses is not None] or learned
     if not others or len(learned) != 1:
@@ -89,3 +117,9 @@ def _comparison(summaries: Mapping[str, Summary]) -> list[str]:
         "agent by agent, and beyond the 95 % interval of the difference, it ends above: "
         f"{', '.join(beaten) or 'none of the others'}",
     ]
+
+
+def _is_one_of_several(name: str, summaries: Mapping[str, Summary]) -> bool:
+    """Returns whether a row is of one of the runs that another row is the mean of."""
+    method, space, _ = name.partition(" ")
+    return bool(space) and method in summaries and summaries[method].losses is not None

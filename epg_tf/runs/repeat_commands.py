@@ -72,7 +72,7 @@ def repeat_test(path: Path, about: Mapping[str, Any], results: Results) -> str:
     menu = OBJECTIVES if objective else LOSSES
     rivals = [name for name in menu.methods if name in methods & set(menu.groups["all"])]
     trained = about.get("meta_trained", {})
-    rivals += [f"{name}:{facts['folder']}" for name, facts in trained.items()]
+    rivals += [f"{name.partition(' ')[0]}:{facts['folder']}" for name, facts in trained.items()]
     times = about.get("compare_updates", 1)
     words = {
         "loss": ",".join([about["loss"], *about.get("other_losses", [])]),
@@ -94,9 +94,10 @@ def _of_objective(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_loss(about: Mapping[str, Any], methods: set[str]) -> dict[str, Any]:
+    alphas = {about.get("alpha"), *about.get("other_alphas", {}).values()}
     return {
         "updates": about["updates"],
-        "alpha": about.get("alpha"),
+        "alpha": about.get("alpha") if len(alphas) < 2 else None,  # then each has its own
         "physics": about["task"].get("physics"),
         "zero_shot": "own" if methods & set(NAMES) else None,
         "reporting": about.get("phase") == "reporting",

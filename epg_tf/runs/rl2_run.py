@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from epg_tf.artifacts.rl2_policy import save_rl2
+from epg_tf.artifacts.loss_files import holds_loss
+from epg_tf.artifacts.rl2_policy import load_rl2, save_rl2
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import IterationResult, metric_columns
 from epg_tf.core import files
@@ -120,10 +121,20 @@ class RL2Run:
         shapes = agent.policy_shapes()
         save_rl2(self.path / name, agent.policy_vector(), shapes, self._experiment, facts)
 
+    def _state_cost_of_best(self, done: int, agent: RecurrentAgent) -> None:
+        """States in `best/` the env steps of the whole run, which found out that it is the best."""
+        if not holds_loss(self.path / "best"):
+            return
+        best = load_rl2(self.path / "best")
+        facts = {**best.facts, "env_steps": self._experiment.env_steps_after(done)}
+        shapes = agent.policy_shapes()
+        save_rl2(self.path / "best", best.vector, shapes, self._experiment, facts)
+
     def finish(self, done: int, best_return: float, agent: RecurrentAgent) -> dict[str, Any]:
         """Writes `final/`, the learning curve and `summary.json`; returns the summary."""
         rows = self._folder.metrics.read()
         self._save(agent, "final", done, None)
+        self._state_cost_of_best(done, agent)
         self._picture.draw()
         summary = {
             "iterations": done,

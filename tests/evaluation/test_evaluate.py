@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.baselines.method import LossName, Request
+from epg_tf.baselines.method import LossName, Request, loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -16,13 +16,8 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
-from epg_tf.evaluation.evaluate import (
-    LossEvaluation,
-    evaluate,
-    loss_name,
-    loss_request,
-    objective_request,
-)
+from epg_tf.evaluation.evaluate import LossEvaluation, evaluate, loss_request
+from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
@@ -180,6 +175,101 @@ def test_alpha_1_is_ppo_to_the_bit(make_tiny):
         np.testing.assert_array_equal(getattr(loss, column), getattr(ppo, column))
     half = outcome(tiny, ("epg",), alpha=0.5)[0]
     assert (half.final("policy_sha256") != loss.final("policy_sha256")).all()
+
+
+def of_moves(make, moves, **changes):
+    """Returns name and fresh vector of what an evolution of `moves` learns."""
+    guidance = {"final_guidance": 1.0} if moves == "initialisation" else {}
+    experiment = make(evolution={"moves": moves, **guidance}, **changes)
+    return LossName(moves, 0), LearnedLoss(initial_phi(experiment, 0), experiment, {"env_steps": 9})
+
+
+@pytest.mark.slow
+def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_tiny):
+    """Each the same as in a test of its own, to the bit."""
+    moved = {
+        "epg": of_moves(make_tiny, "loss"),
+        "epg_i": of_moves(make_tiny, "both", inner={"kl_limit": 0.1}),
+        "ppo_i": of_moves(make_tiny, "initialisation"),
+    }
+    (name, learned), *others = moved.values()
+    request = loss_request(learned.experiment, 3, 4)
+    methods = ("epg", "ppo_as_epg")
+    evaluation = LossEvaluation(learned, name, request, methods, others=tuple(others))
+    together = Results.join(list(evaluation.run()))
+    assert list(together.groups()) == ["epg", "epg_i", "ppo_i", "ppo_as_epg"]
+    costs = evaluation.about()["meta_training_env_steps"]
+    assert costs == {"epg loss": 9, "epg_i both": 9, "ppo_i initialisation": 9}
+    for method, (name, learned) in moved.items():
+        alone = Results.join(list(LossEvaluation(learned, name, request, ("epg",)).run()))
+        for column in ("returns", "policy_sha256"):
+            mine = getattr(together.select(method), column)
+            np.testing.assert_array_equal(mine, getattr(alone, column))
+
+
+@pytest.mark.parametrize(
+    ("moves", "changes", "message"),
+    [
+        ("loss", {"inner": {"kl_limit": 0.1}}, "has config.inner.kl_limit=0.1, 'a' has 0.0"),
+        ("both", {"inner": {"updates": 5}}, "has lives of 40 env steps, 'a' of 24"),
+        ("both", {"policy": {"log_std": -2.0}}, "has config.policy.log_std=-2.0, 'a' has "),
+        ("both", {"task": {"family": "hidden_goal"}}, "phi has shape"),
+    ],
+)
+def test_losses_whose_agents_would_live_otherwise_are_refused(make_tiny, moves, changes, message):
+    _, learned = of_moves(make_tiny, "loss")
+    request = loss_request(learned.experiment, 3, 4)
+    other = of_moves(make_tiny, moves, **changes)
+    with pytest.raises(ConfigError, match=message):
+        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+
+
+def test_losses_with_other_shares_of_ppo_are_refused_unless_one_is_given(make_tiny):
+    _, learned = of_moves(make_tiny, "loss")
+    guided = make_tiny(evolution={"final_guidance": 0.5})
+    other = (LossName("b"), LearnedLoss(learned.phi, guided, {}))
+    request = loss_request(learned.experiment, 3, 4)
+    with pytest.raises(ConfigError, match="config.evolution.final_guidance=0.5, 'a' has 0.0"):
+        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+    given = LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
+    assert given.about()["other_alphas"] == {"b": 0.1} and given.about()["alpha"] == 0.1
+    sharper = make_tiny(surrogate={"clip": 0.1})
+    other = (LossName("b"), LearnedLoss(learned.phi, sharper, {}))
+    LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+    with pytest.raises(ConfigError, match="config.surrogate.clip=0.1, 'a' has 0.2"):
+        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
+
+
+def test_lives_of_no_whole_number_of_updates_are_refused_before_any_is_lived(make_tiny):
+    _, learned = of_moves(make_tiny, "loss")
+    slower = {"updates": 1, "update_period": 24, "minibatch": 8}
+    other = of_moves(make_tiny, "both", inner=slower)
+    request = loss_request(learned.experiment, 3, 4, updates=1)
+    with pytest.raises(ConfigError, match="^updates=1 gives lives of 8 env steps, no multiple of"):
+        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+
+
+def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
+    _, learned = of_moves(make_tiny, "loss")
+    request = loss_request(learned.experiment, 3, 4)
+    there = dataclasses.replace(learned, folder=tmp_path / "best")
+    for name, other in (("a", learned), ("b", there)):
+        with pytest.raises(ConfigError, match="is there twice; name each loss once"):
+            LossEvaluation(
+                dataclasses.replace(there, folder=tmp_path / "x" / ".." / "best"),
+                LossName("a"),
+                request,
+                ("epg",),
+                others=((LossName(name), other),),
+            )
+
+
+def test_no_loss_and_no_ppo_teach_nothing_in_a_table_of_several(make_tiny):
+    name, learned = of_moves(make_tiny, "loss")
+    other = of_moves(make_tiny, "initialisation")
+    request = loss_request(learned.experiment, 3, 4)
+    with pytest.raises(ConfigError, match="leave alpha=0.5 out, so that they learn by"):
+        LossEvaluation(learned, name, request, ("epg",), others=(other,), alpha=0.5)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.evaluation.evaluate import evaluate_objective, objective_request
+from epg_tf.evaluation.evaluate_objective import evaluate_objective, objective_request
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
 from epg_tf.evaluation.trained_agent import train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters

@@ -36,6 +36,17 @@ def test_auc_is_the_mean_of_the_curve_from_the_first_finished_episode_on():
     assert row.auc_ci95 == pytest.approx((2.5 - half, 2.5 + half), rel=1e-4)
 
 
+def test_the_initial_return_is_that_of_the_first_finished_episode():
+    row = summary([1.0, 2.0, NAN], [[NAN, 1.0, 3.0], [4.0, 9.0, NAN], [7.0, 7.0, 7.0]])
+    # The third agent failed, so its number is the worst of the others.
+    assert row.initial_return_mean == pytest.approx((1.0 + 4.0 + 1.0) / 3)
+    half = 4.3027 * np.std([1.0, 4.0, 1.0], ddof=1) / np.sqrt(3)
+    assert row.initial_ci95 == pytest.approx((2.0 - half, 2.0 + half), rel=1e-4)
+    assert np.isnan(summary([1.0, 2.0], [[NAN], [NAN]]).initial_return_mean)
+    mean = summarize(several([2.0, 4.0], [6.0, 8.0]))["epg"]
+    assert (mean.initial_return_mean, mean.initial_ci95) == (0.0, (0.0, 0.0))
+
+
 def test_agents_that_failed_count_as_the_worst_of_the_others_in_both_numbers():
     row = summary([1.0, NAN, 4.0], [[2.0, 2.0], [9.0, 9.0], [6.0, 6.0]])
     assert (row.final_return_mean, row.auc_mean) == (2.0, pytest.approx(10 / 3))
@@ -99,14 +110,14 @@ def test_lives_are_summarized_like_the_table_that_is_made_of_them():
 def test_steps_to_match_are_those_of_the_first_mean_that_reaches_the_target(target, steps):
     """Curve 10: one agent unknown; 20: 2.5; 30: 3; 40: 1; final policies: 4."""
     rows = table("ppo", [3.0, 5.0], [[NAN, 1.0, 2.0, 0.0], [9.0, 4.0, 4.0, 2.0]])
-    assert steps_to_match(rows, target) == steps
+    assert steps_to_match([rows], target) == steps
 
 
 def test_agents_that_failed_count_as_the_worst_where_steps_are_matched():
     rows = table("ppo", [0.0, 0.0, NAN], [[1.0, 2.0], [3.0, 4.0], [NAN, NAN]])
     # Means with the worst for the third: 10: 5/3; 20: 8/3.
-    assert (steps_to_match(rows, 1.7), steps_to_match(rows, 2.7)) == (20, None)
-    assert steps_to_match(table("ppo", [NAN, NAN], [[9.0], [9.0]]), 0.0) is None
+    assert (steps_to_match([rows], 1.7), steps_to_match([rows], 2.7)) == (20, None)
+    assert steps_to_match([table("ppo", [NAN, NAN], [[9.0], [9.0]])], 0.0) is None
 
 
 def test_summaries_say_after_how_many_env_steps_rivals_match_the_learned_loss():
@@ -155,6 +166,51 @@ def test_one_loss_is_compared_by_itself():
     assert (row.ahead_mean, row.improvement) == (0.0, 0.5)
     assert row.ahead_ci95 == pytest.approx((-12.706, 12.706), rel=1e-4)
     assert reference(table("ppo", [1.0], [[1.0]])) is None
+
+
+def test_every_method_with_several_runs_has_a_mean():
+    """Losses [[2, 4], [6, 8]] against initialisations [[1, 5], [3, 3]] and PPO's [1, 5]."""
+    starts = [
+        table("maml", [1.0, 5.0], [[0.0, 4.0]] * 2, loss=LossName("x", 0)),
+        table("maml", [3.0, 3.0], [[0.0, 6.0]] * 2, loss=LossName("y", 1)),
+    ]
+    results = Results.join([several([2.0, 4.0], [6.0, 8.0]), *starts])
+    found = summarize(results)
+    assert list(found) == ["epg", "epg a", "epg b", "ppo", "maml", "maml x", "maml y"]
+    mean = found["maml"]
+    assert (mean.final_return_mean, mean.losses, mean.lives) == (3.0, 2, 4)
+    assert mean.ahead_mean == 2.0 and mean.steps_to_match == 20
+    assert mean.improvement == pytest.approx((1 + 0 + 1 + 1 + 0 + 1 + 1 + 1) / 8)
+    losses, others = np.array([[2.0, 4.0], [6.0, 8.0]]), np.array([[1.0, 5.0], [3.0, 3.0]])
+    assert mean.ahead_ci95 == hierarchical_interval(losses, others=others)
+    assert found["maml y"].ahead_mean == 2.0
+    alone = summarize(Results.join([table("epg", [2.0, 4.0], [[0.0]] * 2, loss=LOSS), *starts]))
+    assert alone["maml"].ahead_ci95 == hierarchical_interval(losses[:1], others=others)
+
+
+def test_failed_agents_of_several_runs_count_as_the_worst_of_their_run():
+    """Runs [worst, 10, 12] and [1, 3, 2]: 32 / 3 and 2; curves [9, 9, 9] and [2, 2, 2]."""
+    runs = [
+        table("maml", [NAN, 10.0, 12.0], [[NAN], [9.0], [9.0]], loss=LossName("x")),
+        table("maml", [1.0, 3.0, 2.0], [[2.0]] * 3, loss=LossName("y")),
+    ]
+    learned = table("epg", [5.0, 5.0, 5.5], [[0.0]] * 3, loss=LOSS)
+    row = summarize(Results.join([learned, *runs]))["maml"]
+    assert row.final_return_mean == pytest.approx((32 / 3 + 2) / 2)
+    assert (row.failed_lives, row.steps_to_match, row.auc_mean) == (1, 10, 5.5)
+    assert steps_to_match(runs, 5.5) == 10 and steps_to_match(runs, 6.5) is None
+
+
+def test_a_run_whose_agents_all_failed_counts_as_the_worst_of_the_others():
+    failed = table("maml", [NAN, NAN], [[NAN], [NAN]], loss=LossName("x"))
+    other = table("maml", [6.0, 7.0], [[6.0], [6.5]], loss=LossName("y"))
+    results = Results.join([several([2.0, 4.0]), failed, other])
+    found = summarize(results)
+    assert found["maml"].final_return_mean == (6 + 6 + 6 + 7) / 4
+    assert found["maml"].improvement == 0.0 and found["maml"].steps_to_match is None
+    assert np.isnan(found["maml x"].ahead_mean) and found["maml x"].improvement is None
+    both = Results.join([failed, table("maml", [NAN] * 2, [[NAN]] * 2, loss=LossName("y"))])
+    assert np.isnan(summarize(both)["maml"].final_return_mean)
 
 
 def test_losses_in_other_tasks_are_not_averaged():

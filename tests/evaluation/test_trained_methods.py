@@ -28,7 +28,9 @@ def saved(folder, **task):
         "outer": {"tasks": 2},
     }
     experiment = maml_from_mapping(settings)
-    save_start(folder, initial_state(experiment, 0).start, experiment, {"env_steps": 120})
+    save_start(
+        folder, initial_state(experiment, 0).start, experiment, {"env_steps": 120, "seed": 7}
+    )
     return str(folder)
 
 
@@ -46,13 +48,16 @@ def test_maml_is_a_row_of_a_test_and_lives_as_long_as_a_rival(tiny, tmp_path):
     )
     results = Results.join(list(evaluation.run()))
     assert list(results.groups()) == ["maml", "maml10"]
+    assert set(results.loss) == {folder} and set(results.loss_seed) == {7}
     for name, steps in (("maml", 1), ("maml10", 10)):
         rows = results.select(name)
         assert rows.env_steps.max() == steps * 2 * request.env_steps
         assert np.isfinite(rows.final()).all() and len(rows.final()) == 3
-    facts = evaluation.about()["meta_trained"]["maml"]
+    facts = evaluation.about()["meta_trained"][f"maml {folder}"]
     assert (facts["env_steps"], facts["folder"]) == (120, folder)
     assert facts["adaptation"]["learning_rate"] == 0.1
+    costs = evaluation.about()["meta_training_env_steps"]
+    assert costs == {"epg phi": None, f"maml {folder}": 120, f"maml10 {folder}": 120}
 
 
 def test_every_method_has_a_label():
@@ -68,6 +73,15 @@ def test_what_does_not_fit_is_refused(tiny, make_tiny, tmp_path):
         load_all([("maml", "point_goal")], tiny)
     with pytest.raises(RecordError, match="there is no such folder"):
         load_all([("maml", str(tmp_path / "nowhere"))], tiny)
+
+
+def test_runs_of_several_seeds_are_rows_of_one_method(tiny, tmp_path):
+    words = [("maml", saved(tmp_path / name)) for name in ("a", "b")]
+    names = [each.method.loss.name for each in load_all(words, tiny)]
+    assert names == [folder for _, folder in words] and len(set(names)) == 2
+    assert len(load_all([*words, ("maml10", words[0][1])], tiny)) == 3
+    with pytest.raises(ConfigError, match="^compare='maml:.*b/' is there twice"):
+        load_all([*words, ("maml", f"{words[1][1]}/")], tiny)
 
 
 def test_a_start_that_does_not_fit_its_description_is_refused(tmp_path):
@@ -86,7 +100,7 @@ def test_words_of_a_method_need_one_folder():
     assert LOSSES.chosen(["reinforce", "maml:a"]) == LOSSES.chosen(["reinforce"])
     for words, message in (
         (["maml"], "^compare='maml' was meta-trained before; name its folder, e.g. maml:runs/maml"),
-        (["maml:a", "maml:b"], "^compare='maml:b' is the second maml"),
+        (["maml:a", "maml:b", "maml:a"], "^compare='maml:a' is there twice"),
         (["mamml:a"], "is no method; name some of .*maml:FOLDER, maml10:FOLDER"),
     ):
         with pytest.raises(ConfigError, match=message):

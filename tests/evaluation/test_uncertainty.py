@@ -65,6 +65,22 @@ def test_intervals_follow_their_seed_and_hold_the_truth():
     assert hierarchical_interval(scores, 4) != hierarchical_interval(scores, 5)
 
 
+def test_the_interval_of_a_difference_draws_the_losses_of_both_and_the_same_tasks():
+    generator = np.random.default_rng(3)
+    tasks = 10.0 * generator.standard_normal(50)
+    some = generator.standard_normal((4, 1)) + tasks
+    # What tasks add cancels; constant others shift it alone.
+    low, high = hierarchical_interval(some, others=np.stack([tasks]))
+    assert high - low < 4.0 < np.ptp(hierarchical_interval(some))
+    shifted = hierarchical_interval(some, others=np.full((3, 50), 7.0))
+    np.testing.assert_allclose(shifted, np.array(hierarchical_interval(some)) - 7.0)
+    # Losses of one method at 0 and 3, of the other at 0 and 4: independent draws reach both ends.
+    few, others = (np.repeat([[0.0], [top]], 9, axis=1) for top in (3.0, 4.0))
+    np.testing.assert_allclose(hierarchical_interval(few, others=others), [-4.0, 3.0])
+    backwards = hierarchical_interval(np.stack([tasks]), others=some)
+    np.testing.assert_allclose(backwards, [-high, -low], atol=0.1)
+
+
 def test_one_loss_has_no_interval_over_losses():
     with pytest.raises(ValueError, match="two of them"):
         hierarchical_interval(np.zeros((1, 5)))

@@ -122,5 +122,5 @@ def test_ten_kills_at_random_moments_change_no_bit(kind, tmp_path):
         run(kind, folder, next(parallel))
         wait_for_the_end_of_all(folder)
         assert left(kind, folder) == left(kind, tmp_path / "whole")
-    # Else nothing could have been left behind.
-    assert bool(sum(others)) == ("processes" in PARALLEL[kind]), others
+    # Else nothing could have been left behind. Threads alone may have git beside them for a moment.
+    assert sum(others) or "processes" not in PARALLEL[kind]

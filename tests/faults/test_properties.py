@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -46,6 +46,7 @@ def test_any_value_of_a_setting_is_read_or_refused_in_one_line(data, group, valu
 
 @quick
 @given(JSON)
+@example({"\n": None})
 def test_any_mapping_is_read_or_refused(mapping):
     try:
         from_mapping(mapping)

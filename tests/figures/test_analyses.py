@@ -40,6 +40,7 @@ def test_learning_curves_keep_the_methods_that_are_asked_for(tmp_path):
     half = 3.182446 * np.std([4, 6, 5, 7], ddof=1) / 2
     assert findings.numbers[0] == (
         f"evolved loss (EPG): mean final return 5.50 [{5.5 - half:.2f}, {5.5 + half:.2f}], 4 agents"
+        "; in the first episode 0.50 [-1.55, 2.55]"
     )
     assert "ends 4.38" in findings.numbers[1]  # PPO's finals are 1, 0, 2, 1.5
     levels = [line for line in findings.draw("t").axes[0].lines if line.get_ydata()[0] == 1.125]

@@ -65,14 +65,20 @@ def test_killed_and_resumed_gives_the_same_bits_and_is_a_row_of_a_test(tmp_path)
     assert "MAML (1 step): done" in test.stdout
     summary = json.loads((tmp_path / "test" / "summary.json").read_text())
     assert summary["maml"]["lives"] == summary["maml10"]["lives"] == 2
-    assert summary["about"]["meta_trained"]["maml"]["env_steps"] > 144  # validation included
+    trained = summary["about"]["meta_trained"]
+    assert trained[f"maml {whole}/best"]["env_steps"] > 144  # validation included
+    assert f"maml10 {killed}/final" in trained
 
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     folder = tmp_path / "run"
     process = commands.start(
-        "meta_train_maml", *FLAGS, "--config.outer.iterations=100000", f"--run_dir={folder}"
+        "meta_train_maml",
+        *FLAGS,
+        "--config.outer.iterations=100000",
+        f"--run_dir={folder}",
+        "--resume",  # there is none yet
     )
     while not (folder / "checkpoints" / "epoch_00000001.npz").exists():
         assert process.poll() is None, process.communicate()[0]
@@ -80,7 +86,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 130
-    assert output.splitlines()[-1] == "to go on, run the same command with --resume"
+    assert output.splitlines()[-1] == "to go on, run the same command again"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """launch.meta_test, launch.benchmark and launch.tune_baseline, each with tiny settings."""
 
+import dataclasses
 import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 
+from epg_tf.artifacts.learned_loss import load_loss, save_loss
+from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.results import read_results
 from epg_tf.evaluation.summary import summarize
 from tests.launch import commands
@@ -331,6 +335,37 @@ def test_losses_of_several_seeds_are_tested_together_on_tasks_kept_for_reports(l
     assert len(set(returns)) == 1  # the losses are the same
     assert returns[0] != found["usual"]["epg"]["final_return_mean"]  # the tasks are not
     assert kept["untrained"]["improvement"] is not None
+
+
+@pytest.mark.slow
+def test_an_evolved_start_is_a_row_beside_a_loss_with_the_policy_and_ppo_of_the_config(
+    loss, tmp_path
+):
+    """PPO from the very policy that agents begin with differs where the config's PPO does."""
+    learned = load_loss(loss)
+    moved = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+    evolution = dataclasses.replace(learned.experiment.evolution, **moved)
+    start = dataclasses.replace(learned.experiment, evolution=evolution)
+    save_loss(tmp_path / "start", initial_phi(start, 0), start, {"env_steps": 5})
+    found = {}
+    for name, clip in {"usual": 0.2, "sharper": 1e-3}.items():
+        process = commands.run(
+            "meta_test",
+            f"--loss={loss},{tmp_path / 'start'}",
+            f"--output_dir={tmp_path / name}",
+            "--lives=2",
+            "--compare=none",
+            CONFIG,
+            f"--config.surrogate.clip={clip}",
+        )
+        assert (process.returncode, process.stderr) == (0, "")
+        found[name] = read_results(tmp_path / name)
+    assert "the reward is not an input of the evolved loss (EPG)\n" in process.stdout
+    assert "PPO from an evolved start (PPO+I) 5\n" in process.stdout
+    hashes = [found[name].select("ppo_i").final("policy_sha256") for name in found]
+    assert (hashes[0] != hashes[1]).all()
+    same = [found[name].select("epg").final("policy_sha256") for name in found]
+    np.testing.assert_array_equal(*same)
 
 
 def test_a_loss_is_not_tested_twice(tmp_path):

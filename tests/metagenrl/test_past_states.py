@@ -129,8 +129,11 @@ def test_arrays_of_other_settings_are_refused():
     with pytest.raises(VersionError, match="past/weight is missing or of another shape"):
         empty(3, states=4).load(arrays)
     del arrays["past_away"]
+    holding = empty(3, states=2)
     with pytest.raises(VersionError, match="past_away"):
-        empty(3, states=2).load(arrays)
+        holding.load({name: values + 1 for name, values in arrays.items()})
+    for name, values in arrays.items():  # nothing was taken
+        np.testing.assert_array_equal(holding.arrays()[name], values)
     empty(3).load({})
 
 
@@ -144,10 +147,35 @@ def test_bad_shares_are_refused_by_name():
 
 
 def test_no_more_states_are_kept_than_a_life_has_rounds():
+    """Whatever the rounds of the run, which a resumed run may have more of."""
     assert tiny(states=100).past_agents.states == 3
-    endless = metagenrl_from_mapping({**TINY, "life_rounds": 0, "past": {"states": 100}})
-    assert endless.past_agents.states == endless.rounds == 4
+    assert tiny(states=2).past_agents.states == 2
     assert tiny().past_agents.states == 0
+    for steps in (12, 48):
+        endless = {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": {"states": 100}}
+        assert metagenrl_from_mapping(endless).past_agents.states == 100
+
+
+@pytest.mark.slow
+def test_a_longer_run_goes_on_with_the_kept_states(tmp_path):
+    """As if it had been that long from the start."""
+
+    def experiment(steps):
+        past = {"states": 9, "share": 0.8}
+        return metagenrl_from_mapping(
+            {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": past}
+        )
+
+    whole = [result.state.parameters.tobytes() for result in meta_learn(experiment(48), 0)]
+    population = Population(experiment(24), 0)
+    for result in meta_learn(experiment(24), 0, population):
+        metagenrl_checkpoints.save_shards(tmp_path, population)
+        metagenrl_checkpoints.save_state(tmp_path, result.state)
+    longer = Population(experiment(48), 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, longer, 0)
+    assert (state.round, notes) == (2, [])
+    resumed = meta_learn(experiment(48), 0, longer, state)
+    assert [result.state.parameters.tobytes() for result in resumed] == whole[2:]
 
 
 def test_memory_grows_with_the_states():

@@ -17,7 +17,7 @@ from epg_tf.artifacts.learned_objective import load_objective
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.evaluation.evaluate import objective_request
+from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.objective_methods import EvaluatedObjective, learned_objective
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.validation import best_round, validation_return

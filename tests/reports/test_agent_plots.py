@@ -73,7 +73,7 @@ def test_kl_gives_a_second_panel_and_five_dotted_lives(tmp_path, drawn):
     assert len({line.get_color() for line in solid}) == 2
 
 
-@pytest.mark.parametrize("methods", [1, 6, 9])
+@pytest.mark.parametrize("methods", [1, 6, 9, 15])
 @pytest.mark.parametrize("measured", [True, False])
 def test_head_stays_clear_of_the_data_and_inside_the_picture(tmp_path, drawn, methods, measured):
     make = lives if measured else (lambda name: evaluations(name, 1.0, 2.0, 3.0))
@@ -117,6 +117,36 @@ def test_exploring_curves_among_others_are_dashed_and_end_in_a_diamond(tmp_path,
     agent_plots.learning_curves(ppo, tmp_path / "b.png", "T")
     assert [line.get_linestyle() for line in drawn[1].axes[0].lines] == ["-", "None"]
     assert "dashed" not in drawn[1].texts[-1].get_text()
+
+
+def test_runs_share_a_line_where_there_are_many(tmp_path, drawn):
+    names = [f"{method} {number}" for method in ("epg", "ppo") for number in range(7)]
+    losses = [
+        table(method, [float(number)] * 2, [[float(number)] * 3] * 2, loss=LossName(number))
+        for method, _, number in (name.partition(" ") for name in names)
+    ]
+    for number, count in enumerate((11, 14)):
+        agent_plots.learning_curves(Results.join(losses[:count]), tmp_path / "a.png", "T")
+        assert len(drawn[number].legends[0].texts) == {11: 11, 14: 2}[count]
+    lines = [line for line in drawn[1].axes[0].lines if len(line.get_xdata()) == 3]
+    assert [line.get_ydata().tolist() for line in lines] == [[3.0] * 3] * 2
+
+
+def test_maml_ends_in_a_diamond_because_it_adapts_after_its_curve(tmp_path, drawn):
+    tables = [table(name, [5.0, 7.0], [[1.0], [2.0]]) for name in ("epg", "maml")]
+    agent_plots.learning_curves(Results.join(tables), tmp_path / "a.png", "T")
+    diamonds = [line for line in drawn[0].axes[0].lines if line.get_marker() == "D"]
+    assert [line.get_xydata().tolist() for line in diamonds] == [[[10.0, 6.0]]]
+    assert diamonds[0].get_color() == agent_plots.COLOURS[1]
+    assert "diamond: final policy" in drawn[0].texts[-1].get_text()
+    assert "dashed" not in drawn[0].texts[-1].get_text()
+
+
+def test_lives_of_very_different_lengths_have_a_logarithmic_axis(tmp_path, drawn):
+    for number, (points, scale) in enumerate([(5, "linear"), (6, "log")]):
+        tables = [table("epg", [1.0], [[1.0]]), table("maml10", [1.0], [[1.0] * points])]
+        agent_plots.learning_curves(Results.join(tables), tmp_path / "a.png", "T")
+        assert drawn[number].axes[0].get_xscale() == scale
 
 
 def test_a_star_is_where_a_rival_matches_the_learned_loss(tmp_path, drawn):

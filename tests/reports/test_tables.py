@@ -10,7 +10,7 @@ from epg_tf.baselines.method import LossName
 from epg_tf.evaluation.results import Results, read_results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid, write_report
-from epg_tf.reports.tables import label, summary_table
+from epg_tf.reports.tables import label, meta_training_line, summary_table
 from tests.evaluation.tables import NAN, table
 
 LOSS = LossName("best", 3)
@@ -72,3 +72,22 @@ def test_a_grid_has_a_summary_per_objective(tmp_path):
     write_grid(tmp_path, results, trained, {"environment": "point_goal"})
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["objectives"]["round_1"]["final_return_mean"] == 2.0
+
+
+def test_the_cost_of_meta_training_is_that_of_a_run_of_each_method():
+    costs = {"epg a": 9_000_000, "epg b": 10_000_000, "epg c": None, "maml x": 4096, "rl2 y": None}
+    assert meta_training_line(costs) == (
+        "env steps of meta-training: evolved loss (EPG) 9.5 M (mean of 2 runs), "
+        "MAML (1 step) 4.1 k, RL² not recorded"
+    )
+
+
+def test_the_sentences_below_a_table_leave_out_single_runs_of_a_mean():
+    starts = [
+        table("maml", [final] * 4, [[0.0]] * 4, loss=LossName(name))
+        for name, final in (("x", 1.0), ("y", 7.0))
+    ]
+    learned = table("epg", [5.0, 6.0, 5.0, 6.0], [[4.0]] * 4, loss=LOSS)
+    text = summary_table(summarize(Results.join([learned, *starts])))
+    assert "ends 1.50 above the best of the others, MAML (1 step); " in text
+    assert text.splitlines()[-1].endswith("it ends above: none of the others")

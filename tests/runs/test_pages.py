@@ -182,11 +182,23 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
 def test_methods_that_were_meta_trained_are_in_the_command(tested):
     path = tested / "summary.json"
     summary = json.loads(path.read_text())
-    trained = {name: {"folder": f"runs/{name}/best"} for name in ("maml10", "rl2")}
+    folders = ("maml10 runs/a", "rl2 runs/b", "rl2 runs/c")
+    trained = {name: {"folder": name.partition(" ")[2]} for name in folders}
     summary["about"]["meta_trained"] = trained
     path.write_text(json.dumps(summary))
     compare = words(pages.read_entry(tested))["compare"]
-    assert compare == "ppo,maml10:runs/maml10/best,rl2:runs/rl2/best"
+    assert compare == "ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
+
+
+def test_losses_with_shares_of_ppo_of_their_own_are_repeated_with_them(tested):
+    path = tested / "summary.json"
+    summary = json.loads(path.read_text())
+    for others, alpha in (({}, "0.0"), ({"runs/c": 0.0}, "0.0"), ({"runs/c": 1.0}, None)):
+        summary["about"] |= {"other_losses": list(others), "other_alphas": others}
+        path.write_text(json.dumps(summary))
+        found = words(pages.read_entry(tested))
+        assert found.get("alpha") == alpha
+        assert found["loss"] == ",".join(["runs/a b/best", *others])
 
 
 def test_task_parameters_are_those_of_the_agents(tested):

@@ -1,0 +1,161 @@
+"""Trains fresh agents with an objective of MetaGenRL, and by other methods for as many env steps
+(Kirsch et al. 2019, section 5.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.baselines.method import LossName, Request
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.evaluation import objective_methods
+from epg_tf.evaluation.comparisons import OBJECTIVES
+from epg_tf.evaluation.evaluate import train_all
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.summary import Summary, summarize
+from epg_tf.metagenrl.agents import check_continuous
+from epg_tf.tasks.registry import named_environment
+
+
+def objective_request(
+    experiment: MetaGenRLExperiment,
+    environment: str | None,
+    seed: int,
+    agents: int,
+    env_steps: int | None = None,
+    episodes: int = 5,
+) -> Request:
+    """Returns the request of the test of an objective of MetaGenRL.
+
+    Args:
+      experiment: Settings.
+      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
+      seed: Names agents and their streams; meta-training met none of them.
+      agents: Number of agents per method.
+      env_steps: Of learning of each; None for as many as an agent of meta-training has.
+      episodes: In each evaluation.
+
+    Raises:
+      ConfigError: The environment is unknown or has no continuous actions, or the env steps are no
+        whole rounds or no whole updates of the baselines.
+    """
+    family = named_environment(environment or experiment.environments[0])
+    check_continuous(family)
+    steps = env_steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
+    for period, field in (
+        (experiment.round_steps, "round_steps"),
+        (experiment.baseline.update_period, "baseline.update_period"),
+    ):
+        if steps % period:
+            raise ConfigError(
+                f"env_steps={steps} is no multiple of the objective's config.{field}={period}; "
+                "choose one"
+            )
+    task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
+    return Request(task, seed, "objective_test", agents, steps, episodes)
+
+
+def evaluate_objective(
+    learned: LearnedObjective,
+    seed: int,
+    agents: int = 16,
+    environment: str | None = None,
+    env_steps: int | None = None,
+    methods: Sequence[str] = OBJECTIVES.always,
+) -> Results:
+    """Trains fresh agents with a frozen objective, and by the other methods for as many env steps.
+
+    Args:
+      learned: The objective and its settings.
+      seed: Names agents and their streams; meta-training met none of them.
+      agents: Number of agents per method.
+      environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
+      env_steps: Of learning of each agent; None for as many as an agent of meta-training has.
+      methods: Of `objective_methods.METHODS`, e.g. "objective", "untrained_objective", "td3".
+
+    Returns:
+      One table.
+
+    Raises:
+      ConfigError: As `objective_request`.
+    """
+    request = objective_request(learned.experiment, environment, seed, agents, env_steps)
+    evaluation = ObjectiveEvaluation(learned, LossName("objective"), request, tuple(methods))
+    return Results.join(list(evaluation.run()))
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveEvaluation:
+    """The test of an objective of MetaGenRL.
+
+    Attributes:
+      learned: The objective; its experiment holds the settings of the test.
+      loss: Its name.
+      request: Which agents are trained.
+      methods: Of `objective_methods.METHODS`.
+      replaced: Settings that are not those of meta-training: name -> (then, now).
+      compare_updates: How many times as long as the others rivals live, >= 1.
+    """
+
+    learned: LearnedObjective
+    loss: LossName
+    request: Request
+    methods: tuple[str, ...]
+    replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    compare_updates: int = 1
+
+    def run(self) -> Iterator[Results]:
+        """Yields the results of each method as they are found."""
+        experiment = self.learned.experiment
+        configure_tensorflow(experiment.threads or cpus(1))
+        evaluated = objective_methods.EvaluatedObjective(
+            experiment, self.learned.parameters, self.loss
+        )
+        for name in self.methods:
+            request = self.request.of_length(
+                self.compare_updates if name in OBJECTIVES.rivals else 1
+            )
+            yield from train_all([objective_methods.METHODS[name](evaluated)], request)
+
+    def about(self) -> dict[str, Any]:
+        """Returns what was tested and how, for JSON."""
+        experiment, request = self.learned.experiment, self.request
+        return {
+            "loss": self.loss.name,
+            "environment": request.task.family,
+            "episode_limit": request.task.episode_limit,
+            "phase": request.phase,
+            "seed": request.seed,
+            "env_steps": request.env_steps,
+            "episodes": request.episodes,
+            "compare_updates": self.compare_updates,
+            "loss_facts": self.learned.facts,
+            "trained_in": experiment.environments,
+            "config": experiment.to_mapping(),
+            "replaced": dict(self.replaced),
+        }
+
+
+def evaluate_rival(name: str, experiment: MetaGenRLExperiment, request: Request) -> Summary:
+    """Returns the summary of one method of the test of an objective, without any objective.
+
+    Args:
+      name: Of `objective_methods.METHODS`, but not "objective".
+      experiment: Settings.
+      request: Which agents are trained.
+
+    Raises:
+      ConfigError: The settings do not fit together.
+    """
+    nothing = np.zeros(1, np.float32)
+    evaluated = objective_methods.EvaluatedObjective(experiment, nothing, LossName(""))
+    (table,) = train_all([objective_methods.METHODS[name](evaluated)], request)
+    return summarize(table)[name]
