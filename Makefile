@@ -11,17 +11,11 @@ SEED ?= 0
 RUN ?= runs/demo
 SLOW ?= tests
 FIGURES ?= runs/figures
-RIVALS := results/meta_rivals
-STARTS := results/evolved_starts
 
 THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker.py random_reacher.py \
   directional_half_cheetah.py goal_ant.py goal_ant.py:laptop_forward_backward goal_ant.py:laptop_no_reset fetch.py \
   $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
   $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
-
-# A test whose summary is there is not repeated.
-tested = output=$(FIGURES)/tests/$(1)-test; test -f $$output/summary.json ||
-TEST := $(PY) -m launch.meta_test --output_dir=$$output --overwrite
 
 # Another interpreter than that of .venv is used as it is; nothing is installed for it.
 BAZEL_PYTHON ?= $(PY)
@@ -55,27 +49,7 @@ demo: $(READY)
 # The papers' figures, as far as shipped losses and results/ allow; tests that are there are not repeated.
 figures: $(READY)
 	@mkdir -p $(FIGURES)/tests
-	@for name in random_hopper random_reacher; do \
-	  $(call tested,$${name}_laptop-0) $(TEST) --loss=$$name --config=$$name:laptop --lives=64 --compare=ppo || exit 1; done
-	@$(call tested,directional_half_cheetah_laptop-0) $(TEST) --loss=directional_half_cheetah --lives=64 \
-	  --config=directional_half_cheetah:laptop --compare=ppo,maml:$(RIVALS)/cheetah-maml-0,rl2:$(RIVALS)/cheetah-rl2-0
-	@$(call tested,directional_hopper_laptop-0) $(TEST) --loss=results/starts/directional_hopper-policy_gradient-0 \
-	  --config=directional_hopper:laptop --lives=64 --compare=ppo
-	@$(call tested,random_hopper_laptop-0-768_updates-against-none) $(TEST) --loss=random_hopper \
-	  --config=random_hopper:laptop --lives=20 --compare=none --updates=768
-	@$(call tested,random_hopper_laptop_past-0-768_updates-against-none) $(TEST) --loss=results/past_policies/hopper-past-0 \
-	  --config=random_hopper:laptop_past --lives=20 --compare=none --updates=768
-	@$(call tested,random_walker_laptop-0) $(TEST) --loss=$(STARTS)/walker-epg-0 --config=random_walker:laptop --lives=64 --compare=ppo
-	@for moved in epg_i ppo_i; do $(call tested,random_walker_laptop-$$moved-0) $(TEST) --loss=$(STARTS)/walker-$$moved-0 \
-	  --config=random_walker:laptop --lives=64 --compare=none || exit 1; done
-	@$(call tested,directional_half_cheetah_laptop-policy_gradient-0) $(TEST) --loss=results/starts/directional_half_cheetah-policy_gradient-0 \
-	  --config=directional_half_cheetah:laptop --lives=64 --compare=ppo
-	@for moved in epg_i ppo_i; do $(call tested,directional_half_cheetah_laptop-$$moved-0) $(TEST) --loss=$(STARTS)/cheetah-$$moved-0 \
-	  --config=directional_half_cheetah:laptop --lives=64 --compare=none || exit 1; done
-	@for seed in 0 1 2; do $(call tested,metagenrl_laptop-$$seed-point_goal) $(TEST) --loss=results/metagenrl_replay/seed$$seed \
-	  --config=metagenrl_laptop --lives=8 --compare=$$([ $$seed = 0 ] && echo ppo || echo none) --environment=point_goal || exit 1; done
-	@$(call tested,metagenrl_laptop-0-gymnasium_Pendulum_v1) $(TEST) --loss=results/metagenrl_replay/seed0 \
-	  --config=metagenrl_laptop --lives=8 --compare=ppo --environment=gymnasium:Pendulum-v1 --env_steps=8000
+	@$(PY) tools/figure_tests.py $(FIGURES)/tests results
 	@$(PY) -m launch.figure --name=all --runs=$(FIGURES)/tests,results --output_dir=$(FIGURES)/pictures --overwrite
 	@$(PY) -m launch.figure --list --runs=$(FIGURES)/tests,results --json=$(FIGURES)/figures.json > $(FIGURES)/figures.txt
 	@tail -n 1 $(FIGURES)/figures.txt; echo "pictures are in $(FIGURES)/pictures, what is missing is in $(FIGURES)/figures.txt"

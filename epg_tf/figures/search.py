@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, shipped_losses
-from epg_tf.artifacts.learned_objective import shipped_objectives
+from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective, shipped_objectives
 from epg_tf.core.errors import ConfigError
 from epg_tf.figures import commands, settings, tables
 from epg_tf.figures.commands import Command
@@ -147,25 +147,25 @@ class _Search:
         return loss
 
     def _known_loss(self, need: RunNeed) -> FoundLoss | None:
-        """Returns what a run learned: from the folder of the most alike, else as it comes with the
-        package, else as it was kept without its run, of the most alike again.
+        """Returns what a run learned, as alike as there is: from the folder of a run, from the
+        package, or kept without its run; among equal ones the longest run, then this order.
         """
         runs = [run for run in self._runs(need) if run.finished and run.loss is not None]
-        if runs:
-            run = min(runs, key=lambda run: _unlike(need, run))
-            return FoundLoss(str(run.shown), run.shown)
-        for name, learned in _shipped().items():
-            if settings.is_loss(need, learned.experiment, learned.facts):
-                return FoundLoss(name, Path(name))
-        kept = [
-            loss
-            for loss in self._library.losses
-            if settings.is_loss(need, loss.experiment, loss.facts)
+        there = [(_unlike(need, run), FoundLoss(str(run.shown), run.shown)) for run in runs]
+        there += [
+            ((len(settings.differences(need, learned.experiment)), 0), FoundLoss(name, Path(name)))
+            for name, learned in _shipped().items()
+            if settings.is_loss(need, learned.experiment, learned.facts)
         ]
-        if not kept:
-            return None
-        best = min(kept, key=lambda loss: len(settings.differences(need, loss.experiment)))
-        return FoundLoss(str(best.path), best.path)
+        there += [
+            (
+                (len(settings.differences(need, kept.experiment)), 0),
+                FoundLoss(str(kept.path), kept.path),
+            )
+            for kept in self._library.losses
+            if settings.is_loss(need, kept.experiment, kept.facts)
+        ]
+        return min(there, key=lambda pair: pair[0])[1] if there else None
 
     def _test(self, need: TestNeed) -> FoundTest | None:
         fitting = [test for test in self._library.tests if settings.is_test(need, test)]
@@ -229,6 +229,8 @@ def _of_test(need: TestNeed) -> str:
 
 
 @functools.cache
-def _shipped() -> dict[str, LearnedLoss]:
-    """Returns the losses that come with the package."""
-    return {name: load_loss(name) for name in sorted({*shipped_losses()} - {*shipped_objectives()})}
+def _shipped() -> dict[str, LearnedLoss | LearnedObjective]:
+    """Returns the losses and objectives that come with the package."""
+    objectives = {name: load_objective(name) for name in shipped_objectives()}
+    losses = sorted({*shipped_losses()} - {*objectives})
+    return {name: load_loss(name) for name in losses} | objectives
