@@ -9,7 +9,8 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
 policy gradient (docs/policy_gradient_losses.md); its rivals' groups are of epg-tf tune-baseline
-(results/tuning), which found nothing better than the defaults for PPO and REINFORCE.
+(results/tuning), which found nothing better than the defaults for PPO and REINFORCE. PPO of `night`
+is tuned, too; its other rivals have defaults.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.rival_settings import SACConfig, TD3Config
+from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
 
 
 def _laptop() -> Experiment:
@@ -56,7 +57,18 @@ def _laptop() -> Experiment:
 _PAPER = TaskConfig(family="directional_hopper", frame_skip=2, episode_limit=1000)
 VARIANTS = {
     "laptop": _laptop(),
-    "night": scales.night(_PAPER, update_period=64, updates=128, reward=True),
+    "night": dataclasses.replace(
+        scales.night(_PAPER, update_period=64, updates=128, reward=True),
+        ppo=PPOConfig(
+            update_period=256,
+            minibatch=32,
+            epochs=16,
+            learning_rate=1e-3,
+            log_std=-1.0,
+            discount=0.99,
+            gae_lambda=0.95,
+        ),
+    ),
     "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),
     "paper_v1": scales.paper_v1(
         dataclasses.replace(_PAPER, range="mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"),
