@@ -321,6 +321,11 @@ def _round_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
             f"config.validation.patience={validation.patience} counts tests, and there are none; "
             "set config.validation.period too"
         )
+    if experiment.past.share != PastAgentsConfig.share and not experiment.past.states:
+        yield (
+            f"config.past.share={experiment.past.share} chooses between earlier states, and none "
+            "are kept; set config.past.states too"
+        )
     if validation.period and validation.env_steps % period:
         yield (
             f"config.validation.env_steps={validation.env_steps} is no multiple of "

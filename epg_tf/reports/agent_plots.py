@@ -20,6 +20,7 @@ from epg_tf.reports.plots import (
     FAINT,
     Style,
     draw_statistics,
+    statistics,
     dress,
     head,
     legend_rows,
@@ -32,6 +33,8 @@ _METHODS_WITH_SINGLE_LIVES = 5  # with more of them nobody could tell the lines 
 _GRID_COLUMNS = 4
 _MOST_GROUPS = 11  # of which each has a line of its own
 _LONG_LABEL = 26  # characters, beyond which the legend has fewer columns
+_HIGHEST_KL = 100  # times the median of the methods' peaks, on an axis that is not logarithmic
+_LOWEST_KL = 1e-4  # nats, on one that is
 _LONGEST = 5  # times the shortest life, on an axis that is not logarithmic
 
 
@@ -79,7 +82,8 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
     the former are dashed, and a diamond shows their final policies, and those of MAML, which adapts
     once more after the last point of its curve. A thin line is the final mean return of the learned
     loss, and a star where a rival first reaches it. With more than 11 groups those of a method are
-    drawn as one; with lives of very different lengths the axis is logarithmic.
+    drawn as one; with lives of very different lengths the axis is logarithmic, and so is that of KL
+    where one method's is far above the others'.
 
     Args:
       results: The table; methods are drawn in its order.
@@ -204,11 +208,17 @@ def _draw_single_lives(axes: Axes, rows: Results, colour: str) -> None:
 def _draw_kl(figure: Figure, top: Axes, groups: Mapping[str, Results]) -> None:
     """Draws the KL of every update below the panel of returns."""
     bottom = figure.add_axes((0.095, 0.085, 0.875, 0.235))
+    peaks = []
     for number, rows in enumerate(groups.values()):
         steps, kl = rows.pivot("kl")
         draw_statistics(bottom, np.arange(1, len(steps) + 1), kl, COLOURS[number % len(COLOURS)])
+        if np.isfinite(kl).any():
+            peaks.append(np.nanmax(statistics(kl)[0]))
     dress(bottom, "number of updates", "KL per update (nats)")
     bottom.set_ylim(bottom=0)
+    if peaks and max(peaks) > _HIGHEST_KL * np.median(peaks) > 0:
+        bottom.set_yscale("log")
+        bottom.set_ylim(bottom=_LOWEST_KL)
     figure.align_ylabels([top, bottom])
 
 

@@ -141,6 +141,12 @@ def tiny(**past):
     return metagenrl_from_mapping({**TINY, "life_rounds": 3, "past": past})
 
 
+def test_a_share_without_states_is_refused():
+    with pytest.raises(ConfigError, match=r"config\.past\.share=0\.5 .* set config\.past\.states too"):
+        tiny(states=0, share=0.5)
+    assert tiny(states=0, share=0.25).past.states == 0  # the default says nothing
+
+
 def test_bad_shares_are_refused_by_name():
     with pytest.raises(ConfigError, match=r"config\.past\.share"):
         tiny(states=2, share=1.5)

@@ -149,6 +149,16 @@ def test_lives_of_very_different_lengths_have_a_logarithmic_axis(tmp_path, drawn
         assert drawn[number].axes[0].get_xscale() == scale
 
 
+def test_kl_of_very_different_sizes_has_a_logarithmic_axis(tmp_path, drawn):
+    for number, (peak, scale) in enumerate([(99.0, "linear"), (101.0, "log")]):
+        kls = {"epg": [0.5, 1.0], "ppo": [1.0, 0.0], "random_loss": [0.0, peak]}
+        tables = [table(name, [1.0], [[1.0, 2.0]], kl=[kl]) for name, kl in kls.items()]
+        agent_plots.learning_curves(Results.join(tables), tmp_path / "a.png", "T")
+        bottom = drawn[number].axes[1]
+        assert bottom.get_yscale() == scale and bottom.get_ylim()[1] > peak
+        assert bottom.get_ylim()[0] == {"linear": 0.0, "log": 1e-4}[scale]
+
+
 def test_a_star_is_where_a_rival_matches_the_learned_loss(tmp_path, drawn):
     learned = table("epg", [2.0, 4.0], [[1.0, 2.0]] * 2, loss=LossName("a"))
     rivals = [table("ppo", [9.0] * 2, [[1.0, 5.0]] * 2), table("sac", [0.0] * 2, [[1.0, 2.0]] * 2)]
