@@ -20,10 +20,10 @@ from epg_tf.reports.plots import (
     FAINT,
     Style,
     draw_statistics,
-    statistics,
     dress,
     head,
     legend_rows,
+    statistics,
     write_png,
 )
 from epg_tf.reports.tables import label

@@ -142,7 +142,9 @@ def tiny(**past):
 
 
 def test_a_share_without_states_is_refused():
-    with pytest.raises(ConfigError, match=r"config\.past\.share=0\.5 .* set config\.past\.states too"):
+    with pytest.raises(
+        ConfigError, match=r"config\.past\.share=0\.5 .* set config\.past\.states too"
+    ):
         tiny(states=0, share=0.5)
     assert tiny(states=0, share=0.25).past.states == 0  # the default says nothing
 
