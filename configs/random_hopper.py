@@ -24,6 +24,7 @@ _LAPTOP = scales.laptop(
     updates=64,
 )
 _PAPER = TaskConfig(family="random_hopper", frame_skip=2, episode_limit=1000)
+_NIGHT = scales.night(_PAPER, update_period=64, updates=128)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
@@ -31,7 +32,9 @@ VARIANTS = {
         ppo=PPOConfig(update_period=256, minibatch=128, learning_rate=3e-3, log_std=-0.5),
         evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair"),
     ),
-    "night": scales.night(_PAPER, update_period=64, updates=128),
+    "night": dataclasses.replace(
+        _NIGHT, evolution=dataclasses.replace(_NIGHT.evolution, fitness="rank_in_pair")
+    ),
     "paper": scales.paper(_PAPER, update_period=64, updates=128),
 }
 VARIANTS |= {
