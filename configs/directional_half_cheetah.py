@@ -1,5 +1,6 @@
 """DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default),
-`night` (the paper's life, evolved in coarse physics) and `paper`.
+`night` (the paper's life, evolved in coarse physics) and `paper`; `laptop` and `paper` also with the
+suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13 b).
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 
@@ -69,11 +70,25 @@ def _laptop() -> Experiment:
     )
 
 
+def _policy_gradient(usual: Experiment) -> Experiment:
+    """Returns an experiment whose loss begins as a policy gradient with limited steps."""
+    return dataclasses.replace(
+        usual,
+        loss=dataclasses.replace(usual.loss, start="policy_gradient", products=8),
+        inner=dataclasses.replace(usual.inner, kl_limit=0.02),
+    )
+
+
 _PAPER = TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000)
 VARIANTS = {
     "laptop": _laptop(),
     "night": scales.night(_PAPER, update_period=32, updates=256, reward=True),
     "paper": scales.paper(_PAPER, update_period=32, updates=256, reward=True),
+}
+VARIANTS |= {
+    "laptop_epg_i": scales.evolved_start(_policy_gradient(VARIANTS["laptop"])),
+    "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
+    **scales.paper_starts(VARIANTS["paper"]),
 }
 
 

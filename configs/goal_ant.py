@@ -1,7 +1,9 @@
 """GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default),
 `night` (the paper's life, evolved in coarse physics) and `paper`.
 
-All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`.
+All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`; `laptop` and
+`paper` also with `_goal`, where the loss sees the goal (section 4.2), and with `_epg_i` or
+`_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13 c).
 
     Table 1:  update period M 32, updates 512, life U 16384 env steps
 
@@ -56,6 +58,17 @@ VARIANTS = {
         )
         for name, (family, task_range) in _TASKS.items()
     },
+}
+VARIANTS |= {
+    f"{name}_goal": dataclasses.replace(
+        VARIANTS[name], loss=dataclasses.replace(VARIANTS[name].loss, channels=("goal",))
+    )
+    for name in ("laptop", "paper")
+}
+VARIANTS |= {
+    "laptop_epg_i": scales.evolved_start(VARIANTS["laptop"]),
+    "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
+    **scales.paper_starts(VARIANTS["paper"]),
 }
 
 

@@ -1,6 +1,8 @@
 """RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `night`
 (the paper's body and life, evolved in coarse physics) and `paper`; the same with the suffix
-`_past`, whose lives start from past policies half of the time (Figure 12 B); and `paper_v1`.
+`_past`, whose lives start from past policies half of the time (Figure 12 B); `laptop` and `paper`
+with the suffix `_channels`, whose loss also sees the time in the life and how new a state is; and
+`laptop_v1` and `paper_v1`, the paper's first version.
 
     Table 1:                     update period M 64, updates 128, life U 8192 env steps (8196)
     first version, section 4.1:  update period M 128, updates 128, life U 16384 env steps
@@ -15,7 +17,7 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from epg_tf.core import scales
-from epg_tf.core.experiment import SurrogateConfig, TaskConfig
+from epg_tf.core.experiment import PolicyConfig, SurrogateConfig, TaskConfig
 from epg_tf.core.past_settings import PastConfig
 from epg_tf.core.rival_settings import PPOConfig
 
@@ -41,6 +43,19 @@ VARIANTS |= {
     f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
     for name, made in VARIANTS.items()
 }
+VARIANTS |= {
+    f"{name}_channels": dataclasses.replace(
+        VARIANTS[name],
+        loss=dataclasses.replace(VARIANTS[name].loss, channels=("time_in_life", "novelty")),
+    )
+    for name in ("laptop", "paper")
+}
+VARIANTS["laptop_v1"] = dataclasses.replace(
+    VARIANTS["laptop"],
+    policy=PolicyConfig(state_dependent_std=True),
+    loss=dataclasses.replace(_LAPTOP.loss, buffer_steps=32),  # N = M
+    evolution=dataclasses.replace(VARIANTS["laptop"].evolution, fitness_from="weighted"),
+)
 VARIANTS["paper_v1"] = scales.paper_v1(_PAPER, updates=128)
 
 

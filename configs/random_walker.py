@@ -1,5 +1,6 @@
 """RandomWalker, reward-free (EPG, Figure 6). Variants: `laptop` (default), `night`
-(the paper's life, evolved in coarse physics) and `paper`.
+(the paper's life, evolved in coarse physics) and `paper`; `laptop` and `paper` also with the suffix
+`_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13 a).
 
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
@@ -34,6 +35,11 @@ VARIANTS = {
     ),
     "night": scales.night(_PAPER, update_period=128, updates=256),
     "paper": scales.paper(_PAPER, update_period=128, updates=256),
+}
+VARIANTS |= {
+    "laptop_epg_i": scales.evolved_start(VARIANTS["laptop"]),
+    "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
+    **scales.paper_starts(VARIANTS["paper"]),
 }
 
 

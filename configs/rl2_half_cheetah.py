@@ -1,10 +1,10 @@
-"""RL² in DirectionalHalfCheetah (EPG, Figure 9). Variants: `laptop` (default) and `paper`.
+"""RL² in DirectionalHalfCheetah (EPG, Figure 9). Variants: `laptop` (default) and `paper`;
+with the suffix `_e_rl2` E-RL², whose trials begin with an episode that only explores.
 
     MetaGenRL:         PPO for TRPO, LSTM of 64 units, 2 episodes, at most 50 M env steps
 
 `laptop` has the task of directional_half_cheetah:laptop. Not in the papers: frame_skip and episode
-limit (Gymnasium's), number of trials, PPO's settings. E-RL² is
-config.trial.exploratory_episodes=1.
+limit (Gymnasium's), number of trials, PPO's settings.
 """
 
 from ml_collections import ConfigDict
@@ -20,6 +20,7 @@ VARIANTS = {
         TaskConfig("directional_half_cheetah", frame_skip=5, episode_limit=1000)
     ),
 }
+VARIANTS |= {f"{name}_e_rl2": scales.exploring(made) for name, made in VARIANTS.items()}
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

@@ -21,6 +21,7 @@ from epg_tf.tasks.registry import make_family
 CARD_FILE = "card.md"
 
 _USE = "## Use without epg_tf"
+_START = " Agents start from the\nweights that `initial_policy` returns by name."
 _SHARED = ("seed", "commit", "versions")  # facts of a run that its losses state too
 
 
@@ -118,6 +119,12 @@ def exported_card(learned: LearnedLoss) -> str:
     """
     described = describe(learned)
     head = own_card(learned.folder, _USE) or _made_card(learned, described)
+    use = _use_of_loss if described["channels"] else _use_of_start
+    return f"{head}\n\n{_USE}\n\n{use(described)}"
+
+
+def _use_of_loss(described: Mapping[str, Any]) -> str:
+    """Returns how the SavedModel of a loss is used."""
     rule, agent, memory = (described[name] for name in ("normalisation", "agent", "memory"))
     limit = f"; {agent['kl_rule']}" if agent["kl_limit"] else ""
     by_state = ", then a second output of the network" if agent["state_dependent_std"] else ""
@@ -126,18 +133,15 @@ def exported_card(learned: LearnedLoss) -> str:
         if memory
         else "none"
     )
-    return f"""{head}
-
-{_USE}
-
-    loaded = tf.saved_model.load(FOLDER)
+    start = "" if described["initial_policy"] is None else _START
+    return f"""    loaded = tf.saved_model.load(FOLDER)
     description = json.loads(loaded.describe()["json"].numpy())
     losses = loaded.loss({{name: tensor, ...}})["loss"]  # [P], inside a tf.GradientTape
 
 Signatures: `loss` (-> `loss` [P], the {described["reduction"]} of each agent's minibatch, and
 `per_step` [P, B]), `gradients` (the same inputs -> gradients of each agent's loss with respect to
 its policy's outputs and its memory), `describe` (-> `json`). P agents and minibatches of B steps
-are free; buffers hold {described["buffer_steps"]} steps, oldest first.
+are free; buffers hold {described["buffer_steps"]} steps, oldest first.{start}
 
 | input | shape | meaning |
 |---|---|---|
@@ -145,12 +149,44 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.
 
 - Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
 - Memory: {remembered}.
-- Agents in evolution: hidden layers {agent["hidden"]} of {agent["activation"]}, columns of norm 1,
-  of the last kernel {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first{by_state}.
+- Agents in evolution: {_network(agent)}, columns of norm 1, of the last kernel
+  {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first{by_state}.
 - {agent["updates"]} updates in a life, M = {described["update_period"]}, minibatch
   {described["minibatch"]}; {agent["rule"]}.
 - {agent["optimizer"]}, at {agent["learning_rate"]:g}{limit}.
 """
+
+
+def _use_of_start(described: Mapping[str, Any]) -> str:
+    """Returns how the SavedModel of an initial policy alone is used."""
+    agent, rule, surrogate = (described[name] for name in ("agent", "normalisation", "surrogate"))
+    shapes = described["initial_policy"]["shapes"].items()
+    rows = "\n".join(f"| `{name}` | {shape} |" for name, shape in shapes)
+    learning = "It is used as it is: agents do not learn in their lives"
+    if agent["updates"]:
+        learning = f"""Agents learn by {surrogate["kind"]}, whose settings are `surrogate` in the
+  description, and see the rewards: {agent["updates"]} updates in a life, M =
+  {described["update_period"]}, minibatch {described["minibatch"]}; {agent["rule"]};
+  {agent["optimizer"]}, at {agent["learning_rate"]:g}"""
+    return f"""    loaded = tf.saved_model.load(FOLDER)
+    description = json.loads(loaded.describe()["json"].numpy())
+    weights = loaded.initial_policy()  # by name
+
+Signatures: `initial_policy` (-> the weights), `describe` (-> `json`).
+
+| weights | shape |
+|---|---|
+{rows}
+
+- {_network(agent).capitalize()}; then the mean of a Gaussian whose log standard deviation is a
+  weight, too.
+- Normalisation of observations: {rule["rule"]}; floor {rule["floor"]}.
+- {learning}.
+"""
+
+
+def _network(agent: Mapping[str, Any]) -> str:
+    return f"hidden layers {agent['hidden']} of {agent['activation']}"
 
 
 def input_rows(inputs: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from epg_tf.artifacts.exported_loss import input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.core.experiment import Experiment, LossConfig
 from epg_tf.core.parameters import parameter_count
-from epg_tf.epg.meta_parameters import moves_start, start_shapes
+from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
 from epg_tf.losses.extra_channels import extra_channel, meaning_of
 
@@ -36,39 +36,69 @@ _MEANINGS = {
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 
+_RULE = (
+    "(x - mean) / max(standard deviation of the population, floor), over all steps of the life so "
+    "far, the newest M included; the policy's input is normalised by the numbers of the newest "
+    "update, and not at all before the first"
+)
+_BEFORE = (
+    "Steps before the life began stand at the front and are zero where recorded; the policy is "
+    "evaluated at them as at others"
+)
+
 
 def describe(learned: LearnedLoss) -> dict[str, Any]:
-    """Returns what a user of an exported loss must know, for JSON: sizes, inputs, rules, origin."""
+    """Returns what a user of an export must know, for JSON: sizes, inputs, rules, origin.
+
+    An initial policy without a loss has no inputs; its agents learn by a policy-gradient loss,
+    which `surrogate` holds.
+    """
     experiment = learned.experiment
-    loss, inner = experiment.loss, experiment.inner
     known = interface(experiment)
-    inputs = {
-        name: {
-            "shape": _letters(name, spec.shape),
-            "type": spec.dtype.name,
-            "meaning": _meaning(name, experiment),
-        }
-        for name, spec in input_specs(channels_of(known), loss).items()
-        if known["channels"]
-    }
+    alone = not moves_loss(experiment)
     return {
         "format_version": FORMAT_VERSION,
         **known,
-        "kind": "exported_temporal_conv_loss",
+        "kind": "exported_initial_policy" if alone else "exported_temporal_conv_loss",
         "task": dataclasses.asdict(experiment.task),
-        "buffer_steps": loss.buffer_steps,
-        "update_period": inner.update_period,
-        "minibatch": inner.minibatch,
-        "inputs": inputs,
-        "reduction": loss.reduction,
-        "termination_marks_time_limits": loss.truncation_as_end,
-        "normalisation": _normalisation(known),
-        "memory": _memory(loss) if loss.memory_units else None,
+        "update_period": experiment.inner.update_period,
+        "minibatch": experiment.inner.minibatch,
+        **(_surrogate(experiment) if alone else _loss(experiment, known)),
         "agent": _agent(experiment),
         "initial_policy": _initial_policy(experiment),
         "parameters": learned.phi.size,
         "phi_sha256": loss_files.checksum(learned.phi),
         "facts": learned.facts,
+    }
+
+
+def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
+    """Returns what an export's loss is given, and how."""
+    loss = experiment.loss
+    return {
+        "buffer_steps": loss.buffer_steps,
+        "inputs": {
+            name: {
+                "shape": _letters(name, spec.shape),
+                "type": spec.dtype.name,
+                "meaning": _meaning(name, experiment),
+            }
+            for name, spec in input_specs(channels_of(known), loss).items()
+        },
+        "reduction": loss.reduction,
+        "termination_marks_time_limits": loss.truncation_as_end,
+        "normalisation": _normalisation(known),
+        "memory": _memory(loss) if loss.memory_units else None,
+    }
+
+
+def _surrogate(experiment: Experiment) -> dict[str, Any]:
+    """Returns the policy-gradient loss by which agents learn from an initial policy."""
+    return {
+        "inputs": {},
+        "normalisation": {"channels": ["observation"], "rule": _RULE, "floor": DEVIATION_FLOOR},
+        "memory": None,
+        "surrogate": dataclasses.asdict(experiment.surrogate),
     }
 
 
@@ -93,11 +123,7 @@ def _normalisation(known: dict[str, Any]) -> dict[str, Any]:
     normalised = ("observation", "action", "reward")
     return {
         "channels": [c["name"] for c in known["channels"] if c["name"] in normalised],
-        "rule": "(x - mean) / max(standard deviation of the population, floor), over all "
-        "steps of the life so far, the newest M included; the policy's input is normalised by "
-        "the numbers of the newest update, and not at all before the first. Steps before the "
-        "life began stand at the front and are zero where recorded; the policy is evaluated "
-        "at them as at others",
+        "rule": f"{_RULE}. {_BEFORE}",
         "floor": DEVIATION_FLOOR,
     }
 

@@ -15,6 +15,7 @@ from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
+from epg_tf.artifacts.exported_start import ExportedStart
 from epg_tf.artifacts.learned_loss import SHIPPED, LearnedLoss, interface, save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
@@ -37,7 +38,7 @@ def export_loss(
     """Writes a loss as a SavedModel, with phi, its description and a card, and reads it again.
 
     Args:
-      learned: The loss.
+      learned: The loss, or the initial policy that was evolved with it or alone.
       folder: Created if missing; must be empty unless `overwrite` is set.
       card: Text of card.md; None for that of `cards.exported_card`.
       overwrite: Replace an export that is there, once the new one is complete; other files in the
@@ -47,17 +48,11 @@ def export_loss(
       The largest difference between the loss and what was read, see `largest_difference`.
 
     Raises:
-      RecordError: There is no loss, the difference is above 1e-6, the buffer is too long, the
-        folder cannot be used or holds something else, or files cannot be read or written; nothing
-        was replaced.
+      RecordError: The difference is above 1e-6, the buffer is too long, the folder cannot be used
+        or holds something else, or files cannot be read or written; nothing was replaced.
     """
     loss = learned.experiment.loss
-    if not moves_loss(learned.experiment):
-        raise RecordError(
-            f"{learned.name}: it is an initial policy without a loss, so there is none to export; "
-            "train an agent from it and save its policy"
-        )
-    if loss.buffer_steps > _BUFFER_LIMIT:
+    if moves_loss(learned.experiment) and loss.buffer_steps > _BUFFER_LIMIT:
         raise RecordError(
             f"config.loss.buffer_steps={loss.buffer_steps} of the loss is above {_BUFFER_LIMIT}, "
             f"more than exports are tested with; use a loss with a shorter buffer"
@@ -141,13 +136,26 @@ def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int
     """Opens an exported loss and compares it with `learned` on random inputs.
 
     Returns:
-      The largest difference of losses, the tape's gradients and the signature's, relative to the
-      largest value.
+      The largest difference of losses, the tape's gradients, the signature's, and the weights of
+      an initial policy, each relative to the largest value.
 
     Raises:
       RecordError: What is in `folder` cannot be opened.
     """
     exported, own = saved_models.open_saved_model(folder), _module(learned)
+    pairs = []
+    if own.start:
+        weights = exported.signatures["initial_policy"]()
+        pairs += [(weights[name], expected) for name, expected in own.start.items()]
+    if isinstance(own, ExportedLoss):
+        pairs += _scores(learned, exported, own, agents)
+    return max(relative_difference(one, other) for one, other in pairs)
+
+
+def _scores(
+    learned: LearnedLoss, exported: Any, own: ExportedLoss, agents: int
+) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    """Returns pairs of losses and gradients, of the export and of the package."""
     generator, inner = np.random.default_rng(0), learned.experiment.inner
     specs = input_specs(channels_of(interface(learned.experiment)), learned.experiment.loss)
     inputs = {
@@ -166,8 +174,9 @@ def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int
     by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
     by_name = exported.signatures["gradients"](**inputs)
     pairs = [(found["per_step"], own.loss(inputs)["per_step"])]
-    pairs += [(other[name], gradients[name]) for other in (by_tape, by_name) for name in moved]
-    return max(relative_difference(one, other) for one, other in pairs)
+    return pairs + [
+        (other[name], gradients[name]) for other in (by_tape, by_name) for name in moved
+    ]
 
 
 def relative_difference(found: tf.Tensor, expected: tf.Tensor) -> float:
@@ -176,14 +185,18 @@ def relative_difference(found: tf.Tensor, expected: tf.Tensor) -> float:
     return float(tf.reduce_max(tf.abs(found - expected))) / (scale or 1.0)
 
 
-def _module(learned: LearnedLoss) -> ExportedLoss:
+def _module(learned: LearnedLoss) -> ExportedStart:
     experiment = learned.experiment
     phi, start = divided(experiment, learned.phi)
+    weights = initial_policy(experiment, start) if start.size else {}
+    description = json.dumps(files.plain(describe(learned)))
+    if not moves_loss(experiment):
+        return ExportedStart(weights, description)
     return ExportedLoss(
         phi,
         channels_of(interface(experiment)),
         experiment.loss,
         experiment.inner.update_period,
-        json.dumps(files.plain(describe(learned))),
-        initial_policy(experiment, start) if start.size else None,
+        description,
+        weights,
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from epg_tf.artifacts.exported_start import ExportedStart
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
@@ -38,7 +39,7 @@ def input_specs(channels: Sequence[Channel], config: LossConfig) -> dict[str, tf
     return specs | {MINIBATCH: tf.TensorSpec([None, None], tf.int32, MINIBATCH)}
 
 
-class ExportedLoss(tf.Module):
+class ExportedLoss(ExportedStart):
     """One learned loss that P agents share; each agent's loss depends on its own row alone.
 
     Args:
@@ -55,9 +56,7 @@ class ExportedLoss(tf.Module):
       differentiable.
       gradients: Function of the same -> gradients of each agent's loss with respect to the policy
         and constant channels, by input name.
-      describe: Function of nothing -> {"json": the description}.
-      initial_policy: Function of nothing -> name -> weights; exported where there are some.
-      params: Name -> variable [1, ...], the weights.
+      params: Name -> variable [1, ...], the weights of the loss.
     """
 
     def __init__(
@@ -69,28 +68,22 @@ class ExportedLoss(tf.Module):
         description: str,
         initial_policy: Mapping[str, Array] | None = None,
     ):
-        super().__init__(name="learned_loss")
+        super().__init__(initial_policy or {}, description, name="learned_loss")
         self._network = network = learned_network(channels, config, update_period)
         self._moved = [channel.name for channel in channels if channel.kind != HISTORY]
-        self._description = description
         self.params = {
             name: tf.Variable(values, trainable=False, name=name)
             for name, values in split(phi[None], network.shapes).items()
         }
-        self.start = {
-            name: tf.Variable(values, trainable=False, name=name)
-            for name, values in (initial_policy or {}).items()
-        }
         specs = [input_specs(channels, config)]
         self.loss = tf.function(self._loss, input_signature=specs)
         self.gradients = tf.function(self._gradients, input_signature=specs)
-        self.describe = tf.function(self._describe, input_signature=[])
-        self.initial_policy = tf.function(self._initial_policy, input_signature=[])
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Returns the named functions of the SavedModel."""
-        names = ["loss", "gradients", "describe"] + ["initial_policy"] * bool(self.start)
-        return {name: getattr(self, name).get_concrete_function() for name in names}
+        functions = {"loss": self.loss, "gradients": self.gradients}
+        own = {name: function.get_concrete_function() for name, function in functions.items()}
+        return own | super().signatures()
 
     def _loss(self, inputs: Inputs) -> dict[str, tf.Tensor]:
         per_step = self._network.losses(self.params, inputs)
@@ -102,9 +95,3 @@ class ExportedLoss(tf.Module):
             tape.watch(moved)
             total = tf.reduce_sum(self._loss({**inputs, **moved})["loss"])
         return tape.gradient(total, moved, unconnected_gradients="zero")
-
-    def _initial_policy(self) -> dict[str, tf.Tensor]:
-        return {name: tf.identity(weight) for name, weight in self.start.items()}
-
-    def _describe(self) -> dict[str, tf.Tensor]:
-        return {"json": tf.constant(self._description)}

@@ -203,6 +203,44 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     )
 
 
+def evolved_start(experiment: Experiment, learning_rate: float = 3e-2) -> Experiment:
+    """Returns an experiment on a laptop that moves the initial policy with the loss (EPG+I, section
+    4.2), by less noise than a loss alone.
+    """
+    evolution = dataclasses.replace(
+        experiment.evolution, moves="both", sigma=0.03, learning_rate=learning_rate
+    )
+    return dataclasses.replace(experiment, evolution=evolution)
+
+
+def start_alone(experiment: Experiment) -> Experiment:
+    """Returns an experiment on a laptop that moves the initial policy of agents that learn by PPO
+    (PPO+I, section 4.2).
+    """
+    evolution = dataclasses.replace(
+        experiment.evolution,
+        moves="initialisation",
+        guidance=1.0,
+        final_guidance=1.0,
+        sigma=0.03,
+        learning_rate=4e-3,
+        final_learning_rate=1e-3,
+    )
+    return dataclasses.replace(experiment, evolution=evolution)
+
+
+def paper_starts(experiment: Experiment) -> dict[str, Experiment]:
+    """Returns EPG+I and PPO+I by the name of the variant; all else is as in `experiment`."""
+    both = dataclasses.replace(experiment.evolution, moves="both")
+    alone = dataclasses.replace(
+        experiment.evolution, moves="initialisation", guidance=1.0, final_guidance=1.0
+    )
+    return {
+        "paper_epg_i": dataclasses.replace(experiment, evolution=both),
+        "paper_ppo_i": dataclasses.replace(experiment, evolution=alone),
+    }
+
+
 def laptop_rl2(task: TaskConfig) -> RL2Experiment:
     """Returns RL² for 2 cores: 2 M env steps of trials of two episodes."""
     return RL2Experiment(task=task, iterations=150, trials=64)
@@ -219,6 +257,12 @@ def paper_rl2(task: TaskConfig) -> RL2Experiment:
         trials=64,
         ppo=RecurrentPPOConfig(minibatches=8),
     )
+
+
+def exploring(experiment: RL2Experiment) -> RL2Experiment:
+    """Returns E-RL²: the first episode of a trial only explores (Stadie et al. 2018)."""
+    trial = dataclasses.replace(experiment.trial, exploratory_episodes=1)
+    return dataclasses.replace(experiment, trial=trial)
 
 
 def chosen(

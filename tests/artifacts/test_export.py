@@ -312,9 +312,36 @@ def test_a_loss_with_an_initial_policy_brings_it_along(make_learned, make_tiny, 
     assert "and a policy of" in (tmp_path / "exported" / "card.md").read_text()
 
 
-def test_an_initial_policy_alone_is_no_loss_to_export(make_tiny, tmp_path):
+def test_an_initial_policy_alone_is_exported_as_its_weights(make_tiny, tmp_path):
+    """PPO+I: no loss, the weights by name, and how agents learn from them; read again, it is one to
+    test.
+    """
+    experiment = make_tiny(
+        evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+    )
+    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
+    assert export.export_loss(learned, tmp_path / "exported") == 0.0
+    loaded = epg_tf.open_saved_model(tmp_path / "exported")
+    assert sorted(loaded.signatures) == ["describe", "initial_policy"]
+    found = loaded.signatures["initial_policy"]()
+    expected = initial_policy(experiment, learned.phi)
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        np.testing.assert_array_equal(found[name], weight)
+    described = json.loads(loaded.describe()["json"].numpy())
+    assert described["kind"] == "exported_initial_policy" and described["inputs"] == {}
+    assert described["surrogate"]["kind"] == "ppo"
+    np.testing.assert_array_equal(epg_tf.load_loss(tmp_path / "exported").phi, learned.phi)
+    card = (tmp_path / "exported" / "card.md").read_text()
+    assert "loaded.initial_policy()" in card and "loaded.loss(" not in card
+
+
+def test_a_changed_weight_of_an_initial_policy_shows(make_tiny, tmp_path):
     experiment = make_tiny(evolution={"moves": "initialisation"}, inner={"updates": 0})
-    learned = LearnedLoss(initial_phi(experiment, 0), experiment, {})
-    with pytest.raises(RecordError, match="it is an initial policy without a loss"):
-        export.export_loss(learned, tmp_path / "exported")
-    assert describe(learned)["inputs"] == {} and not (tmp_path / "exported").exists()
+    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
+    export.export_loss(learned, tmp_path / "exported")
+    assert "agents do not learn in their lives" in (tmp_path / "exported" / "card.md").read_text()
+    changed = learned.phi.copy()
+    changed[5] += 0.5
+    other = LearnedLoss(changed, experiment, {})
+    assert export.largest_difference(other, tmp_path / "exported") > 0.1

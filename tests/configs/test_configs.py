@@ -39,6 +39,11 @@ TABLE_1 = {
     "goal_ant:paper_forward_backward": (32, 512),
     "goal_ant:paper_no_reset": (32, 512),
     "random_hopper:paper_past": (64, 128),
+    "random_hopper:paper_channels": (64, 128),
+    "goal_ant:paper_goal": (32, 512),
+    "random_walker:paper_epg_i": (128, 256),
+    "directional_half_cheetah:paper_epg_i": (32, 256),
+    "goal_ant:paper_epg_i": (32, 512),
     "fetch:paper": (32, 256),
 }
 
@@ -184,6 +189,48 @@ def test_lives_from_past_policies_are_the_only_difference():
         assert past.past.policies and past.past.share == 0.5
         usual = experiment(f"random_hopper:{scale}")
         assert not usual.past.policies and dataclasses.replace(past, past=usual.past) == usual
+
+
+@pytest.mark.parametrize(
+    ("family", "usual"), [("random_hopper", "_channels"), ("goal_ant", "_goal")]
+)
+def test_further_channels_are_the_only_difference(family, usual):
+    for scale in ("laptop", "paper"):
+        made, base = experiment(f"{family}:{scale}{usual}"), experiment(f"{family}:{scale}")
+        assert dataclasses.replace(made, loss=base.loss) == base
+        assert dataclasses.replace(made.loss, channels=()) == base.loss
+        expected = ("goal",) if usual == "_goal" else ("time_in_life", "novelty")
+        assert made.loss.channels == expected
+
+
+@pytest.mark.parametrize("family", ["random_walker", "directional_half_cheetah", "goal_ant"])
+def test_evolved_starts_move_what_their_names_say(family):
+    """At the paper's scale nothing else differs (EPG, Figure 13)."""
+    for scale in ("laptop", "paper"):
+        both, alone = (experiment(f"{family}:{scale}_{name}") for name in ("epg_i", "ppo_i"))
+        assert both.evolution.moves == "both" and both.evolution.final_guidance == 0
+        assert alone.evolution.moves == "initialisation"
+        assert (alone.evolution.guidance, alone.evolution.final_guidance) == (1.0, 1.0)
+        assert both.task == alone.task == experiment(f"{family}:{scale}").task
+    usual = experiment(f"{family}:paper")
+    moved = dataclasses.replace(usual.evolution, moves="both")
+    assert experiment(f"{family}:paper_epg_i") == dataclasses.replace(usual, evolution=moved)
+
+
+def test_the_laptops_first_version_has_what_the_papers_has():
+    laptop, paper = experiment("random_hopper:laptop_v1"), experiment("random_hopper:paper_v1")
+    for made in (laptop, paper):
+        assert made.policy.state_dependent_std and made.evolution.fitness_from == "weighted"
+        period = made.inner.update_period  # one gradient step a trajectory
+        assert made.loss.buffer_steps == made.inner.minibatch == period
+        assert made.evolution.lives == made.evolution.noise_vectors
+
+
+def test_e_rl2_differs_from_rl2_in_its_exploring_episode():
+    for scale in ("laptop", "paper"):
+        made, base = (load_experiment(f"rl2_half_cheetah:{scale}{end}") for end in ("_e_rl2", ""))
+        assert (made.trial.exploratory_episodes, base.trial.exploratory_episodes) == (1, 0)
+        assert dataclasses.replace(made, trial=base.trial) == base
 
 
 @pytest.mark.parametrize("name", NIGHTS)
