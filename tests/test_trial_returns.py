@@ -1,0 +1,55 @@
+"""Tests the tool that plays trials of RL² by episode."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = json.loads((ROOT / "results" / "meta_rivals" / "rl2_trials.json").read_text())["runs"]
+
+
+@pytest.fixture(scope="module")
+def tool():
+    """The tool, which is in no package."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    yield importlib.import_module("trial_returns")
+    sys.path.remove(str(ROOT / "tools"))
+
+
+def test_numbers_are_by_episode(tool):
+    found = tool.summary(np.array([[-1.0, 3.0], [2.0, 5.0], [-4.0, 7.0]]))
+    assert found["mean"] == [-1.0, 5.0] and found["smallest"] == [-4.0, 3.0]
+    assert found["share_above_0"] == [pytest.approx(1 / 3), 1.0] and found["trials"] == 3
+    half = 4.302652729911275 * 2 / np.sqrt(3)  # Student's t of two degrees of freedom
+    assert found["ci95"][1] == pytest.approx([5 - half, 5 + half])
+
+
+def test_a_picture_and_no_words_without_runs(tool, tmp_path, capsys):
+    tool.draw(KEPT, str(tmp_path / "trials.png"))
+    assert (tmp_path / "trials.png").read_bytes()[:4] == b"\x89PNG"
+    assert tool.main(["numbers.json", "picture.png"]) == 2
+    assert "folders of runs" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_what_a_policy_plays(tool):
+    """On another processor lives may go other ways, so their means are compared."""
+    run = str(ROOT / "results" / "meta_rivals" / "cheetah-rl2-0")
+    returns = tool.played(run, trials=32, episodes=2)
+    kept = KEPT["results/meta_rivals/cheetah-rl2-0"]
+    assert returns.shape == (32, 2) and returns[:, 1].min() > 0
+    assert returns[:, 1].mean() == pytest.approx(kept["mean"][1], abs=30)
+
+
+def test_the_page_shows_what_is_kept():
+    page = (ROOT / "docs" / "rl2.md").read_text(encoding="utf-8")
+    for numbers in KEPT.values():
+        for mean, (low, high) in zip(numbers["mean"], numbers["ci95"], strict=True):
+            assert f"{mean:.1f} [{low:.1f}, {high:.1f}]" in page
+        assert numbers["share_above_0"][1] == 1.0

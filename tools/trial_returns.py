@@ -1,0 +1,88 @@
+"""Writes the return of each episode of fresh trials of policies of RL², and draws it.
+
+    python tools/trial_returns.py OUTPUT.json PICTURE.png RUN...
+
+128 tasks that nothing else uses, in exact physics, four episodes a trial, two more than in
+meta-training; nothing learns. The numbers are of each run: means, 95 % intervals over tasks, and
+the share of trials above 0, by episode.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from epg_tf.artifacts.rl2_policy import load_rl2
+from epg_tf.baselines.recurrent_ppo import RecurrentAgent
+from epg_tf.baselines.rl2 import trial_returns
+from epg_tf.core import files
+from epg_tf.core.types import Array, LifeKey
+from epg_tf.evaluation.statistics import confidence_interval
+from epg_tf.reports.plots import COLOURS, write_png
+from epg_tf.tasks.registry import make_family
+
+TRIALS, EPISODES = 128, 4
+
+
+def played(run: str, trials: int = TRIALS, episodes: int = EPISODES) -> Array:
+    """Returns the return of each episode of trials with the policy of a run, [trials, episodes]."""
+    policy = load_rl2(run)
+    settings = policy.experiment
+    agent = RecurrentAgent(make_family(settings.task), settings.network, settings.ppo, seed=0)
+    agent.load_policy(policy.vector)
+    keys = [LifeKey(0, "reporting", 0, number) for number in range(trials)]
+    exact = dataclasses.replace(settings.task, physics="exact")
+    return trial_returns(agent, exact, episodes, keys)
+
+
+def summary(returns: Array) -> dict[str, Any]:
+    """Returns the numbers of one run from its returns, [trials, episodes]."""
+    return {
+        "mean": returns.mean(axis=0).tolist(),
+        "ci95": [list(confidence_interval(column)) for column in returns.T],
+        "share_above_0": (returns > 0).mean(axis=0).tolist(),
+        "smallest": returns.min(axis=0).tolist(),
+        "trials": len(returns),
+    }
+
+
+def draw(found: Mapping[str, Mapping[str, Any]], path: str) -> None:
+    """Draws the mean return of each run against the number of the episode."""
+    figure = Figure(figsize=(6, 3.6), dpi=100, facecolor="white")
+    axes = figure.add_subplot()
+    for (name, numbers), colour in zip(found.items(), COLOURS, strict=False):
+        episodes = np.arange(1, len(numbers["mean"]) + 1)
+        axes.plot(episodes, numbers["mean"], color=colour, marker="o", label=name)
+        axes.fill_between(episodes, *zip(*numbers["ci95"], strict=True), color=colour, alpha=0.15)
+    axes.axhline(0, color="#888888", linewidth=0.8)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="episode of a trial", ylabel="return")
+    axes.legend(frameon=False, loc="lower right")
+    figure.tight_layout()
+    write_png(figure, path)
+
+
+def main(words: Sequence[str]) -> int:
+    """Plays, writes and draws; returns the exit code."""
+    if len(words) < 3:
+        print("name the file for numbers, the picture, and folders of runs", file=sys.stderr)
+        return 2
+    output, picture, *runs = words
+    found = {run: summary(played(run)) for run in runs}
+    files.write_json(output, {"runs": found})
+    draw(found, picture)
+    for run, numbers in found.items():
+        cells = zip(numbers["mean"], numbers["ci95"], numbers["share_above_0"], strict=True)
+        text = "; ".join(f"{m:.1f} [{low:.1f}, {high:.1f}] {s:.0%}" for m, (low, high), s in cells)
+        print(f"{run}: {text}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
