@@ -27,7 +27,7 @@ def lines_of(status: Status, program: Program) -> list[str]:
     if status.state == "not possible":
         return [*lines, f"  why: {status.reason}"]
     lines.append(f"  costs: {_cost(status)}")
-    lines += [f"  there: {folder}" for folder in status.found.folders]
+    lines += [f"  there: {folder}" for folder in _there(status)]
     lines += [f"  missing: {what}" for what in status.missing]
     return lines + [f"  {command.text(program)}" for command in status.commands]
 
@@ -36,6 +36,11 @@ def _cost(status: Status) -> str:
     if not status.env_steps:
         return "no env steps"
     return f"{count(status.env_steps)} env steps, what is there included"
+
+
+def _there(status: Status) -> list[Path]:
+    """Returns what is there for a figure, losses without their tests included, each once."""
+    return list(dict.fromkeys([*status.found.folders, *status.losses]))
 
 
 def as_mapping(status: Status, program: Program) -> dict[str, Any]:
@@ -50,7 +55,7 @@ def as_mapping(status: Status, program: Program) -> dict[str, Any]:
         "source": figure.source,
         "claim": figure.claim,
         "env_steps": status.env_steps,
-        "found": [str(folder) for folder in status.found.folders],
+        "found": [str(folder) for folder in _there(status)],
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from epg_tf.baselines.method import LABELS
 from epg_tf.core import formatting
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -20,12 +21,16 @@ from epg_tf.reports.panels import Curves
 from epg_tf.reports.plots import column
 
 
-def evolution_curves(*columns: tuple[str, str]) -> Callable[[Found], Findings]:
+def evolution_curves(
+    *columns: tuple[str, str], level: str | None = None
+) -> Callable[[Found], Findings]:
     """Returns the analysis of runs: columns of their metrics against epochs, mean and standard
     deviation over seeds, one panel for each label of the needs (EPG, Figures 19 and 20).
 
     Args:
       columns: Name in metrics.csv and in the picture; where there are several, each is a curve.
+      level: Key of a method; its mean final return in a test of the same label is a horizontal
+        line.
     """
 
     def analysis(found: Found) -> Findings:
@@ -43,9 +48,20 @@ def evolution_curves(*columns: tuple[str, str]) -> Callable[[Found], Findings]:
                 rows += _tidy(above, name, seeds, curves)
                 numbers.append(_ends(above, shown, seeds, curves))
         labels = ("epoch", columns[0][1] if len(columns) == 1 else "value")
-        return Findings(rows, numbers, functools.partial(panels.run_panels, grid, labels=labels))
+        levels = _levels(found, level) if level else {}
+        numbers += [f"{above}: {LABELS[str(level)]} ends at {at:.2f}" for above, at in levels.items()]
+        draw = functools.partial(panels.run_panels, grid, labels=labels, levels=levels)
+        return Findings(rows, numbers, draw)
 
     return analysis
+
+
+def _levels(found: Found, method: str) -> dict[str, float]:
+    """Returns the mean final return of a method, by the label of the test."""
+    return {
+        need.label: float(np.nanmean(test.results().select(method=method).final()))
+        for need, test in found.tests
+    }
 
 
 def validation_curves(found: Found) -> Findings:

@@ -37,6 +37,7 @@ class Status:
       declaration: The figure.
       state: "ready": it can be drawn; "interrupted": a run that it needs has begun and not ended.
       found: What is there for it.
+      losses: Losses that are there, whose tests are missing.
       missing: What is not, in words; what a figure can do without, too.
       commands: Make what is missing, in their order.
       reason: Why it is not possible; empty if it is.
@@ -46,6 +47,7 @@ class Status:
     declaration: Declaration
     state: State
     found: Found
+    losses: Sequence[Path] = ()
     missing: Sequence[str] = ()
     commands: Sequence[Command] = ()
     reason: str = ""
@@ -77,7 +79,10 @@ def status_of(declaration: Declaration, scale: str, library: Library, folder: Pa
     state: State = "ready"
     if any(not need.optional for need in lacking) or (needs and len(lacking) == len(needs)):
         state = "interrupted" if search.interrupted else "missing"
-    return Status(declaration, state, found, search.missing, list(search.commands), env_steps=cost)
+    there = list(search.losses)
+    return Status(
+        declaration, state, found, there, search.missing, list(search.commands), env_steps=cost
+    )
 
 
 def _found(scale: str, pairs: Iterable[tuple[Need, object]]) -> Found:
@@ -98,6 +103,7 @@ class _Search:
     """Meets the needs of one figure, and collects what is missing.
 
     Attributes:
+      losses: Whose tests are missing; a dictionary, for each counts once.
       missing: In words.
       commands: Make it; a dictionary, for each counts once.
       interrupted: Whether a run has begun and not ended.
@@ -105,6 +111,7 @@ class _Search:
 
     def __init__(self, library: Library, folder: Path):
         self._library, self._folder = library, folder
+        self.losses: dict[Path, None] = {}
         self.missing: list[str] = []
         self.commands: dict[Command, None] = {}
         self.interrupted = False
@@ -173,6 +180,8 @@ class _Search:
             return min(fitting, key=lambda test: (_of_others(need, test), -_agents(test)))
         self.missing.append(f"a test of {_words(need.run)}{_of_test(need)}")
         loss = self._known_loss(need.run)
+        if loss is not None:
+            self.losses[loss.shown] = None
         named = str(self._begin(need.run)) if loss is None else loss.name
         trained = {name: self._trained(run) for name, run in need.trained}
         self.commands[commands.make_test(need, named, trained, self._folder)] = None

@@ -69,7 +69,10 @@ def agent_panels(
 
 
 def run_panels(
-    panels: Mapping[str, Mapping[str, Curves]], title: str, labels: tuple[str, str]
+    panels: Mapping[str, Mapping[str, Curves]],
+    title: str,
+    labels: tuple[str, str],
+    levels: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draws mean and standard deviation over runs of different seeds, and each run as a thin line
     (EPG, Figure 20).
@@ -78,6 +81,7 @@ def run_panels(
       panels: Title of a panel -> name of a curve -> its runs.
       title: Line above all.
       labels: Of the axes.
+      levels: Title of a panel -> height of a dashed horizontal line.
     """
 
     def draw(axes: Axes, curves: Curves, colour: str) -> None:
@@ -90,7 +94,11 @@ def run_panels(
                 axes.plot(curves.x, run, color=colour, linewidth=0.7, alpha=0.55, zorder=2)
         axes.plot(curves.x, mean, color=colour, linewidth=2.2, zorder=3)
 
-    return _grid(panels, title, draw, labels)
+    figure = _grid(panels, title, draw, labels)
+    for axes, above in zip(figure.axes, panels, strict=False):
+        if levels and above in levels:
+            axes.axhline(levels[above], color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
+    return figure
 
 
 def over_runs(values: Array) -> tuple[Array, Array]:

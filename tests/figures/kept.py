@@ -24,6 +24,7 @@ KINDS = {
     "maml_half_cheetah": "maml",
     "rl2_half_cheetah": "rl2",
     "metagenrl_laptop": "metagenrl",
+    "goal_ant": "evolution",
 }
 CURVE = np.array([[0.0, -2.0, 3.0], [1.0, 2.0, 5.0], [-1.0, 1.0, 4.0], [2.0, 2.0, 6.0]])
 FINAL = [4.0, 6.0, 5.0, 7.0]
@@ -81,6 +82,21 @@ def test(
     tables = [table(learned, finals or FINAL, CURVE, kl=kl, loss=LossName("a loss", seed))]
     tables += [table(name, [1.0, 0.0, 2.0, 1.5], CURVE - 1.0, kl=kl) for name in methods]
     about = _about(wanted(config, changes), seed)
+    write_report(folder, Results.join(tables), about, "title")
+    return folder
+
+
+def progress(folder: Path, of: Path, finals: dict[str, float]) -> Path:
+    """Makes a run of MetaGenRL and the folder of a test of the objectives that it kept, with the
+    final returns by their names.
+    """
+    run(of, "metagenrl_laptop")
+    folder.mkdir(parents=True)
+    tables = [
+        table("objective", [final] * 4, CURVE, loss=LossName(name, 0))
+        for name, final in finals.items()
+    ]
+    about = {**_about(wanted("metagenrl_laptop"), 0), "run": str(of)}
     write_report(folder, Results.join(tables), about, "title")
     return folder
 

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.formatting import count
 from epg_tf.figures import agent_analyses, cost_table, output, run_analyses, tables
 from epg_tf.figures.catalogue import declaration
 from epg_tf.figures.declaration import Declaration, Found, LossNeed, RunNeed, TestNeed
@@ -131,6 +132,58 @@ def test_runs_of_several_seeds_have_mean_and_deviation_where_all_have_values(tmp
     assert findings.numbers[0].endswith("seeds 0, 1")
     (axes,) = findings.draw("title").axes
     np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [5.0, 6.0, np.nan])
+
+
+def test_the_band_is_the_standard_deviation_over_seeds(tmp_path):
+    for seed in (0, 1):
+        kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed)
+    needs = [RunNeed("random_hopper:laptop", seed, label="Hopper") for seed in (0, 1)]
+    analysis = run_analyses.evolution_curves(("fitness_mean", "mean return"))
+    (axes,) = analysis(found_for(tmp_path, *needs)).draw("title").axes
+    corners = axes.collections[0].get_paths()[0].vertices
+    half = np.std([0, 10], ddof=1)  # of every epoch: seed 1 is 10 above seed 0
+    at_first = corners[corners[:, 0] == 1][:, 1]
+    assert at_first.min() == pytest.approx(5 - half) and at_first.max() == pytest.approx(5 + half)
+
+
+def test_ants_without_resets_have_their_targets_and_ppo_beside_them(tmp_path):
+    config = "goal_ant:laptop_no_reset"
+    kept.run(tmp_path / "run", config)
+    figure = declaration("epg.fig19")
+    alone = figure.analysis(found_for(tmp_path, *figure.needs["laptop"]))
+    assert {row["column"] for row in alone.table} == {"fitness_mean", "goals_reached"}
+    targets = [row["value"] for row in alone.table if row["column"] == "goals_reached"]
+    assert targets == [0.0, 2.0, 4.0] and not any("PPO" in line for line in alone.numbers)
+    kept.test(tmp_path / "test", config)
+    beside = figure.analysis(found_for(tmp_path, *figure.needs["laptop"]))
+    assert beside.numbers[-1] == "GoalAnt without resets: PPO (M as EPG) ends at 1.12"
+    (axes,) = beside.draw("title").axes
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [1.125]
+
+
+def test_objectives_along_meta_training_have_a_panel_each(tmp_path):
+    """Panels are in the order of the rounds, and say how many env steps these are."""
+    made = kept.progress(tmp_path / "progress", tmp_path / "run", {"round_2": 1.0, "round_16": 7.0})
+    figure = declaration("metagenrl.fig4")
+    (need,) = figure.needs["laptop"]
+    findings = figure.analysis(found_for(tmp_path, need))
+    drawn = findings.draw("title")
+    steps = kept.wanted("metagenrl_laptop").round_steps
+    titles = [axes.get_title() for axes in drawn.axes if axes.get_title()]
+    assert titles == [f"after {count(n * steps)} env steps per agent" for n in (2, 16)]
+    for name, mean in (("round_2", "1.00"), ("round_16", "7.00")):
+        assert any(f"{name}: mean final return {mean}" in line for line in findings.numbers)
+    assert len(findings.table) == 2 * 4 * (3 + 1) and made.is_dir()
+
+
+def test_a_test_of_another_run_is_not_that_of_its_objectives(tmp_path):
+    kept.progress(tmp_path / "progress", tmp_path / "run", {"round_2": 1.0})
+    need = dataclasses.replace(declaration("metagenrl.fig4").needs["laptop"][0], env_steps=1)
+    other = dataclasses.replace(need, env_steps=None, environment="gymnasium:Pendulum-v1")
+    for wrong in (need, other):
+        assert found_for(tmp_path, wrong).tests == []
+    (tmp_path / "run").rename(tmp_path / "moved")
+    assert found_for(tmp_path, declaration("metagenrl.fig4").needs["laptop"][0]).tests == []
 
 
 def test_validation_is_drawn_where_there_was_a_test(tmp_path):
