@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.core import files, formatting
+from epg_tf.core.config_files import read_experiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import TaskConfig, from_mapping
 from epg_tf.core.random_streams import PHASES, life_generator
@@ -18,7 +19,7 @@ from epg_tf.evaluation.summary import Summary, reference, summarize
 from epg_tf.reports import result_charts
 from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
 from epg_tf.reports.tables import label
-from epg_tf.runs import page_tables, repeat_commands
+from epg_tf.runs import page_tables, repeat_commands, saved_settings
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import FAMILIES, is_importable, make_family, named_environment
@@ -90,12 +91,25 @@ def _sections(path: Path, results: Results, about: Mapping[str, Any]) -> list[Se
             [Chart("Final returns", result_charts.distribution(groups, summaries))],
         ),
         Section("Return against what tasks differ in", _by_parameter(results, about)),
+        *_settings_section(about),
     ]
     command = repeat_commands.repeat_test(path, about, results)
     blocks: list[Block] = [Code(command)]
     if about.get("replaced"):
         blocks.insert(0, Text("With the settings above, from a config of your own:"))
     return [*sections, Section("To run it again", blocks)]
+
+
+def _settings_section(about: Mapping[str, Any]) -> list[Section]:
+    """Returns the settings that a test states in full; none where it does not."""
+    if not isinstance(about.get("config"), Mapping):
+        return []
+    try:
+        experiment = saved_settings.read(about["config"], read_experiment)
+        blocks = page_tables.settings_blocks(experiment)
+    except ConfigError as error:
+        blocks = [Text(f"The settings cannot be read: {files.one_line(error)}.", note=True)]
+    return [Section("Settings that differ from their defaults", blocks)]
 
 
 def summaries_of(results: Results, about: Mapping[str, Any]) -> dict[str, Summary]:

@@ -7,14 +7,17 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 
 import numpy as np
 import pytest
 
 from epg_tf.baselines.method import LossName
+from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.evaluation.results import Results
+from epg_tf.metagenrl.population import metric_columns
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.runs import pages
 from epg_tf.runs.metrics import MetricsFile
@@ -83,10 +86,10 @@ def test_what_cannot_be_is_one_line(tested, tmp_path, flags, message):
     assert filled(message) in process.stderr and list(tmp_path.iterdir()) == []
 
 
-# Shows every view of every chart; then tells the frame around it what came of that, as JSON.
+# Shows every view of every chart, points at the first value, and zooms; then tells the frame around it what came of that, as JSON.
 PROBE = """
 const drawn = chart => chart.querySelectorAll(".trace path[d], .boxlayer path[d]").length > 0;
-const found = {evil: "evil" in window, views: 0, blank: []};
+const found = {evil: "evil" in window, views: 0, blank: [], hovered: 0, zoomed: 0};
 const main = async () => {
   for (const chart of document.querySelectorAll(".plotly-graph-div")) {
     const menu = (chart.layout.updatemenus || [])[0];
@@ -96,6 +99,13 @@ const main = async () => {
       found.views += 1;
       if (!drawn(chart)) found.blank.push(view.label);
     }
+    await Plotly.update(chart, ...views[0].args);
+    const shown = chart._fullData.findIndex(t => t.visible === true && t.hoverinfo !== "skip");
+    Plotly.Fx.hover(chart, [{curveNumber: shown, pointNumber: 1}]);
+    await new Promise(done => setTimeout(done, 100));
+    found.hovered += chart.querySelectorAll(".hoverlayer .hovertext, .hoverlayer .legend").length;
+    await Plotly.relayout(chart, {"xaxis.range": [1, 2], "xaxis.autorange": false});
+    found.zoomed += String(chart._fullLayout.xaxis.range) === "1,2";
   }
   found.charts = document.querySelectorAll(".chart").length;
   found.width = document.documentElement.scrollWidth;
@@ -153,15 +163,48 @@ def run(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def metagenrl(tmp_path_factory):
+    """The folder of a run of MetaGenRL with made-up numbers."""
+    path = tmp_path_factory.mktemp("metagenrl") / "run"
+    path.mkdir()
+    experiment = load_experiment("metagenrl_laptop")
+    description = {"kind": "metagenrl", "seed": 0, "config": experiment.to_mapping()}
+    (path / "config.json").write_text(json.dumps(description))
+    metrics = MetricsFile(path / "metrics.csv")
+    for epoch in range(1, 6):
+        metrics.append(
+            {**dict.fromkeys(metric_columns(experiment), float(epoch)), "epoch": epoch}
+        )
+    return path
+
+
+STUDY = commands.ROOT / "results" / "study_point_goal"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """The study of PointGoal that is kept, with its archive unpacked."""
+    path = tmp_path_factory.mktemp("study") / "study"
+    shutil.copytree(STUDY, path)
+    with tarfile.open(STUDY / "raw.tar.xz") as archive:
+        archive.extractall(path, filter="data")
+    return path
+
+
 @pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)
 @pytest.mark.parametrize("width", [380, 1200])
-def test_a_browser_draws_every_view_of_every_chart(tested, run, tmp_path, width):
-    """At the width of a phone, too, without an error in the console."""
-    text = pages.make_page([run, tested], film=False)
+@pytest.mark.parametrize("kinds", [["run", "tested"], ["metagenrl"], ["study"]])
+def test_a_browser_draws_every_view_of_every_chart(request, tmp_path, width, kinds):
+    """At the width of a phone, too, without an error in the console; charts answer to a mouse."""
+    text = pages.make_page([request.getfixturevalue(kind) for kind in kinds], film=False)
     found, console = browse(text, tmp_path, width)
     assert console == ""
-    assert found["charts"] == text.count('<div class="chart">') == 6
-    assert found["views"] > 20 and found["blank"] == []
+    assert found["charts"] == text.count('<div class="chart">') > 0
+    assert found["views"] >= found["charts"] and found["blank"] == []
+    assert found["hovered"] > 0 and found["zoomed"] == found["charts"]
+    if len(kinds) == 2:
+        assert found["charts"] == 6 and found["views"] > 20
     assert found["width"] <= found["window"] == width
     assert not found["evil"]
 

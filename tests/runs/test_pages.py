@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
+import io
 import json
 import re
 import shlex
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from epg_tf.baselines.method import LossName
 from epg_tf.core import config_files
@@ -23,11 +26,12 @@ from epg_tf.evaluation.results import Results, read_results
 from epg_tf.evaluation.summary import as_json
 from epg_tf.metagenrl.population import metric_columns
 from epg_tf.reports.evaluation_report import write_report
-from epg_tf.reports.html_page import Chart, Code, Table, Text
+from epg_tf.reports.html_page import Chart, Code, Picture, Table, Text, page
 from epg_tf.runs import pages
 from epg_tf.runs.evolution_run import EvolutionRun
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.page_entry import film_section
 from epg_tf.runs.results_entry import task_parameters
 from epg_tf.runs.study import StudyFolder
 from epg_tf.tasks.registry import make_family
@@ -179,6 +183,23 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
     }
 
 
+def test_a_test_has_the_settings_that_it_states(tested, tiny):
+    """Beside their defaults, as a run has; a test of an older version states none."""
+    titles = [section.title for section in pages.read_entry(tested).sections]
+    assert not any(title.startswith("Settings") for title in titles)
+    path = tested / "summary.json"
+    found = json.loads(path.read_text())
+    found["about"]["config"] = tiny.to_mapping()
+    path.write_text(json.dumps(found))
+    entry = pages.read_entry(tested)
+    assert "Settings that differ from their defaults" in [s.title for s in entry.sections]
+    assert cells(entry)["inner.updates"][:2] == ("3", "128")
+    found["about"]["config"]["inner"]["updates"] = -1
+    path.write_text(json.dumps(found))
+    notes = [block.text for block in blocks(pages.read_entry(tested), Text)]
+    assert any("settings cannot be read" in note and "updates=-1" in note for note in notes)
+
+
 def test_methods_that_were_meta_trained_are_in_the_command(tested):
     path = tested / "summary.json"
     summary = json.loads(path.read_text())
@@ -232,6 +253,17 @@ def test_a_loss_that_is_not_here_leaves_a_note(tested):
     entry = pages.read_entry(tested, film=True)
     (section,) = [section for section in entry.sections if section.title == "Film strip"]
     assert section.blocks[0].text.startswith("There is no film strip here: ")
+
+
+def test_a_film_strip_is_a_picture_in_the_page(tmp_path):
+    """Of a tiny loss that is kept, where there is OpenGL."""
+    section = film_section(ROOT / "tests" / "golden" / "run")
+    pictures = [block for block in section.blocks if isinstance(block, Picture)]
+    if not pictures:
+        pytest.skip(section.blocks[0].text)
+    image = Image.open(io.BytesIO(pictures[0].png))
+    assert image.format == "PNG" and np.ptp(np.asarray(image)) > 100
+    assert base64.b64encode(pictures[0].png).decode() in page("title", [section])
 
 
 def test_a_study_that_is_not_finished(study):
