@@ -1,6 +1,7 @@
 """DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default),
-`night` (the paper's life, evolved in coarse physics) and `paper`; `laptop` and `paper` also with the
-suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13 b).
+`night` (the paper's life, evolved in coarse physics) and `paper`; `laptop` and `paper` also with
+the suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13
+b).
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 

@@ -2,7 +2,8 @@
 (the paper's body and life, evolved in coarse physics) and `paper`; the same with the suffix
 `_past`, whose lives start from past policies half of the time (Figure 12 B); `laptop` and `paper`
 with the suffix `_channels`, whose loss also sees the time in the life and how new a state is; and
-`laptop_v1` and `paper_v1`, the paper's first version.
+`laptop_v1` and `paper_v1`, the paper's first version; the former has its N = M, deviations by
+state, weighted fitness and raw returns, and is else as `laptop`.
 
     Table 1:                     update period M 64, updates 128, life U 8192 env steps (8196)
     first version, section 4.1:  update period M 128, updates 128, life U 16384 env steps
@@ -54,7 +55,9 @@ VARIANTS["laptop_v1"] = dataclasses.replace(
     VARIANTS["laptop"],
     policy=PolicyConfig(state_dependent_std=True),
     loss=dataclasses.replace(_LAPTOP.loss, buffer_steps=32),  # N = M
-    evolution=dataclasses.replace(VARIANTS["laptop"].evolution, fitness_from="weighted"),
+    evolution=dataclasses.replace(
+        VARIANTS["laptop"].evolution, fitness="raw", fitness_from="weighted"
+    ),
 )
 VARIANTS["paper_v1"] = scales.paper_v1(_PAPER, updates=128)
 

@@ -47,6 +47,21 @@ def test_what_is_kept_is_what_a_policy_plays(tool):
     assert returns[:, 1].mean() == pytest.approx(kept["mean"][1], abs=30)
 
 
+def test_a_missing_run_is_one_line(tool, tmp_path, capsys):
+    output = tmp_path / "numbers.json"
+    assert tool.main([str(output), "picture.png", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not output.exists()
+
+
+def test_trials_are_in_exact_physics_and_in_the_phase_of_published_numbers(tool, monkeypatch):
+    asked = []
+    monkeypatch.setattr(tool, "trial_returns", lambda *words: asked.append(words))
+    tool.played(str(ROOT / "results" / "meta_rivals" / "cheetah-rl2-0"), trials=3, episodes=2)
+    ((agent, task, episodes, keys),) = asked
+    assert (task.physics, episodes) == ("exact", 2) and agent.policy_vector().any()
+    assert [(key.phase, key.index) for key in keys] == [("reporting", n) for n in range(3)]
+
+
 def test_the_page_shows_what_is_kept():
     page = (ROOT / "docs" / "rl2.md").read_text(encoding="utf-8")
     for numbers in KEPT.values():

@@ -2,9 +2,9 @@
 
     python tools/trial_returns.py OUTPUT.json PICTURE.png RUN...
 
-128 tasks that nothing else uses, in exact physics, four episodes a trial, two more than in
-meta-training; nothing learns. The numbers are of each run: means, 95 % intervals over tasks, and
-the share of trials above 0, by episode.
+128 trials with random streams that nothing else uses, in exact physics, four episodes each, two
+more than in meta-training; nothing learns. The numbers are of each run: means, 95 % intervals over
+trials, and the share of trials above 0, by episode.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from epg_tf.artifacts.rl2_policy import load_rl2
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import trial_returns
 from epg_tf.core import files
+from epg_tf.core.errors import RecordError
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.reports.plots import COLOURS, write_png
+from epg_tf.runs.provenance import provenance
 from epg_tf.tasks.registry import make_family
 
 TRIALS, EPISODES = 128, 4
+PHASE = "reporting"
 
 
 def played(run: str, trials: int = TRIALS, episodes: int = EPISODES) -> Array:
@@ -36,7 +39,7 @@ def played(run: str, trials: int = TRIALS, episodes: int = EPISODES) -> Array:
     settings = policy.experiment
     agent = RecurrentAgent(make_family(settings.task), settings.network, settings.ppo, seed=0)
     agent.load_policy(policy.vector)
-    keys = [LifeKey(0, "reporting", 0, number) for number in range(trials)]
+    keys = [LifeKey(0, PHASE, 0, number) for number in range(trials)]
     exact = dataclasses.replace(settings.task, physics="exact")
     return trial_returns(agent, exact, episodes, keys)
 
@@ -74,8 +77,13 @@ def main(words: Sequence[str]) -> int:
         print("name the file for numbers, the picture, and folders of runs", file=sys.stderr)
         return 2
     output, picture, *runs = words
-    found = {run: summary(played(run)) for run in runs}
-    files.write_json(output, {"runs": found})
+    try:
+        found = {run: summary(played(run)) for run in runs}
+    except RecordError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    about = {"phase": PHASE, "physics": "exact", "seed": 0, "made_with": provenance()}
+    files.write_json(output, {"about": about, "runs": found})
     draw(found, picture)
     for run, numbers in found.items():
         cells = zip(numbers["mean"], numbers["ci95"], numbers["share_above_0"], strict=True)

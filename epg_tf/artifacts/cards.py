@@ -178,11 +178,19 @@ Signatures: `initial_policy` (-> the weights), `describe` (-> `json`).
 |---|---|
 {rows}
 
-- {_network(agent).capitalize()}; then the mean of a Gaussian whose log standard deviation is a
-  weight, too.
+- {_network(agent).capitalize()}, then {_outputs(described)}.
 - Normalisation of observations: {rule["rule"]}; floor {rule["floor"]}.
 - {learning}.
 """
+
+
+def _outputs(described: Mapping[str, Any]) -> str:
+    """Returns what the last layer of a policy gives."""
+    if described["discrete_actions"]:
+        return "a logit for each action"
+    if described["agent"]["state_dependent_std"]:
+        return "means and log standard deviations of Gaussians"
+    return "means of Gaussians, whose log standard deviations are weights, too"
 
 
 def _network(agent: Mapping[str, Any]) -> str:
@@ -218,7 +226,8 @@ def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
         if not run or name not in _SHARED
     }
     opening = _opening(learned.experiment.loss, described)
-    return f"""# A loss for {described["family"]}
+    what = "A loss" if described["channels"] else "An initial policy"
+    return f"""# {what} for {described["family"]}
 
 {opening} Evolved, but not shipped; epg-tf meta-test measures how well it trains agents.
 

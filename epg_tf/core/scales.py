@@ -203,12 +203,12 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     )
 
 
-def evolved_start(experiment: Experiment, learning_rate: float = 3e-2) -> Experiment:
+def evolved_start(experiment: Experiment) -> Experiment:
     """Returns an experiment on a laptop that moves the initial policy with the loss (EPG+I, section
     4.2), by less noise than a loss alone.
     """
     evolution = dataclasses.replace(
-        experiment.evolution, moves="both", sigma=0.03, learning_rate=learning_rate
+        experiment.evolution, moves="both", sigma=0.03, learning_rate=3e-2
     )
     return dataclasses.replace(experiment, evolution=evolution)
 
@@ -230,7 +230,9 @@ def start_alone(experiment: Experiment) -> Experiment:
 
 
 def paper_starts(experiment: Experiment) -> dict[str, Experiment]:
-    """Returns EPG+I and PPO+I by the name of the variant; all else is as in `experiment`."""
+    """Returns EPG+I and PPO+I (section 4.2, Figure 13) by the name of the variant; all else is as
+    in `experiment`.
+    """
     both = dataclasses.replace(experiment.evolution, moves="both")
     alone = dataclasses.replace(
         experiment.evolution, moves="initialisation", guidance=1.0, final_guidance=1.0

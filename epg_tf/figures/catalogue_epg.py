@@ -28,12 +28,6 @@ from epg_tf.figures.tables import settings_table
 LIVES = {"laptop": 64, "night": 32, "paper": 20}
 """Agents of each method in a test; the paper draws 20."""
 _PPO = ("ppo_as_epg", "ppo")
-_BOTH: Changes = (("evolution.moves", "both"),)
-_PPO_I: Changes = (
-    ("evolution.moves", "initialisation"),
-    ("evolution.guidance", 1.0),
-    ("evolution.final_guidance", 1.0),
-)
 _GRADIENT: Changes = (
     ("loss.start", "policy_gradient"),
     ("loss.products", 8),
@@ -104,20 +98,21 @@ def _figure_13(scale: str) -> Sequence[Need]:
         "DirectionalHalfCheetah": "directional_half_cheetah",
         "GoalAnt": "goal_ant",
     }
-    moved: tuple[tuple[str, Changes], ...] = (("EPG", ()), ("EPG+I", _BOTH), ("PPO+I", _PPO_I))
+    moved = {"EPG": "", "EPG+I": "_epg_i", "PPO+I": "_ppo_i"}
 
-    def test(panel: str, name: str, changes: Changes) -> TestNeed:
-        own = _GRADIENT if scale == "laptop" and "Cheetah" in panel and name != "PPO+I" else ()
+    def test(panel: str, name: str) -> TestNeed:
+        alone = name == "EPG"
+        own = _GRADIENT if scale == "laptop" and "Cheetah" in panel and alone else ()
         return TestNeed(
-            RunNeed(f"{families[panel]}:{scale}", changes=(*own, *changes)),
-            ("ppo_as_epg",) if not changes else (),
-            ("ppo",) if not changes else ("none",),
+            RunNeed(f"{families[panel]}:{scale}{moved[name]}", changes=own),
+            ("ppo_as_epg",) if alone else (),
+            ("ppo",) if alone else ("none",),
             lives=LIVES[scale],
             label=f"{panel}: {name}",
             optional=panel == "GoalAnt",
         )
 
-    return [test(panel, name, changes) for panel in families for name, changes in moved]
+    return [test(panel, name) for panel in families for name in moved]
 
 
 def _figure_17(scale: str) -> Sequence[Need]:
@@ -321,7 +316,9 @@ EPG = (
         "target; PPO stays near zero.",
         at_scales(_figure_19),
         evolution_curves(
-            ("fitness_mean", "mean return"), ("goals_reached", "targets reached"), level="ppo_as_epg"
+            ("fitness_mean", "mean return"),
+            ("goals_reached", "targets reached"),
+            level="ppo_as_epg",
         ),
         method="PPO, which has no epochs, is a dashed line at its mean final return in a test.",
     ),

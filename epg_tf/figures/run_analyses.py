@@ -12,6 +12,7 @@ from epg_tf.core import formatting
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
+from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
 from epg_tf.figures.records import FoundRun
 from epg_tf.figures.settings import wanted
@@ -49,19 +50,20 @@ def evolution_curves(
                 numbers.append(_ends(above, shown, seeds, curves))
         labels = ("epoch", columns[0][1] if len(columns) == 1 else "value")
         levels = _levels(found, level) if level else {}
-        numbers += [f"{above}: {LABELS[str(level)]} ends at {at:.2f}" for above, at in levels.items()]
-        draw = functools.partial(panels.run_panels, grid, labels=labels, levels=levels)
+        for above, row in levels.items():
+            low, high = row.ci95
+            at = f"{row.final_return_mean:.2f} [{low:.2f}, {high:.2f}]"
+            numbers.append(f"{above}: {LABELS[str(level)]} ends at {at}")
+        heights = {above: row.final_return_mean for above, row in levels.items()}
+        draw = functools.partial(panels.run_panels, grid, labels=labels, levels=heights)
         return Findings(rows, numbers, draw)
 
     return analysis
 
 
-def _levels(found: Found, method: str) -> dict[str, float]:
-    """Returns the mean final return of a method, by the label of the test."""
-    return {
-        need.label: float(np.nanmean(test.results().select(method=method).final()))
-        for need, test in found.tests
-    }
+def _levels(found: Found, method: str) -> dict[str, Summary]:
+    """Returns how a method did, by the label of the test."""
+    return {need.label: summarize(test.results())[method] for need, test in found.tests}
 
 
 def validation_curves(found: Found) -> Findings:

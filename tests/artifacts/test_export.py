@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts import export, saved_models
+from epg_tf.artifacts.cards import exported_card
 from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
@@ -309,7 +310,12 @@ def test_a_loss_with_an_initial_policy_brings_it_along(make_learned, make_tiny, 
     assert "initial_policy" not in epg_tf.open_saved_model(tmp_path / "alone").signatures
     again = epg_tf.load_loss(tmp_path / "exported")
     np.testing.assert_array_equal(again.phi, learned.phi)
-    assert "and a policy of" in (tmp_path / "exported" / "card.md").read_text()
+    card = (tmp_path / "exported" / "card.md").read_text()
+    assert "and a policy of" in card and "that `initial_policy` returns by name" in card
+    changed = learned.phi.copy()
+    changed[-1] += 0.5  # a weight of the policy
+    other = LearnedLoss(changed, experiment, {})
+    assert export.largest_difference(other, tmp_path / "exported") > 0.1
 
 
 def test_an_initial_policy_alone_is_exported_as_its_weights(make_tiny, tmp_path):
@@ -330,6 +336,7 @@ def test_an_initial_policy_alone_is_exported_as_its_weights(make_tiny, tmp_path)
         np.testing.assert_array_equal(found[name], weight)
     described = json.loads(loaded.describe()["json"].numpy())
     assert described["kind"] == "exported_initial_policy" and described["inputs"] == {}
+    assert described["normalisation"]["channels"] == ["observation"]
     assert described["surrogate"]["kind"] == "ppo"
     np.testing.assert_array_equal(epg_tf.load_loss(tmp_path / "exported").phi, learned.phi)
     card = (tmp_path / "exported" / "card.md").read_text()
@@ -345,3 +352,20 @@ def test_a_changed_weight_of_an_initial_policy_shows(make_tiny, tmp_path):
     changed[5] += 0.5
     other = LearnedLoss(changed, experiment, {})
     assert export.largest_difference(other, tmp_path / "exported") > 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "outputs"),
+    [
+        ({}, "means of Gaussians, whose log standard deviations are weights, too"),
+        ({"policy": {"state_dependent_std": True}}, "means and log standard deviations of Gaus"),
+        ({"task": {"family": "choices"}}, "a logit for each action"),
+    ],
+)
+def test_the_card_of_an_initial_policy_says_what_its_weights_give(
+    make_learned, make_tiny, changes, outputs
+):
+    moves = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+    experiment = make_tiny(evolution=moves, **changes)
+    card = exported_card(LearnedLoss(initial_phi(experiment, 3), experiment, {}))
+    assert card.startswith("# An initial policy for ") and outputs in card

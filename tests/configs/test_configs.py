@@ -212,18 +212,43 @@ def test_evolved_starts_move_what_their_names_say(family):
         assert alone.evolution.moves == "initialisation"
         assert (alone.evolution.guidance, alone.evolution.final_guidance) == (1.0, 1.0)
         assert both.task == alone.task == experiment(f"{family}:{scale}").task
+        assert both.loss.channels == alone.loss.channels
     usual = experiment(f"{family}:paper")
-    moved = dataclasses.replace(usual.evolution, moves="both")
-    assert experiment(f"{family}:paper_epg_i") == dataclasses.replace(usual, evolution=moved)
+    for name, changes in (
+        ("epg_i", {"moves": "both"}),
+        ("ppo_i", {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}),
+    ):
+        moved = dataclasses.replace(usual.evolution, **changes)
+        expected = dataclasses.replace(usual, evolution=moved)
+        assert experiment(f"{family}:paper_{name}") == expected
 
 
-def test_the_laptops_first_version_has_what_the_papers_has():
+@pytest.mark.parametrize("name", ["epg_i", "ppo_i"])
+@pytest.mark.parametrize(
+    ("family", "kept"), [("directional_half_cheetah", "cheetah"), ("random_walker", "walker")]
+)
+def test_the_laptops_evolved_starts_are_those_that_were_run(family, kept, name):
+    """But for the length of the run, and rivals that were tuned later."""
+    path = Path(commands.ROOT) / "results" / "evolved_starts" / f"{kept}-{name}-0" / "config.json"
+    run = from_mapping(json.loads(path.read_text())["config"])
+    made = experiment(f"{family}:laptop_{name}")
+    shorter = {
+        field: getattr(run.evolution, field)
+        for field in ("epochs", "learning_rate_epochs", "validation_period")
+    }
+    for group in ("task", "policy", "loss", "inner"):
+        assert getattr(made, group) == getattr(run, group), group
+    assert dataclasses.replace(made.evolution, **shorter) == run.evolution
+
+
+def test_the_laptops_first_version_has_what_it_says_of_the_papers():
     laptop, paper = experiment("random_hopper:laptop_v1"), experiment("random_hopper:paper_v1")
     for made in (laptop, paper):
         assert made.policy.state_dependent_std and made.evolution.fitness_from == "weighted"
         period = made.inner.update_period  # one gradient step a trajectory
         assert made.loss.buffer_steps == made.inner.minibatch == period
         assert made.evolution.lives == made.evolution.noise_vectors
+        assert made.evolution.fitness == "raw"
 
 
 def test_e_rl2_differs_from_rl2_in_its_exploring_episode():
@@ -241,6 +266,8 @@ def test_a_night_has_the_papers_bodies_and_lives(name):
     assert dataclasses.replace(made.task, physics="exact") == paper.task
     assert (made.inner.update_period, made.inner.updates) == TABLE_1[name.replace("night", "paper")]
     assert made.loss.reward == paper.loss.reward and made.evolution.validation_period == 20
+    in_pairs = name.startswith("random_hopper:")
+    assert made.evolution.fitness == ("rank_in_pair" if in_pairs else "rank")
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))

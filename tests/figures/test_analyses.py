@@ -19,6 +19,7 @@ from epg_tf.figures.output import make_figure
 from epg_tf.figures.records import FoundLoss, open_library
 from epg_tf.figures.search import status_of
 from epg_tf.figures.tidy import mean_with_interval
+from epg_tf.reports.panels import Curves, run_panels
 from tests.figures import kept
 
 HOPPER = RunNeed("random_hopper:laptop")
@@ -156,9 +157,21 @@ def test_ants_without_resets_have_their_targets_and_ppo_beside_them(tmp_path):
     assert targets == [0.0, 2.0, 4.0] and not any("PPO" in line for line in alone.numbers)
     kept.test(tmp_path / "test", config)
     beside = figure.analysis(found_for(tmp_path, *figure.needs["laptop"]))
-    assert beside.numbers[-1] == "GoalAnt without resets: PPO (M as EPG) ends at 1.12"
+    assert beside.numbers[-1] == (
+        "GoalAnt without resets: PPO (M as EPG) ends at 1.12 [-0.23, 2.48]"
+    )
     (axes,) = beside.draw("title").axes
     assert [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [1.125]
+
+
+def test_a_level_is_drawn_in_its_own_panel():
+    curves = {"a": Curves(np.array([1, 2]), np.array([[1.0, 2.0]]))}
+    grid = {"one": curves, "other": curves}
+    figure = run_panels(grid, "title", ("x", "y"), levels={"other": 7.0})
+    for axes, expected in zip(figure.axes, ([], [7.0]), strict=True):
+        assert [
+            line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"
+        ] == expected
 
 
 def test_objectives_along_meta_training_have_a_panel_each(tmp_path):

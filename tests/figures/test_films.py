@@ -14,6 +14,12 @@ from epg_tf.figures.records import FoundLoss
 from epg_tf.reports import life_pictures
 
 
+@pytest.fixture(autouse=True)
+def _threads(monkeypatch):
+    """A process has one number of threads, which other tests may have set."""
+    monkeypatch.setattr(life_pictures, "configure_tensorflow", lambda threads: None)
+
+
 class NoCamera:
     """Stands for a camera where there may be no OpenGL; a frame is as bright as its number."""
 

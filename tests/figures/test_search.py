@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from epg_tf.figures import costs
+from epg_tf.figures import costs, listing
 from epg_tf.figures.agent_analyses import learning_curves
 from epg_tf.figures.catalogue import CATALOGUE, declaration
 from epg_tf.figures.declaration import SCALES, Declaration, LossNeed, RunNeed, TestNeed
@@ -35,6 +35,20 @@ def status(folder, *needs, scale="laptop"):
 
 def texts(found, program="epg-tf {}".format) -> list[str]:
     return [command.text(program) for command in found.commands]
+
+
+def test_a_loss_whose_test_is_missing_is_named(tmp_path):
+    """In the list, and in what programs read."""
+    run = kept.run(tmp_path / "run", "random_hopper:laptop")
+    found = status(tmp_path, TestNeed(HOPPER))
+    assert (found.state, found.found.folders, found.losses) == ("missing", [], [run])
+    assert f"  there: {run}" in listing.lines_of(found, "epg-tf {}".format)
+    assert listing.as_mapping(found, "epg-tf {}".format)["found"] == [str(run)]
+
+
+def test_other_shapes_of_policies_stand_beside_that_of_evolution():
+    labels = [need.label for need in declaration("epg.fig17").needs["laptop"]]
+    assert len(labels) == 4 and labels[0] == "2 x 64 tanh, as in evolution"
 
 
 def test_a_run_is_found_by_its_settings_and_not_by_its_name(tmp_path):

@@ -102,9 +102,7 @@ def test_evolved_starts_are_exported_and_shipped(runs, tmp_path, name, signature
         f"--output_dir={tmp_path / 'shipped'}",
     )
     assert shipped.returncode == 0, shipped.stderr
-    both = [
-        epg_tf.load_loss(folder).phi for folder in (tmp_path / "shipped/start", runs / name / "best")
-    ]
-    np.testing.assert_array_equal(*both)
+    folders = tmp_path / "shipped" / "start", runs / name / "best"
+    np.testing.assert_array_equal(*(epg_tf.load_loss(folder).phi for folder in folders))
     card = (tmp_path / "shipped" / "start" / "card.md").read_text()
     assert "from which" in card and "evolved in" in card
