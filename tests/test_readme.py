@@ -40,7 +40,7 @@ by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_readme_is_short():
     lines = README.splitlines()
     assert len(lines) <= 130
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 110  # of a row of a table; other lines: test_lines_wrap
 
 
 @by_page
