@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     else:
         difference = export.export_loss(load_loss(loss), folder, overwrite=_OVERWRITE.value)
     print(
-        f"the SavedModel is in {folder}; read again, losses and gradients differ by "
+        f"the SavedModel is in {folder}; what was read again differs by "
         f"{difference:.1e} at most\n"
         f"how to use it: {folder / CARD_FILE}"
     )

@@ -30,11 +30,29 @@ def test_numbers_are_by_episode(tool):
     assert found["ci95"][1] == pytest.approx([5 - half, 5 + half])
 
 
-def test_a_picture_and_no_words_without_runs(tool, tmp_path, capsys):
+def test_a_picture_is_drawn(tool, tmp_path):
     tool.draw(KEPT, str(tmp_path / "trials.png"))
     assert (tmp_path / "trials.png").read_bytes()[:4] == b"\x89PNG"
-    assert tool.main(["numbers.json", "picture.png"]) == 2
-    assert "folders of runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--output, --picture"),
+        (["--output=OUT/a.json", "--picture=OUT/a.png"], "required: runs"),
+        (["--output=OUT/a.txt", "--picture=OUT/a.png", "run"], "must end in .json"),
+        (["--output=OUT/no/a.json", "--picture=OUT/a.png", "run"], "in a folder that exists"),
+        (["--output=OUT/mine.json", "--picture=OUT/a.png", "run"], "there is such a file"),
+        (["--output=OUT/a.json", "--picture=OUT", "run"], "must end in .png"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_is_played(tool, tmp_path, capsys, words, message):
+    (tmp_path / "mine.json").write_text("mine")
+    with pytest.raises(SystemExit) as ended:
+        tool.main([word.replace("OUT", str(tmp_path)) for word in words])
+    assert ended.value.code == 2 and message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
+    assert (tmp_path / "mine.json").read_text() == "mine"
 
 
 @pytest.mark.slow
@@ -49,7 +67,8 @@ def test_what_is_kept_is_what_a_policy_plays(tool):
 
 def test_a_missing_run_is_one_line(tool, tmp_path, capsys):
     output = tmp_path / "numbers.json"
-    assert tool.main([str(output), "picture.png", str(tmp_path / "nowhere")]) == 2
+    words = [f"--output={output}", f"--picture={tmp_path / 'a.png'}", str(tmp_path / "nowhere")]
+    assert tool.main(words) == 2
     assert capsys.readouterr().err.count("\n") == 1 and not output.exists()
 
 

@@ -1,6 +1,6 @@
 """Writes the return of each episode of fresh trials of policies of RL², and draws it.
 
-    python tools/trial_returns.py OUTPUT.json PICTURE.png RUN...
+    python tools/trial_returns.py --output=FILE.json --picture=FILE.png RUN...
 
 128 trials with random streams that nothing else uses, in exact physics, four episodes each, two
 more than in meta-training; nothing learns. The numbers are of each run: means, 95 % intervals over
@@ -9,9 +9,11 @@ trials, and the share of trials above 0, by episode.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,23 +75,40 @@ def draw(found: Mapping[str, Mapping[str, Any]], path: str) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Plays, writes and draws; returns the exit code."""
-    if len(words) < 3:
-        print("name the file for numbers, the picture, and folders of runs", file=sys.stderr)
-        return 2
-    output, picture, *runs = words
+    given = _parsed(words)
     try:
-        found = {run: summary(played(run)) for run in runs}
+        found = {run: summary(played(run)) for run in given.runs}
     except RecordError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     about = {"phase": PHASE, "physics": "exact", "seed": 0, "made_with": provenance()}
-    files.write_json(output, {"about": about, "runs": found})
-    draw(found, picture)
+    files.write_json(given.output, {"about": about, "runs": found})
+    draw(found, given.picture)
     for run, numbers in found.items():
         cells = zip(numbers["mean"], numbers["ci95"], numbers["share_above_0"], strict=True)
         text = "; ".join(f"{m:.1f} [{low:.1f}, {high:.1f}] {s:.0%}" for m, (low, high), s in cells)
         print(f"{run}: {text}")
     return 0
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Returns the arguments; ends the process with one line where they cannot be used."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--output", required=True, help="file for the numbers, .json")
+    parser.add_argument("--picture", required=True, help="file for the picture, .png")
+    parser.add_argument("--overwrite", action="store_true", help="replace these files")
+    parser.add_argument("runs", nargs="+", help="folders of runs of epg-tf meta-train-rl2")
+    given = parser.parse_args(words)
+    for flag, name, suffix in (
+        ("output", given.output, ".json"),
+        ("picture", given.picture, ".png"),
+    ):
+        path = Path(name)
+        if path.suffix != suffix or not path.parent.is_dir():
+            parser.error(f"--{flag}={name} must end in {suffix} and lie in a folder that exists")
+        if path.exists() and not given.overwrite:
+            parser.error(f"--{flag}={name}: there is such a file; name another or add --overwrite")
+    return given
 
 
 if __name__ == "__main__":

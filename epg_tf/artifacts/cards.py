@@ -167,7 +167,9 @@ def _use_of_start(described: Mapping[str, Any]) -> str:
         learning = f"""Agents learn by {surrogate["kind"]}, whose settings are `surrogate` in the
   description, and see the rewards: {agent["updates"]} updates in a life, M =
   {described["update_period"]}, minibatch {described["minibatch"]}; {agent["rule"]};
-  {agent["optimizer"]}, at {agent["learning_rate"]:g}"""
+  {agent["optimizer"]}, at {agent["learning_rate"]:g}. The value network starts afresh in each life.
+  Rewards are as received, advantages standardised; actions are those that were sampled, before any
+  clipping to bounds"""
     return f"""    loaded = tf.saved_model.load(FOLDER)
     description = json.loads(loaded.describe()["json"].numpy())
     weights = loaded.initial_policy()  # by name

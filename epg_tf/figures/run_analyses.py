@@ -129,14 +129,17 @@ def _tidy(panel: str, name: str, seeds: list[int], curves: Curves) -> list[Row]:
 
 
 def _ends(panel: str, shown: str, seeds: list[int], curves: Curves) -> str:
-    """Returns where runs began and ended, a mean over a tenth of the epochs each."""
-    width = max(1, len(curves.x) // 10)
-    first = np.array([np.nanmean(run[:width]) for run in curves.values])
-    last = np.array([np.nanmean(run[np.isfinite(run)][-width:]) for run in curves.values])
-    words = ", ".join(map(str, seeds))
+    """Returns where runs began and ended, a mean over a tenth each of the epochs that all have."""
+    shared = np.flatnonzero(np.isfinite(curves.values).all(axis=0))
+    words = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    if not shared.size:
+        return f"{panel}: {shown} has no epoch that all runs have; {words}"
+    width = max(1, len(shared) // 10)
+    first = curves.values[:, shared[:width]].mean(axis=1)
+    last = curves.values[:, shared[-width:]].mean(axis=1)
     return (
         f"{panel}: {shown} {mean_with_interval(first)} in the first {width} epochs, "
-        f"{mean_with_interval(last)} in the last; seed{'s' * (len(seeds) > 1)} {words}"
+        f"{mean_with_interval(last)} in the last up to {curves.x[shared[-1]]}; {words}"
     )
 
 
