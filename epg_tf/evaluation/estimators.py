@@ -10,6 +10,7 @@ from typing import Any
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.evaluation.study_costs import epoch_env_steps
 
 # Table 1 and section 4 of EPG; the schedules are stretched to the epochs a budget allows.
@@ -75,6 +76,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
 # R of EPG, W / V = 256 / 64, with the config's noise vectors.
 LIVES_PER_VECTOR = {"paper": 4, "paper_sigma": 4, "algorithm_1": 4}
 MORE_VECTORS = {"many_lives": 4}  # times the config's noise vectors, with the config's R
+_GUIDANCE = ("guidance", "final_guidance", "guidance_epochs")
 
 
 def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
@@ -103,6 +105,8 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     for group, values in OVERRIDES[name].items():
         mapping[group].update(values)
     evolution = mapping["evolution"]
+    if not moves_loss(experiment):  # agents learn by PPO alone, so guidance stays
+        evolution.update({field: getattr(experiment.evolution, field) for field in _GUIDANCE})
     lives, vectors = evolution["lives"], evolution["noise_vectors"]
     evolution["noise_vectors"] = vectors * MORE_VECTORS.get(name, 1)
     evolution["lives"] = LIVES_PER_VECTOR.get(name, lives // vectors) * evolution["noise_vectors"]
