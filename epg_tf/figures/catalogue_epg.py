@@ -264,8 +264,9 @@ EPG = (
         "EPG, Figure 13",
         "An evolved initial policy helps most on RandomWalker. EPG+I starts lower than PPO+I and "
         "ends higher.",
-        at_scales(_figure_13),
+        at_scales(_figure_13, ("laptop", "paper")),
         side_by_side(("ppo_as_epg",)),
+        "evolved starts have no variants of this scale",
     ),
     Declaration(
         "epg.fig14",
