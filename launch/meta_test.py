@@ -57,8 +57,8 @@ from .evaluation_flags import (
 _LOSS = flags.DEFINE_string(
     "loss",
     None,
-    "Folder of a run or of a learned loss, or the name of a shipped loss; several losses of EPG, "
-    "separated by commas: evolved with the same settings and different seeds, or with another "
+    "Folder of a run or of a learned loss, or the name of a shipped loss; several, separated by "
+    "commas: made with the same settings and different seeds, or, of EPG, with another "
     "config.evolution.moves (EPG, EPG+I, PPO+I).",
 )
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -156,14 +156,12 @@ def main(argv: list[str]) -> int:
     loss, *others = required_losses(_LOSS, "runs/first")
     evaluation: LossEvaluation | ObjectiveEvaluation
     if is_objective(loss):
-        if others:
-            raise command_line.UsageError(
-                f"--loss={_LOSS.value}: {loss} is an objective of MetaGenRL; test one at a time"
-            )
         _refuse(
             _UPDATES, _SAVE_POLICY, _PHYSICS, _ALPHA, _ZERO_SHOT, kind="an objective of MetaGenRL"
         )
-        evaluation = _of_objective(loss, load_objective(loss))
+        evaluation = _of_objective(
+            loss, load_objective(loss), [(name, load_objective(name)) for name in others]
+        )
     else:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
         evaluation = _of_loss(loss, load_loss(loss), [(name, load_loss(name)) for name in others])
@@ -294,8 +292,10 @@ def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
     return tuple(found)
 
 
-def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:
-    """Returns the test of an objective of MetaGenRL that the flags describe."""
+def _of_objective(
+    loss: str, learned: LearnedObjective, others: Sequence[tuple[str, LearnedObjective]]
+) -> ObjectiveEvaluation:
+    """Returns the test of objectives of MetaGenRL that the flags describe."""
     experiment = config_flag.with_baseline(learned.experiment)
     request = request_of(
         experiment,
@@ -312,6 +312,7 @@ def _of_objective(loss: str, learned: LearnedObjective) -> ObjectiveEvaluation:
         _methods(comparisons.OBJECTIVES.chosen),
         config_flag.replaced(learned.experiment, experiment),
         _COMPARE_UPDATES.value,
+        tuple((loss_name(name, other.facts), other) for name, other in others),
     )
 
 

@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
         return _ship_objective(run, test, name)
     loss = learned_loss.load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
-    tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
+    tested = _test_of_one(test)
     longer = _optional(_LONGER_TEST_DIR, "summary.json", loss)
     if longer is not None and longer["about"].get("compare_updates", 1) == 1:
         raise command_line.UsageError(
@@ -114,7 +114,7 @@ def _ship_objective(run: Path, test: Path, name: str) -> int:
                 "objective of MetaGenRL; leave it out"
             )
     learned = learned_objective.load_objective(run)
-    tested = files.read_json(test / "summary.json", "the summary of a test, --test_dir")
+    tested = _test_of_one(test)
     try:
         same = tested["about"]["loss_facts"] == learned.facts
         text = shipped_objective_card(name, learned, tested)
@@ -132,6 +132,20 @@ def _ship_objective(run: Path, test: Path, name: str) -> int:
     learned_objective.save_objective(folder, learned.parameters, learned.experiment, learned.facts)
     _write_card(folder, text, "load_objective")
     return 0
+
+
+def _test_of_one(test: Path) -> dict[str, Any]:
+    """Returns the summary of --test_dir, which must be of one loss: a card has rows of its own."""
+    tested: dict[str, Any] = files.read_json(
+        test / "summary.json", "the summary of a test, --test_dir"
+    )
+    about = tested.get("about")
+    if isinstance(about, dict) and about.get("other_losses"):
+        raise command_line.UsageError(
+            f"--test_dir={test} is a test of several losses; run "
+            f"{command_line.program('meta_test')} on --run_dir={_RUN_DIR.value} alone"
+        )
+    return tested
 
 
 def _prepared_folder(name: str) -> Path:

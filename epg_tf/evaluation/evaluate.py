@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
@@ -136,7 +137,7 @@ class LossEvaluation:
         """Raises ConfigError where phi does not fit the settings or cannot teach, a fixed policy
         does not fit the body, or memory does not hold the lives.
         """
-        _check_distinct([(self.loss, self.learned), *self.others])
+        check_distinct([(self.loss, self.learned), *self.others])
         firsts = {learned_name(self.learned.experiment): (self.loss, self.learned.experiment)}
         for name, other in self.others:
             kind = learned_name(other.experiment)
@@ -299,7 +300,7 @@ class LossEvaluation:
         }
 
 
-def _check_distinct(losses: Sequence[tuple[LossName, LearnedLoss]]) -> None:
+def check_distinct(losses: Sequence[tuple[LossName, LearnedLoss | LearnedObjective]]) -> None:
     """Raises ConfigError where two losses have the same name or come from the same folder."""
     folders = [Path(each.folder).resolve() for _, each in losses if each.folder is not None]
     for found in ([name.name for name, _ in losses], folders):

@@ -18,11 +18,13 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation import objective_methods
 from epg_tf.evaluation.comparisons import OBJECTIVES
-from epg_tf.evaluation.evaluate import train_all
+from epg_tf.evaluation.evaluate import check_distinct, train_all
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.tasks.registry import named_environment
+
+_NO_EFFECT = ("baseline", "validation", "objective_period", "threads")  # on the last objective
 
 
 def objective_request(
@@ -103,6 +105,7 @@ class ObjectiveEvaluation:
       methods: Of `objective_methods.METHODS`.
       replaced: Settings that are not those of meta-training: name -> (then, now).
       compare_updates: How many times as long as the others rivals live, >= 1.
+      others: Further objectives by name, meta-trained with the same settings and other seeds.
     """
 
     learned: LearnedObjective
@@ -111,25 +114,44 @@ class ObjectiveEvaluation:
     methods: tuple[str, ...]
     replaced: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
     compare_updates: int = 1
+    others: tuple[tuple[LossName, LearnedObjective], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError where an objective is there twice, or settings differ."""
+        check_distinct([(self.loss, self.learned), *self.others])
+        mine = _deciding(self.learned.experiment)
+        for name, other in self.others:
+            for field, value in _deciding(other.experiment).items():
+                if value != mine[field]:
+                    raise ConfigError(
+                        f"loss={name.name!r} has config.{field}={value!r}, {self.loss.name!r} has "
+                        f"{mine[field]!r}; test such objectives apart"
+                    )
 
     def run(self) -> Iterator[Results]:
-        """Yields the results of each method as they are found."""
+        """Yields the results of each method as they are found, further objectives after the
+        first.
+        """
         experiment = self.learned.experiment
         configure_tensorflow(experiment.threads or cpus(1))
-        evaluated = objective_methods.EvaluatedObjective(
-            experiment, self.learned.parameters, self.loss
-        )
+        evaluated = [
+            objective_methods.EvaluatedObjective(experiment, each.parameters, name)
+            for name, each in ((self.loss, self.learned), *self.others)
+        ]
         for name in self.methods:
             request = self.request.of_length(
                 self.compare_updates if name in OBJECTIVES.rivals else 1
             )
-            yield from train_all([objective_methods.METHODS[name](evaluated)], request)
+            learned = evaluated if name == "objective" else evaluated[:1]
+            yield from train_all(map(objective_methods.METHODS[name], learned), request)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""
         experiment, request = self.learned.experiment, self.request
         return {
             "loss": self.loss.name,
+            "other_losses": [name.name for name, _ in self.others],
+            "other_loss_facts": {name.name: other.facts for name, other in self.others},
             "environment": request.task.family,
             "episode_limit": request.task.episode_limit,
             "phase": request.phase,
@@ -142,6 +164,21 @@ class ObjectiveEvaluation:
             "config": experiment.to_mapping(),
             "replaced": dict(self.replaced),
         }
+
+
+def _deciding(experiment: MetaGenRLExperiment) -> dict[str, Any]:
+    """Returns the settings that decide an objective and the lives of its agents, by the names of
+    their flags.
+    """
+    found: dict[str, Any] = {}
+    for name, value in experiment.to_mapping().items():
+        if name in _NO_EFFECT:
+            continue
+        if isinstance(value, dict):
+            found |= {f"{name}.{field}": each for field, each in value.items()}
+        else:
+            found[name] = value
+    return found
 
 
 def evaluate_rival(name: str, experiment: MetaGenRLExperiment, request: Request) -> Summary:

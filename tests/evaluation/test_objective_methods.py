@@ -12,8 +12,14 @@ from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.evaluation.evaluate_objective import evaluate_objective, objective_request
+from epg_tf.evaluation.evaluate_objective import (
+    ObjectiveEvaluation,
+    evaluate_objective,
+    objective_request,
+)
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
 
@@ -96,6 +102,54 @@ def test_any_agent_can_be_trained_again(agent):
     for number, message in ((3, "agent=3 must be below agents=3"), (-1, "agent=-1 must be 0")):
         with pytest.raises(ConfigError, match=message):
             train_objective_agent(learned, 0, number, agents=3)
+
+
+def tested_together(first=TINY, second=TINY, names=("a", "b")):
+    losses = [LearnedObjective(PARAMETERS, first, {}), LearnedObjective(-PARAMETERS, second, {})]
+    (name, learned), other = zip(map(LossName, names), losses, strict=True)
+    methods = ("objective", "untrained_objective")
+    return ObjectiveEvaluation(learned, name, requested(), methods, others=(other,))
+
+
+def test_several_objectives_have_the_rows_of_each_alone_and_a_mean(tested):
+    evaluation = tested_together()
+    results = Results.join(list(evaluation.run()))
+    assert list(results.groups()) == ["objective a", "objective b", "untrained_objective"]
+    finals = [tested["objective"].final_return, trained(-PARAMETERS).final_return]
+    for name, expected in zip(("a", "b"), finals, strict=True):
+        np.testing.assert_array_equal(results.select(loss=name).final(), expected)
+    summaries = summarize(results)
+    assert summaries["objective"].losses == 2
+    assert summaries["objective"].final_return_mean == pytest.approx(np.mean(finals))
+    ahead = np.mean(finals) - tested["untrained_objective"].final_return.mean()
+    assert summaries["untrained_objective"].ahead_mean == pytest.approx(ahead)
+    assert evaluation.about()["other_losses"] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("group", "field", "value"),
+    [
+        ("agent", "policy_learning_rate", 2e-2),
+        ("objective", "time", False),
+        ("meta", "virtual_steps", 3),
+        (None, "life_rounds", 1),
+        (None, "environments", ("point_goal@6",)),
+    ],
+)
+def test_objectives_of_other_settings_are_no_seeds_of_one_method(group, field, value):
+    change = {field: value}
+    if group is not None:
+        change = {group: dataclasses.replace(getattr(TINY, group), **change)}
+    message = f"loss='b' has config.{f'{group}.' if group else ''}{field}="
+    with pytest.raises(ConfigError, match=message):
+        tested_together(second=dataclasses.replace(TINY, **change))
+
+
+def test_settings_without_effect_on_the_objective_may_differ_and_names_may_not():
+    baseline = dataclasses.replace(TINY.baseline, ppo_learning_rate=1e-2)
+    tested_together(second=dataclasses.replace(TINY, threads=1, baseline=baseline))
+    with pytest.raises(ConfigError, match="loss='a' is there twice"):
+        tested_together(names=("a", "a"))
 
 
 def test_curves_have_an_evaluation_before_learning_and_after_every_round(tested):

@@ -248,6 +248,30 @@ def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     assert (tmp_path / "test" / "curves.png").is_file()
 
 
+@pytest.mark.slow
+def test_objectives_of_several_seeds_are_tested_together(finished, tmp_path):
+    """The second one is a copy, so the mean is that of either."""
+    other = tmp_path / "other"
+    shutil.copytree(finished[0] / "final", other)
+    process = commands.run(
+        "meta_test",
+        f"--loss={finished[0]}/final,{other}",
+        "--lives=2",
+        "--env_steps=40",
+        "--episodes=1",
+        "--compare=none",
+        f"--output_dir={tmp_path / 'test'}",
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    summary = json.loads((tmp_path / "test" / "summary.json").read_text())
+    assert summary["objective"]["losses"] == 2
+    assert summary["about"]["other_losses"] == [str(other)]
+    rows = [summary[f"objective {name}"] for name in (f"{finished[0]}/final", str(other))]
+    assert rows[0]["final_return_mean"] == rows[1]["final_return_mean"]
+    assert rows[0]["final_return_mean"] == summary["objective"]["final_return_mean"]
+    assert summary["untrained_objective"]["ahead_ci95"] is not None
+
+
 @pytest.mark.parametrize(
     "extra, message",
     [

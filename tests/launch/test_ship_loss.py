@@ -112,6 +112,19 @@ def test_a_test_of_another_loss_is_refused(made, tmp_path):
     )
 
 
+def test_a_test_of_several_losses_is_refused(made, tmp_path):
+    """The row of the method would be the mean over all of them."""
+    summary = json.loads((made / "test" / "summary.json").read_text())
+    summary["about"]["other_losses"] = ["runs/other"]
+    (tmp_path / "several").mkdir()
+    (tmp_path / "several" / "summary.json").write_text(json.dumps(summary))
+    several, out = f"--test_dir={tmp_path / 'several'}", f"--output_dir={tmp_path / 'out'}"
+    objective = ship_objective(tmp_path / "several", "--name=x", out)
+    for process in (ship(made, "--name=x", several, out), objective):
+        assert process.returncode == 2 and "a test of several losses" in process.stderr
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_further_tests_are_checked_and_in_the_card(made, tmp_path):
     """A test with longer lives, of rivals alone; of this loss, and in exact physics."""
