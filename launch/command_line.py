@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -93,10 +94,25 @@ class UsageError(ValueError):
 
 
 def program(command: str) -> str:
-    """Returns how a user starts a command, e.g. "epg-tf meta-test" for "meta_test"."""
+    """Returns how a user starts a command, e.g. "epg-tf meta-test" for "meta_test".
+
+    In a checkout it names the interpreter that runs, which need not be the shell's: make starts
+    that of .venv.
+    """
     if __package__ == "launch":  # in a checkout
-        return f"python -m launch.{command}"
+        return f"{_interpreter()} -m launch.{command}"
     return f"epg-tf {command.replace('_', '-')}"
+
+
+def _interpreter() -> str:
+    """Returns the words by which a shell finds the running interpreter."""
+    running = Path(sys.executable)
+    found = shutil.which("python")
+    if found is not None and Path(found).absolute() == running.absolute():
+        return "python"
+    here = Path.cwd()
+    near = running.relative_to(here) if running.is_relative_to(here) else running
+    return shlex.quote(str(near))
 
 
 def page_line(folder: str | os.PathLike[str]) -> str:

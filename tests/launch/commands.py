@@ -159,5 +159,7 @@ def start(name: str, *flags: str, under: Sequence[str] = ()) -> Started | subpro
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment of a user."""
-    return {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    """Returns the environment of a user who has activated the virtual environment."""
+    kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    path = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+    return {**kept, "PATH": os.pathsep.join(path)}

@@ -30,6 +30,24 @@ def rank(monkeypatch):
         signal.signal(name, handler)
 
 
+@pytest.mark.parametrize(
+    ("running", "shell", "words"),
+    [
+        ("/there/.venv/bin/python", "/there/.venv/bin", "python"),
+        ("HERE/.venv/bin/python", "/elsewhere", ".venv/bin/python"),
+        ("/there/.venv/bin/python", "/elsewhere", "/there/.venv/bin/python"),
+        ("/my folder/bin/python", None, "'/my folder/bin/python'"),
+    ],
+)
+def test_messages_name_the_interpreter_that_runs(running, shell, words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    running = running.replace("HERE", str(tmp_path))
+    monkeypatch.setattr(command_line.sys, "executable", running)
+    found = None if shell is None else f"{shell}/python"
+    monkeypatch.setattr(command_line.shutil, "which", lambda name: found)
+    assert command_line.program("meta_test") == f"{words} -m launch.meta_test"
+
+
 def failure(*arguments) -> str:
     """Returns how a failing process ended."""
     with pytest.raises((SystemExit, pytest.exit.Exception)) as raised:
