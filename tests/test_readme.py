@@ -198,8 +198,12 @@ def test_the_table_of_three_losses_shows_the_results_that_are_kept(name, digits)
     assert f"| `{name}` | {' | '.join(cells)} |" in TEXTS[ROOT / "docs" / "results.md"]
 
 
-def test_the_page_of_nights_shows_the_results_that_are_kept():
-    kept = json.loads((RESULTS / "reporting" / "directional_hopper.json").read_text())
+NIGHTS = ("reporting/directional_hopper.json", "night/random_hopper/test.json")
+
+
+@pytest.mark.parametrize("file", NIGHTS)
+def test_the_page_of_nights_shows_the_results_that_are_kept(file):
+    kept = json.loads((RESULTS / file).read_text())
     page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
     for method in ("epg", "ppo", "ppo_as_epg", "reinforce", "untrained"):
         ends = (("final_return_mean", "ci95"), ("auc_mean", "auc_ci95"))
@@ -208,6 +212,10 @@ def test_the_page_of_nights_shows_the_results_that_are_kept():
     for method in ("zero_shot_linear", "zero_shot_policy"):
         assert f"| {interval(kept[method], 'final_return_mean', 'ci95', 1)} |" in page
     assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1) in page
+
+
+def test_the_page_of_nights_shows_sac_beside_directional_hopper():
+    page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
     beside_sac = json.loads((RESULTS / "night" / "directional_hopper_sac.json").read_text())
     words = " ".join(page.split())
     for method in ("sac", "epg"):
