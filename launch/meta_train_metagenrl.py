@@ -17,6 +17,7 @@ from . import command_line, config_flag, run_flags  # first: it silences the fra
 
 from absl import flags
 
+from epg_tf.artifacts.learned_loss import loss_folder
 from epg_tf.core.communication import Communicator
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.metagenrl.state import initial_state
@@ -54,7 +55,7 @@ def _meta_learn(
     with contextlib.closing(session):
         code = run_flags.to_the_end(work, received, communicator)
     if not code and communicator.rank == 0:
-        run_flags.print_next("final", *experiment.environments)
+        run_flags.print_next(loss_folder(target.path).name, *experiment.environments)
     return code
 
 

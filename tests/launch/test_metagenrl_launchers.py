@@ -213,6 +213,15 @@ def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finish
 
 
 @pytest.mark.slow
+def test_the_next_command_tests_the_best_objective_where_tests_chose_one(tmp_path):
+    tests = {"validation.period": 2, "validation.agents": 1, "validation.env_steps": 40}
+    folder = tmp_path / "run"
+    process = commands.run("meta_train_metagenrl", *flags(**tests), f"--run_dir={folder}")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert f"--loss={folder}/best " in process.stdout and (folder / "best").is_dir()
+
+
+@pytest.mark.slow
 def test_objectives_are_tested_beside_all_others_elsewhere(finished, tmp_path):
     """On an environment with another number of action dimensions, two where training had one."""
     process = commands.run(
