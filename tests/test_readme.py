@@ -239,6 +239,18 @@ def test_the_page_of_objectives_shows_results_where_they_were_not_trained(enviro
         assert f"| {ends} | {interval(kept[method], 'ahead_mean', 'ahead_ci95', digits)} |" in page
 
 
+def test_the_page_of_rivals_shows_both_halves_of_goal_ant():
+    front, behind = (
+        json.loads((RESULTS / "meta_rivals" / f"ant_{half}.json").read_text())
+        for half in ("front", "behind")
+    )
+    page = TEXTS[ROOT / "docs" / "rivals_meta.md"]
+    for method in ("epg", "ppo", "ppo_as_epg", "maml", "maml10", "rl2", "untrained"):
+        halves = [interval(each[method], "final_return_mean", "ci95", 1) for each in (front, behind)]
+        assert f"| {' | '.join(halves)} |" in page, method
+    assert [front[method]["losses"] for method in ("epg", "maml", "maml10", "rl2")] == [3] * 4
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_demos_numbers_are_those_kept(seed):
     kept = json.loads((RESULTS / f"demo_seed{seed}.json").read_text())["epg"]
