@@ -1,5 +1,6 @@
 """DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default),
-`night` (the paper's life, evolved in coarse physics) and `paper`; `laptop` and `paper` also with
+`night` (the paper's life, evolved in coarse physics; its loss begins as a policy gradient) and
+`paper`; `laptop` and `paper` also with
 the suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13
 b).
 

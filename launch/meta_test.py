@@ -155,7 +155,12 @@ def main(argv: list[str]) -> int:
     del argv
     loss, *others = required_losses(_LOSS, "runs/first")
     evaluation: LossEvaluation | ObjectiveEvaluation
-    if is_objective(loss):
+    kinds = {name: is_objective(name) for name in (loss, *others)}
+    if len({*kinds.values()}) > 1:
+        raise command_line.UsageError(
+            f"--loss={_LOSS.value} names objectives of MetaGenRL and losses of EPG; test them apart"
+        )
+    if kinds[loss]:
         _refuse(
             _UPDATES, _SAVE_POLICY, _PHYSICS, _ALPHA, _ZERO_SHOT, kind="an objective of MetaGenRL"
         )

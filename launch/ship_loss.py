@@ -46,6 +46,7 @@ _OUTPUT_DIR = flags.DEFINE_string(
 )
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a shipped loss of that name.")
 
+_SUMMARY = "the summary of a test, --test_dir"
 _OWN = ("loss.npz", "loss.json", CARD_FILE)
 
 
@@ -64,7 +65,7 @@ def main(argv: list[str]) -> int:
         return _ship_objective(run, test, name)
     loss = learned_loss.load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
-    tested = _test_of_one(test)
+    tested = _of_one_loss(files.read_json(test / "summary.json", _SUMMARY), _TEST_DIR)
     longer = _optional(_LONGER_TEST_DIR, "summary.json", loss)
     if longer is not None and longer["about"].get("compare_updates", 1) == 1:
         raise command_line.UsageError(
@@ -114,7 +115,7 @@ def _ship_objective(run: Path, test: Path, name: str) -> int:
                 "objective of MetaGenRL; leave it out"
             )
     learned = learned_objective.load_objective(run)
-    tested = _test_of_one(test)
+    tested = _of_one_loss(files.read_json(test / "summary.json", _SUMMARY), _TEST_DIR)
     try:
         same = tested["about"]["loss_facts"] == learned.facts
         text = shipped_objective_card(name, learned, tested)
@@ -134,18 +135,15 @@ def _ship_objective(run: Path, test: Path, name: str) -> int:
     return 0
 
 
-def _test_of_one(test: Path) -> dict[str, Any]:
-    """Returns the summary of --test_dir, which must be of one loss: a card has rows of its own."""
-    tested: dict[str, Any] = files.read_json(
-        test / "summary.json", "the summary of a test, --test_dir"
-    )
-    about = tested.get("about")
+def _of_one_loss(found: dict[str, Any], flag: flags.FlagHolder[str | None]) -> dict[str, Any]:
+    """Returns what a test found; refuses a test of several losses, whose row is their mean."""
+    about = found.get("about")
     if isinstance(about, dict) and about.get("other_losses"):
         raise command_line.UsageError(
-            f"--test_dir={test} is a test of several losses; run "
+            f"--{flag.name}={flag.value} is a test of several losses; run "
             f"{command_line.program('meta_test')} on --run_dir={_RUN_DIR.value} alone"
         )
-    return tested
+    return found
 
 
 def _prepared_folder(name: str) -> Path:
@@ -183,7 +181,7 @@ def _optional(
             f"--{flag.name}={flag.value} holds no test of --run_dir={_RUN_DIR.value}/best; name "
             f"the --output_dir of such a test"
         )
-    return found
+    return _of_one_loss(found, flag)
 
 
 if __name__ == "__main__":

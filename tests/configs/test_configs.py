@@ -270,6 +270,17 @@ def test_a_night_has_the_papers_bodies_and_lives(name):
     assert made.evolution.fitness == ("rank_in_pair" if in_pairs else "rank")
 
 
+def test_the_night_of_directional_half_cheetah_begins_as_a_policy_gradient():
+    made = experiment("directional_half_cheetah:night")
+    assert (made.loss.start, made.loss.products, made.inner.kl_limit) == (
+        "policy_gradient",
+        8,
+        0.02,
+    )
+    assert made.evolution.epochs == made.evolution.learning_rate_epochs == 200
+    assert made.evolution.fitness_from == "whole_life"
+
+
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_what_a_variant_means(name):
     task = experiment(name).task

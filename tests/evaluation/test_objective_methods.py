@@ -104,7 +104,7 @@ def test_any_agent_can_be_trained_again(agent):
             train_objective_agent(learned, 0, number, agents=3)
 
 
-def tested_together(first=TINY, second=TINY, names=("a", "b")):
+def both_objectives(first=TINY, second=TINY, names=("a", "b")):
     losses = [LearnedObjective(PARAMETERS, first, {}), LearnedObjective(-PARAMETERS, second, {})]
     (name, learned), other = zip(map(LossName, names), losses, strict=True)
     methods = ("objective", "untrained_objective")
@@ -112,7 +112,7 @@ def tested_together(first=TINY, second=TINY, names=("a", "b")):
 
 
 def test_several_objectives_have_the_rows_of_each_alone_and_a_mean(tested):
-    evaluation = tested_together()
+    evaluation = both_objectives()
     results = Results.join(list(evaluation.run()))
     assert list(results.groups()) == ["objective a", "objective b", "untrained_objective"]
     finals = [tested["objective"].final_return, trained(-PARAMETERS).final_return]
@@ -132,6 +132,7 @@ def test_several_objectives_have_the_rows_of_each_alone_and_a_mean(tested):
         ("agent", "policy_learning_rate", 2e-2),
         ("objective", "time", False),
         ("meta", "virtual_steps", 3),
+        ("validation", "patience", 2),
         (None, "life_rounds", 1),
         (None, "environments", ("point_goal@6",)),
     ],
@@ -142,14 +143,14 @@ def test_objectives_of_other_settings_are_no_seeds_of_one_method(group, field, v
         change = {group: dataclasses.replace(getattr(TINY, group), **change)}
     message = f"loss='b' has config.{f'{group}.' if group else ''}{field}="
     with pytest.raises(ConfigError, match=message):
-        tested_together(second=dataclasses.replace(TINY, **change))
+        both_objectives(second=dataclasses.replace(TINY, **change))
 
 
 def test_settings_without_effect_on_the_objective_may_differ_and_names_may_not():
     baseline = dataclasses.replace(TINY.baseline, ppo_learning_rate=1e-2)
-    tested_together(second=dataclasses.replace(TINY, threads=1, baseline=baseline))
+    both_objectives(second=dataclasses.replace(TINY, threads=1, baseline=baseline))
     with pytest.raises(ConfigError, match="loss='a' is there twice"):
-        tested_together(names=("a", "a"))
+        both_objectives(names=("a", "a"))
 
 
 def test_curves_have_an_evaluation_before_learning_and_after_every_round(tested):

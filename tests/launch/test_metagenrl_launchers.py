@@ -297,6 +297,14 @@ def test_meta_test_refuses_in_one_line(finished, tmp_path, extra, message):
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
 
 
+def test_objectives_and_losses_of_epg_are_not_tested_together(finished, tmp_path):
+    for losses in (f"{finished[0]}/final,point_goal", f"point_goal,{finished[0]}/final"):
+        output = f"--output_dir={tmp_path / 'test'}"
+        process = commands.run("meta_test", f"--loss={losses}", output)
+        assert process.returncode == 2 and f"--loss={losses} names objectives" in process.stderr
+        assert process.stderr.count("\n") == 1 and not (tmp_path / "test").exists()
+
+
 @pytest.mark.slow
 def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     process = commands.run(

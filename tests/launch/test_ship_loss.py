@@ -122,7 +122,11 @@ def test_a_test_of_several_losses_is_refused(made, tmp_path):
     objective = ship_objective(tmp_path / "several", "--name=x", out)
     for process in (ship(made, "--name=x", several, out), objective):
         assert process.returncode == 2 and "a test of several losses" in process.stderr
-    assert not (tmp_path / "out").exists()
+    longer = {**summary, "about": {**summary["about"], "compare_updates": 4}}
+    (tmp_path / "several" / "summary.json").write_text(json.dumps(longer))
+    refused = ship(made, "--name=x", f"--longer_test_dir={tmp_path / 'several'}", out)
+    assert refused.returncode == 2 and "--longer_test_dir=" in refused.stderr
+    assert "a test of several losses" in refused.stderr and not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
