@@ -66,7 +66,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
         "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}
     },
     "shared_tasks": {"evolution": {"tasks": 4, "fitness": "rank_in_task"}},
-    "short_lives": {"evolution": {"shortest_life": 8}},
+    "short_lives": {"evolution": {"shortest_life": 8}},  # or as long as an episode, see `applied`
     "last_episodes": {"evolution": {"fitness_from": "last_episodes"}},
     "whole_life": {"evolution": {"fitness_from": "whole_life"}},
     "weighted": {"evolution": {"fitness_from": "weighted"}},
@@ -83,7 +83,8 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     """Returns an experiment with the estimator `name`, as long as a budget allows.
 
     The lives of all its epochs take about `env_steps`; they take fewer in families whose episodes
-    may end early, because `epoch_env_steps` counts final episodes at their limit. Learning rate and
+    may end early, because `epoch_env_steps` counts final episodes at their limit. Where the fitness
+    is of episodes of learning, the shortest life holds one at its limit. Learning rate and
     guidance anneal over the same share of all epochs as before. There is no validation and no
     diagnosis, which would take more env steps.
 
@@ -105,6 +106,9 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     for group, values in OVERRIDES[name].items():
         mapping[group].update(values)
     evolution = mapping["evolution"]
+    if evolution["shortest_life"] and evolution["fitness_from"] != "final_episodes":
+        episode = -(-experiment.task.episode_limit // experiment.inner.update_period)
+        evolution["shortest_life"] = max(evolution["shortest_life"], episode)
     if not moves_loss(experiment):  # agents learn by PPO alone, so guidance stays
         evolution.update({field: getattr(experiment.evolution, field) for field in _GUIDANCE})
     lives, vectors = evolution["lives"], evolution["noise_vectors"]

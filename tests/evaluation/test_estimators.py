@@ -43,6 +43,20 @@ def test_an_estimator_fits_a_config(config, name):
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "updates"),
+    [
+        ("point_goal:", 8),
+        ("directional_hopper:laptop", 8),
+        ("directional_half_cheetah:night", 32),
+    ],
+)
+def test_the_shortest_life_holds_an_episode_where_the_fitness_needs_one(config, updates):
+    """The last has whole lives as the fitness; 32 updates of 32 env steps, episodes of 1000."""
+    made = estimators.applied(experiment(config), "short_lives", 1e9)
+    assert made.evolution.shortest_life == updates
+
+
 @pytest.mark.parametrize("name, sigma", [("paper", 0.01), ("paper_sigma", 0.1)])
 def test_the_papers_estimator_on_a_laptop(name, sigma):
     """4 lives for each of the config's 32 vectors: 20e6 / (128 * (1024 + 75)) = 142.17 epochs; 40 %
