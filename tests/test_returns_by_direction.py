@@ -76,6 +76,7 @@ def test_a_test_becomes_a_file(tool, tmp_path, capsys):
         ({"task": vars(TaskConfig()), "phase": "reporting", "seed": 0}, "have no direction"),
         ({"environment": "point_goal"}, "holds no test of a loss of EPG"),
         (None, "holds no test of a loss of EPG"),
+        ({"task": vars(TASK), "phase": "reporting", "seed": 0}, "made_with"),
     ],
 )
 def test_other_folders_are_refused_in_one_line(tool, tmp_path, capsys, about, message):
@@ -85,3 +86,10 @@ def test_other_folders_are_refused_in_one_line(tool, tmp_path, capsys, about, me
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not (tmp_path / "found.json").exists()
+
+
+@pytest.mark.parametrize("output", ["found.txt", "missing/found.json"])
+def test_a_file_that_cannot_be_written_is_refused_at_once(tool, tmp_path, capsys, output):
+    with pytest.raises(SystemExit):
+        tool.main([f"--output={tmp_path / output}", str(tmp_path)])
+    assert "must end in .json and lie in a folder that exists" in capsys.readouterr().err

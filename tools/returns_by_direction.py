@@ -68,8 +68,11 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--output", required=True, help="file for the numbers, .json")
     parser.add_argument("test", help="folder of a test of epg-tf meta-test")
     given = parser.parse_args(words)
-    if Path(given.output).exists():
-        parser.error(f"--output={given.output}: there is such a file; name another")
+    output = Path(given.output)
+    if output.suffix != ".json" or not output.parent.is_dir():
+        parser.error(f"--output={output} must end in .json and lie in a folder that exists")
+    if output.exists():
+        parser.error(f"--output={output}: there is such a file; name another")
     try:
         results = read_results(given.test)
         summary = files.read_json(Path(given.test) / "summary.json", "the summary of a test")
@@ -77,6 +80,7 @@ def main(words: Sequence[str]) -> int:
         agents = len(next(iter(results.groups().values())).agents())
         task = TaskConfig(**about["task"])
         forward = directions(task, about["phase"], about["seed"], agents) > 0
+        origin = {**about["made_with"], "task": about["task"]}
     except (ConfigError, RecordError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -84,8 +88,7 @@ def main(words: Sequence[str]) -> int:
         print(f"error: {given.test} holds no test of a loss of EPG ({error!r})", file=sys.stderr)
         return 2
     found = by_direction(results, forward)
-    origin = {**about["made_with"], "task": about["task"]}
-    files.write_json(given.output, {"about": origin, **found})
+    files.write_json(output, {"about": origin, **found})
     for name, halves in found.items():
         cells = (
             f"{half} {one['mean']:.1f} [{one['ci95'][0]:.1f}, {one['ci95'][1]:.1f}] of "
