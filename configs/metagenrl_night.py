@@ -9,11 +9,9 @@ metagenrl_night:hopper_cheetah.
 | policy, critics | 350, 350 | 64, 64 | 128, 128 |
 | batch | 100 chunks of 20 steps | 16 of 10 | 32 of 20 |
 | objective | LSTM 32, 3 layers of 32 filters | LSTM 16, 1 of 16 | LSTM 32, 2 of 32 |
-| tests on fresh agents, every | - | 40 rounds | 50 rounds: (2) |
+| tests on fresh agents, every | - | 40 rounds | 50 rounds, 20 k env steps |
 
-(1) hopper, cheetah, walker and lunar, joined by underscores; lunar needs the extra epg_tf[lunar].
-Physics is exact: an env step is 1 to 2 % of the time of an update. (2) 4 agents in each environment
-and in those bodies that were not named, 20 k env steps each.
+(1) As in metagenrl_bodies, with the same tests of 4 agents each.
 
 Estimates with tests, from benchmark-metagenrl on a core that other jobs shared: 33 agent updates a
 second for bodies and 290 for `small`, an update for every two env steps; on 2 cores about 9 and 5
@@ -25,15 +23,7 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from epg_tf.core.config_files import load_experiment
-from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import (
-    MetaGenRLExperiment,
-    ObjectiveConfig,
-    ValidationConfig,
-)
-
-_BODIES = {"hopper": "hopper", "cheetah": "half_cheetah", "walker": "walker2d"}
-_NAMES = {**_BODIES, "lunar": "gymnasium:LunarLanderContinuous-v3"}
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
 
 
 def get_config(training_set: str = "small") -> ConfigDict:
@@ -42,18 +32,15 @@ def get_config(training_set: str = "small") -> ConfigDict:
     Raises:
       ConfigError: One of them is unknown.
     """
-    small = load_experiment("metagenrl_small")
-    assert isinstance(small, MetaGenRLExperiment)
     if training_set == "small":
-        return ConfigDict(_longer(small).to_mapping())
-    names = training_set.split("_")
-    for name in names:
-        if name not in _NAMES:
-            raise ConfigError(
-                f"metagenrl_night:{training_set} names {name!r}; write small, or join some of "
-                f"{sorted(_NAMES)} by underscores"
-            )
-    return ConfigDict(_bodies(small, names).to_mapping())
+        return ConfigDict(_longer(_shorter("metagenrl_small")).to_mapping())
+    return ConfigDict(_larger(_shorter(f"metagenrl_bodies:{training_set}")).to_mapping())
+
+
+def _shorter(name: str) -> MetaGenRLExperiment:
+    experiment = load_experiment(name)
+    assert isinstance(experiment, MetaGenRLExperiment)
+    return experiment
 
 
 def _longer(small: MetaGenRLExperiment) -> MetaGenRLExperiment:
@@ -67,26 +54,19 @@ def _longer(small: MetaGenRLExperiment) -> MetaGenRLExperiment:
     )
 
 
-def _bodies(small: MetaGenRLExperiment, names: list[str]) -> MetaGenRLExperiment:
-    others = tuple(family for name, family in _BODIES.items() if name not in names)
+def _larger(bodies: MetaGenRLExperiment) -> MetaGenRLExperiment:
+    count = len(bodies.environments)
     return dataclasses.replace(
-        small,
-        environments=tuple(_NAMES[name] for name in names),
-        agents=8 * len(names),
+        bodies,
+        agents=8 * count,
         steps_per_agent=200_000,
         life_rounds=50,
         objective_period=50,
         shard_agents=8,
         objective=ObjectiveConfig(lstm_units=32, action_layers=2, action_filters=32),
         agent=dataclasses.replace(
-            small.agent,
-            hidden=(128, 128),
-            policy_learning_rate=1e-3,
-            batch=32,
-            chunk=20,
-            discount=0.99,
-            tau=0.005,
+            bodies.agent, hidden=(128, 128), batch=32, chunk=20, tau=0.005
         ),
-        meta=dataclasses.replace(small.meta, learning_rate_rounds=200),
-        validation=ValidationConfig(period=50, environments=others, agents=4, env_steps=20_000),
+        meta=dataclasses.replace(bodies.meta, learning_rate_rounds=200),
+        validation=dataclasses.replace(bodies.validation, period=50, env_steps=20_000),
     )

@@ -27,22 +27,28 @@ _AGENTS = {"laptop": 8, "paper": 1}
 _RIVALS = ("off_policy_reinforce", "ppo", "reinforce", "ddpg")
 _FEW = ("off_policy_reinforce", "ppo")
 _BODIES = {"Hopper": "hopper", "HalfCheetah": "half_cheetah", "Walker2d": "walker2d"}
-_NIGHT_SETS = {  # training set -> places of tests, number of seeds
-    "hopper_cheetah": (_BODIES, 1),
-    "hopper_walker": (_BODIES, 1),
-    "cheetah_walker": (_BODIES, 1),
-    "small": (
-        {
-            "PointGoal": "point_goal",
-            "Pendulum": "gymnasium:Pendulum-v1",
-            "InvertedPendulum": "gymnasium:InvertedPendulum-v5@200",
-            "Reacher": "gymnasium:Reacher-v5",
-            "InvertedDoublePendulum": "gymnasium:InvertedDoublePendulum-v5@200",
-            "MountainCarContinuous": "gymnasium:MountainCarContinuous-v0",
-        },
-        3,
+_SMALL = {
+    "PointGoal": "point_goal",
+    "Pendulum": "gymnasium:Pendulum-v1",
+    "InvertedPendulum": "gymnasium:InvertedPendulum-v5@200",
+    "Reacher": "gymnasium:Reacher-v5",
+    "InvertedDoublePendulum": "gymnasium:InvertedDoublePendulum-v5@200",
+}
+_SMALL_LAPTOP = {**_SMALL, "TurnedMotors": "turned_motors"}
+_SMALL_NIGHT = {**_SMALL, "MountainCarContinuous": "gymnasium:MountainCarContinuous-v0"}
+_SETS = {  # scale -> (config, training set, places of tests, number of seeds), needed ones first
+    "laptop": (
+        ("metagenrl_small", "small", _SMALL_LAPTOP, 3),
+        ("metagenrl_bodies:hopper_cheetah", "hopper & cheetah", _BODIES, 1),
+    ),
+    "night": (
+        ("metagenrl_night:hopper_cheetah", "hopper & cheetah", _BODIES, 1),
+        ("metagenrl_night:small", "small", _SMALL_NIGHT, 3),
+        ("metagenrl_night:hopper_walker", "hopper & walker", _BODIES, 1),
+        ("metagenrl_night:cheetah_walker", "cheetah & walker", _BODIES, 1),
     ),
 }
+_NEEDED_SETS = {"laptop": 1, "night": 2}
 _NIGHT = "of MetaGenRL, only Tables 1 and 2 are declared at the scale night"
 _ROWS = (
     "EPG and RL² are not meta-trained in these environments here; the paper's own numbers for "
@@ -178,15 +184,40 @@ def _progress(name: str, training_set: str, environment: str, claim: str) -> Dec
     )
 
 
-def _table(sets: Sequence[str]) -> Mapping[str, Sequence[Need]]:
-    laptop = [
-        dataclasses.replace(need, curves=False)
-        for need in (
-            *_laptop(_SEEN, "PointGoal: PointGoal"),
-            *_laptop(_UNSEEN, "PointGoal: Pendulum"),
-        )
-    ]
-    paper = [
+def _one_environment() -> list[Need]:
+    """Returns the needs of a table of objectives that were meta-trained in PointGoal alone."""
+    needs = (*_laptop(_SEEN, "PointGoal: PointGoal"), *_laptop(_UNSEEN, "PointGoal: Pendulum"))
+    return [dataclasses.replace(need, curves=False) for need in needs]
+
+
+def _several_environments(scale: str) -> list[Need]:
+    """Returns the needs of a table of objectives of several environments each: rivals are tested
+    with the first training set that is tested in an environment, and its first seed.
+    """
+    methods = _FEW if scale == "laptop" else _RIVALS
+    met: set[str] = set()
+    needs: list[Need] = []
+    for number, (config, name, places, seeds) in enumerate(_SETS[scale]):
+        for place, environment in places.items():
+            for seed in range(seeds):
+                alone = environment in met
+                met.add(environment)
+                need = TestNeed(
+                    RunNeed(config, seed),
+                    () if alone else methods,
+                    ("none",) if alone else ("all",),
+                    environment=environment,
+                    curves=False,
+                    lives=_AGENTS["laptop"],
+                    label=f"{name}: {place}",
+                    optional=number >= _NEEDED_SETS[scale] or seed > 0,
+                )
+                needs.append(need)
+    return needs
+
+
+def _papers_table(sets: Sequence[str]) -> list[Need]:
+    return [
         TestNeed(
             RunNeed(f"metagenrl_paper:{names}", seed),
             _RIVALS if names == sets[0] else (),
@@ -200,32 +231,6 @@ def _table(sets: Sequence[str]) -> Mapping[str, Sequence[Need]]:
         for place, environment in ENVIRONMENTS.items()
         for seed in range(_SEEDS["paper"])
     ]
-    return {"laptop": laptop, "night": _night_table(), "paper": paper}
-
-
-def _night_table() -> list[TestNeed]:
-    """Returns the needs of a table of `metagenrl_night`: rivals are tested with the first training
-    set that is tested in an environment, and its first seed, so these runs are not optional.
-    """
-    met: set[str] = set()
-    needs = []
-    for names, (places, seeds) in _NIGHT_SETS.items():
-        for place, environment in places.items():
-            for seed in range(seeds):
-                alone = environment in met
-                met.add(environment)
-                need = TestNeed(
-                    RunNeed(f"metagenrl_night:{names}", seed),
-                    () if alone else _RIVALS,
-                    ("none",) if alone else ("all",),
-                    environment=environment,
-                    curves=False,
-                    lives=_AGENTS["laptop"],
-                    label=f"{_set(names)}: {place}",
-                    optional=names not in ("small", "hopper_cheetah") or seed > 0,
-                )
-                needs.append(need)
-    return needs
 
 
 METAGENRL = (
@@ -290,7 +295,11 @@ METAGENRL = (
         "Mean returns of fresh agents, two training sets",
         "MetaGenRL, Table 1",
         "MetaGenRL trains agents in seen and unseen environments, EPG and RL² in seen ones alone.",
-        _table(("cheetah_hopper", "cheetah_lunar")),
+        {
+            "laptop": _one_environment(),
+            "night": _several_environments("night"),
+            "paper": _papers_table(("cheetah_hopper", "cheetah_lunar")),
+        },
         returns_table,
         _NIGHT,
         _ROWS,
@@ -300,7 +309,13 @@ METAGENRL = (
         "Mean returns of fresh agents, all training sets and methods",
         "MetaGenRL, Table 2",
         "Objectives generalize between environments, and end above PPO and REINFORCE in most.",
-        _table(("cheetah_hopper", "cheetah_lunar", "hopper_lunar", "hopper", "lunar")),
+        {
+            "laptop": _several_environments("laptop"),
+            "night": _several_environments("night"),
+            "paper": _papers_table(
+                ("cheetah_hopper", "cheetah_lunar", "hopper_lunar", "hopper", "lunar")
+            ),
+        },
         returns_table,
         _NIGHT,
         _ROWS,

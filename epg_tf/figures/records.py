@@ -77,6 +77,7 @@ class FoundTest:
       about: What was tested and how, as its summary states.
       methods: Key of a method -> its row of the summary.
       experiment: Settings of what was tested; None where they are not stated.
+      one_of_several: Whether it is of one of several objectives that were tested together.
     """
 
     path: Path
@@ -84,11 +85,12 @@ class FoundTest:
     about: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]]
     experiment: AnyExperiment | None
+    one_of_several: bool = False
 
     @property
     def has_curves(self) -> bool:
-        """Whether the whole table is there."""
-        return self.path.is_dir()
+        """Whether the whole table is there, and of one objective."""
+        return self.path.is_dir() and not self.one_of_several
 
     def results(self) -> Results:
         """Returns the whole table.
@@ -212,14 +214,14 @@ def _tests(path: Path) -> Iterator[FoundTest]:
     """Yields the test in a folder, and the summaries that were kept alone."""
     if (path / RESULTS_FILE).is_file():
         found = files.read_json(path / _SUMMARY, "the test's summary")
-        yield _test(path, found)
+        yield from _one_by_one(_test(path, found))
         return
     for file in sorted(path.glob("*.json")):
         try:
             found = files.read_json(file, "a summary")
             about = found.get("about")
             if isinstance(about, dict) and ("task" in about or "environment" in about):
-                yield _test(file, found)
+                yield from _one_by_one(_test(file, found))
         except _DAMAGED:  # files of other programs are no summaries
             continue
 
@@ -235,3 +237,21 @@ def _test(path: Path, found: Mapping[str, Any]) -> FoundTest:
     settings = about.get("config")
     experiment = read_experiment(renamed(settings)) if isinstance(settings, dict) else None
     return FoundTest(path, path, about, known, experiment)
+
+
+def _one_by_one(test: FoundTest) -> Iterator[FoundTest]:
+    """Yields a test of several objectives as one of each, the first with the rivals. Losses stay
+    together: what the settings of the further ones are is not stated.
+    """
+    about = test.about
+    if not about.get("other_losses") or "environment" not in about:
+        yield test
+        return
+    learned = "objective"
+    facts = {about["loss"]: about["loss_facts"], **about["other_loss_facts"]}
+    keys = {name: f"{learned} {name}" for name in facts}
+    rivals = {key: row for key, row in test.methods.items() if key not in {learned, *keys.values()}}
+    for name, key in keys.items():
+        its = {**about, "loss": name, "loss_facts": facts[name], "other_losses": []}
+        methods = {learned: test.methods[key]} | (rivals if name == about["loss"] else {})
+        yield dataclasses.replace(test, about=its, methods=methods, one_of_several=True)

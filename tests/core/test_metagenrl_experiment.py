@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from ml_collections import ConfigDict
 
-from configs import metagenrl_laptop, metagenrl_night, metagenrl_paper, metagenrl_small
+from configs import (
+    metagenrl_bodies,
+    metagenrl_laptop,
+    metagenrl_night,
+    metagenrl_paper,
+    metagenrl_small,
+)
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.losses.lstm_objective import parameter_count
@@ -87,8 +93,21 @@ def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
     assert made.environments == ("hopper", "walker2d")
     assert made.validation.environments == ("half_cheetah",)
     assert made.rounds == 200 and made.rounds % made.validation.period == 0
-    with pytest.raises(ConfigError, match="'ant'; write small, or join some of"):
+    with pytest.raises(ConfigError, match="'ant'; join some of cheetah, hopper"):
         metagenrl_night.get_config("hopper_ant")
+
+
+def test_bodies_have_six_agents_in_each_and_a_test_in_those_left_out():
+    made = metagenrl_from_mapping(metagenrl_bodies.get_config().to_dict())
+    small = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
+    assert made.environments == ("hopper", "half_cheetah")
+    assert made.validation.environments == ("walker2d",)
+    assert [(plan.first, plan.last) for plan in plan_shards(made)] == [(0, 6), (6, 12)]
+    assert made.rounds == 64 == made.meta.learning_rate_rounds
+    assert made.rounds % made.life_rounds == made.rounds % made.validation.period == 0
+    assert made.objective == small.objective and made.agent.hidden == small.agent.hidden
+    with pytest.raises(ConfigError, match="'hopper_ant' names 'ant'"):
+        metagenrl_bodies.get_config("hopper_ant")
 
 
 def test_a_night_of_the_small_set_is_a_longer_one():

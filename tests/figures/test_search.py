@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import shutil
@@ -275,16 +276,57 @@ def test_a_scale_without_such_a_variant_is_not_possible(tmp_path):
     assert "night" in found.reason
 
 
-def test_a_night_of_metagenrl_fills_table_2(tmp_path):
+@pytest.mark.parametrize(
+    ("scale", "cells", "needed", "run"),
+    [
+        ("laptop", 6 + 3, {"metagenrl_small"}, "metagenrl_bodies:hopper_cheetah"),
+        (
+            "night",
+            3 * 3 + 6,
+            {"metagenrl_night:small", "metagenrl_night:hopper_cheetah"},
+            "metagenrl_night:hopper_walker",
+        ),
+    ],
+)
+def test_training_sets_of_several_environments_fill_table_2(tmp_path, scale, cells, needed, run):
     """Rivals are asked for once in each environment."""
-    needs = declaration("metagenrl.table2").needs["night"]
-    assert len({need.label for need in needs}) == 3 * 3 + 6
+    needs = declaration("metagenrl.table2").needs[scale]
+    assert len({need.label for need in needs}) == cells
     asked = [need.environment for need in needs if need.methods]
-    assert len(asked) == len(set(asked)) == 3 + 6
+    assert len(asked) == len(set(asked)) == 6 + 3
+    assert {need.run.config for need in needs if not need.optional} == needed
     with open_library([tmp_path]) as library:
-        found = status_of(declaration("metagenrl.table2"), "night", library, tmp_path)
+        found = status_of(declaration("metagenrl.table2"), scale, library, tmp_path)
     assert found.state == "missing"
-    assert any("--config=metagenrl_night:hopper_walker" in text for text in texts(found))
+    assert any(f"--config={run}" in text for text in texts(found))
+
+
+def test_a_test_of_several_objectives_is_one_of_each(tmp_path):
+    """The first has the rivals, each its own row; curves are of one objective alone."""
+    path = kept.test(tmp_path / "test", "metagenrl_laptop", 0, methods=("ppo",), learned="objective")
+    summary = json.loads((path / "summary.json").read_text())
+    row = summary["objective"]
+    summary["about"] |= {"other_losses": ["b"], "other_loss_facts": {"b": {"seed": 1}}}
+    summary["objective a loss"] = {**row, "final_return_mean": 1.0}
+    summary["objective b"] = {**row, "final_return_mean": 2.0}
+    (path / "summary.json").write_text(json.dumps(summary))
+    needs = [
+        TestNeed(RunNeed("metagenrl_laptop", seed), methods, curves=False)
+        for seed, methods in ((0, ("ppo",)), (1, ()))
+    ]
+    ((_, first), (_, second)) = status(tmp_path, *needs).found.tests
+    assert [test.methods["objective"]["final_return_mean"] for test in (first, second)] == [1, 2]
+    assert set(first.methods) == {"objective", "ppo"} and set(second.methods) == {"objective"}
+    lacking = [dataclasses.replace(needs[0], curves=True), TestNeed(needs[1].run, ("ppo",))]
+    assert len(status(tmp_path, *lacking).missing) >= 2
+
+
+def test_a_test_of_several_losses_is_none_of_one(tmp_path):
+    path = kept.test(tmp_path / "test", "random_hopper:laptop")
+    summary = json.loads((path / "summary.json").read_text())
+    summary["about"] |= {"other_losses": ["b"], "other_loss_facts": {"b": {"seed": 1}}}
+    (path / "summary.json").write_text(json.dumps(summary))
+    assert status(tmp_path, TestNeed(HOPPER)).state == "missing"
 
 
 def test_names_are_unique_and_every_scale_can_be_listed(tmp_path):

@@ -1,0 +1,54 @@
+"""MetaGenRL in bodies, within an hour on one core: metagenrl_bodies:hopper_cheetah (default), or
+others of hopper, cheetah, walker and lunar, joined by underscores.
+
+| setting | metagenrl_small | here | reason |
+|---|---|---|---|
+| environments | four small ones | those named | lunar needs the extra epg_tf[lunar] |
+| agents, env steps per agent | 24, 32 k | 6 in each, 64 k | |
+| env steps until an agent starts again | 8 k | 16 k | bodies take longer |
+| discount | 0.97 | 0.99 | episodes of up to 1000 env steps |
+| tests on fresh agents | every 8 rounds, 4 k env steps | every 16, 8 k | (1) |
+
+(1) 4 agents in each environment, and in those bodies that were not named; best/ is chosen by the
+first. Physics is exact: an env step is 1 to 2 % of the time of an update.
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+
+from epg_tf.core.config_files import load_experiment
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ValidationConfig
+
+_BODIES = {"hopper": "hopper", "cheetah": "half_cheetah", "walker": "walker2d"}
+_NAMES = {**_BODIES, "lunar": "gymnasium:LunarLanderContinuous-v3"}
+
+
+def get_config(training_set: str = "hopper_cheetah") -> ConfigDict:
+    """Returns the settings for environments joined by underscores.
+
+    Raises:
+      ConfigError: One of them is unknown.
+    """
+    names = training_set.split("_")
+    for name in names:
+        if name not in _NAMES:
+            raise ConfigError(
+                f"the training set {training_set!r} names {name!r}; join some of "
+                f"{', '.join(sorted(_NAMES))} by underscores"
+            )
+    small = load_experiment("metagenrl_small")
+    assert isinstance(small, MetaGenRLExperiment)
+    others = tuple(family for name, family in _BODIES.items() if name not in names)
+    experiment = dataclasses.replace(
+        small,
+        environments=tuple(_NAMES[name] for name in names),
+        agents=6 * len(names),
+        steps_per_agent=64_000,
+        life_rounds=16,
+        agent=dataclasses.replace(small.agent, policy_learning_rate=1e-3, discount=0.99),
+        meta=dataclasses.replace(small.meta, learning_rate_rounds=64),
+        validation=ValidationConfig(period=16, environments=others, agents=4, env_steps=8000),
+    )
+    return ConfigDict(experiment.to_mapping())
