@@ -159,8 +159,10 @@ def is_test(need: TestNeed, found: FoundTest) -> bool:
 
 def _is_objective_test(need: TestNeed, wanted: MetaGenRLExperiment, found: FoundTest) -> bool:
     about = found.about
+    family, _, limit = (need.environment or wanted.environments[0]).partition("@")
     return (
-        about.get("environment") == (need.environment or wanted.environments[0])
+        about.get("environment") == family
+        and limit in ("", str(about.get("episode_limit")))
         and about.get("env_steps") == objective_life(need, wanted)
         and found.experiment is not None
         and agree(wanted, found.experiment)

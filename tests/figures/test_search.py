@@ -321,6 +321,19 @@ def test_a_test_of_several_objectives_is_one_of_each(tmp_path):
     assert len(status(tmp_path, *lacking).missing) >= 2
 
 
+def test_a_test_in_an_environment_with_another_episode_limit_is_not_taken(tmp_path):
+    """A need names FAMILY@LIMIT; a test states the two apart."""
+    path = kept.test(tmp_path / "test", "metagenrl_laptop", methods=(), learned="objective")
+    summary = json.loads((path / "summary.json").read_text())
+    summary["about"] |= {"environment": "gymnasium:Hopper-v5", "episode_limit": 200}
+    (path / "summary.json").write_text(json.dumps(summary))
+    states = [
+        status(tmp_path, TestNeed(RunNeed("metagenrl_laptop"), (), environment=name)).state
+        for name in ("gymnasium:Hopper-v5@200", "gymnasium:Hopper-v5", "gymnasium:Hopper-v5@20")
+    ]
+    assert states == ["ready", "ready", "missing"]
+
+
 def test_a_test_of_several_losses_is_none_of_one(tmp_path):
     path = kept.test(tmp_path / "test", "random_hopper:laptop")
     summary = json.loads((path / "summary.json").read_text())
