@@ -64,9 +64,7 @@ def _larger(bodies: MetaGenRLExperiment) -> MetaGenRLExperiment:
         objective_period=50,
         shard_agents=8,
         objective=ObjectiveConfig(lstm_units=32, action_layers=2, action_filters=32),
-        agent=dataclasses.replace(
-            bodies.agent, hidden=(128, 128), batch=32, chunk=20, tau=0.005
-        ),
+        agent=dataclasses.replace(bodies.agent, hidden=(128, 128), batch=32, chunk=20, tau=0.005),
         meta=dataclasses.replace(bodies.meta, learning_rate_rounds=200),
         validation=dataclasses.replace(bodies.validation, period=50, env_steps=20_000),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from epg_tf.figures.declaration import Changes, Declaration, RunNeed
 from epg_tf.figures.run_analyses import validation_curves
+from epg_tf.figures.tables import last_tests_table
 
 _FAMILIES = {  # family -> config, epochs, epochs between tests
     "HiddenGoal": ("hidden_goal:laptop", 40, 10),
@@ -14,6 +15,19 @@ _FAMILIES = {  # family -> config, epochs, epochs between tests
     "DirectionalHalfCheetah": ("directional_half_cheetah:laptop", 30, 10),
 }
 _SEEDS = range(3)
+_HALF: Changes = (("steps_per_agent", 16_000), ("meta.learning_rate_rounds", 16))
+_OBJECTIVES: dict[str, Changes] = {
+    "base": (),
+    "no time": (("objective.time", False),),
+    "no values": (("objective.value_inputs", 0),),
+    "no V(s')": (("objective.value_inputs", 1),),
+    "3 virtual steps": (("meta.virtual_steps", 3),),
+    "5 virtual steps": (("meta.virtual_steps", 5),),
+    "virtual steps as long as the gradient": (("meta.unit_virtual_steps", False),),
+    "agents' gradients not scaled": (("meta.normalize_agent_gradients", False),),
+    "agents never start again": (("life_rounds", 0),),
+}
+_OBJECTIVE_SEEDS = range(2)
 
 
 def _start(name: str) -> Changes:
@@ -40,6 +54,14 @@ def _starts() -> Sequence[RunNeed]:
     return needs
 
 
+def _objectives() -> Sequence[RunNeed]:
+    return [
+        RunNeed("metagenrl_small", seed, _HALF + changes, label, optional=label != "base")
+        for label, changes in _OBJECTIVES.items()
+        for seed in _OBJECTIVE_SEEDS
+    ]
+
+
 OWN = (
     Declaration(
         "own.starts",
@@ -52,6 +74,20 @@ OWN = (
         reason="it is declared at the scale laptop alone",
         method="Mean final return of validation agents; mean and standard deviation over the "
         "seeds that are there, a thin line each.",
+        claimant="This package",
+    ),
+    Declaration(
+        "own.ablations",
+        "Objectives of several environments, each with one thing changed",
+        "Not in the papers",
+        "The inputs of the objective and the settings of metagenrl_small that the paper does not "
+        "have make it a better objective.",
+        {"laptop": _objectives()},
+        last_tests_table,
+        reason="it is declared at the scale laptop alone",
+        method="metagenrl_small with half of its rounds. Final returns of the fresh agents of the "
+        "last test along the way: mean over seeds, and the seeds in parentheses. The agents are "
+        "the same in all cells of a column.",
         claimant="This package",
     ),
 )

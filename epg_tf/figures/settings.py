@@ -30,9 +30,13 @@ SAME = {
     "RL²": (*_TASK, "trial.episodes", "trial.exploratory_episodes"),
     "MetaGenRL": (
         "environments",
+        "life_rounds",
+        "steps_per_agent",
         "objective.time",
         "objective.value_inputs",
         "meta.virtual_steps",
+        "meta.unit_virtual_steps",
+        "meta.normalize_agent_gradients",
         "meta.warm_up",
         "past.states",
     ),

@@ -1,4 +1,6 @@
-"""Analyses that make tables: the settings of EPG's Table 1, and MetaGenRL's returns."""
+"""Analyses that make tables: the settings of EPG's Table 1, and MetaGenRL's returns, from tests or
+from those along meta-training.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ import numpy as np
 
 from epg_tf.core.experiment import Experiment
 from epg_tf.figures.declaration import Findings, Found, Row, TestNeed
+from epg_tf.figures.records import FoundRun
 from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import mean_with_interval, stated
+from epg_tf.metagenrl.validation import COLUMN
 from epg_tf.reports.table_pictures import table_picture
 from epg_tf.reports.tables import label
 
@@ -99,6 +103,54 @@ def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:
         "low": _number(low),
         "high": _number(high),
     }
+
+
+def last_tests_table(found: Found) -> Findings:
+    """Fills a table from the last test along each run of MetaGenRL: a row for each label of the
+    needs, a column for each environment; a cell is the mean over seeds, and each seed's return.
+    """
+    rows: list[Row] = []
+    cells: dict[str, dict[str, list[float]]] = {}
+    for need, run in found.runs:
+        for place, (tested, value) in _last_test(run).items():
+            rows.append(
+                {
+                    "row": need.label,
+                    "environment": place,
+                    "seed": run.record.seed,
+                    "round": tested,
+                    "mean": value,
+                }
+            )
+            cells.setdefault(need.label, {}).setdefault(place, []).append(value)
+    places = list(dict.fromkeys(str(row["environment"]) for row in rows))
+    lines = [
+        [name, *(_of_seeds(row.get(place, [])) for place in places)] for name, row in cells.items()
+    ]
+    numbers = [
+        f"{name} in {place}: {text}"
+        for name, *texts in lines
+        for place, text in zip(places, texts, strict=True)
+    ]
+    shown = [place.removeprefix("gymnasium:") for place in places]
+    return Findings(rows, numbers, functools.partial(table_picture, ("changed", *shown), lines))
+
+
+def _last_test(run: FoundRun) -> dict[str, tuple[int, float]]:
+    """Returns environment -> (round, mean final return) of the newest test along a run."""
+    found: dict[str, tuple[int, float]] = {}
+    for number, row in enumerate(run.record.metrics, start=1):
+        for name, value in row.items():
+            if name.startswith(COLUMN) and np.isfinite(value):
+                found[name.removeprefix(COLUMN)] = (number, float(value))
+    return found
+
+
+def _of_seeds(values: list[float]) -> str:
+    if not values:
+        return "-"
+    each = ", ".join(f"{value:.1f}" for value in values)
+    return f"{np.mean(values):.1f} ({each})" if len(values) > 1 else each
 
 
 def agents_of(row: Mapping[str, object]) -> int:

@@ -20,7 +20,8 @@ from epg_tf.losses.lstm_objective import LSTMObjective, stacked
 from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
 from epg_tf.tasks.registry import named_environment
 
-_COLUMN = "validation_return/"
+COLUMN = "validation_return/"
+"""Start of the names of columns of metrics.csv; an environment follows."""
 
 
 def validation_places(experiment: MetaGenRLExperiment) -> tuple[str, ...]:
@@ -33,7 +34,7 @@ def validation_places(experiment: MetaGenRLExperiment) -> tuple[str, ...]:
 
 def validation_columns(experiment: MetaGenRLExperiment) -> list[str]:
     """Returns the names of a test's numbers."""
-    return [f"{_COLUMN}{place}" for place in validation_places(experiment)]
+    return [f"{COLUMN}{place}" for place in validation_places(experiment)]
 
 
 def is_validated(experiment: MetaGenRLExperiment, number: int) -> bool:

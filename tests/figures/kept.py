@@ -24,6 +24,7 @@ KINDS = {
     "maml_half_cheetah": "maml",
     "rl2_half_cheetah": "rl2",
     "metagenrl_laptop": "metagenrl",
+    "metagenrl_small": "metagenrl",
     "goal_ant": "evolution",
 }
 CURVE = np.array([[0.0, -2.0, 3.0], [1.0, 2.0, 5.0], [-1.0, 1.0, 4.0], [2.0, 2.0, 6.0]])

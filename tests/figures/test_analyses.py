@@ -18,8 +18,10 @@ from epg_tf.figures.declaration import Declaration, Found, LossNeed, RunNeed, Te
 from epg_tf.figures.output import make_figure
 from epg_tf.figures.records import FoundLoss, open_library
 from epg_tf.figures.search import status_of
+from epg_tf.figures.settings import flat, wanted
 from epg_tf.figures.tidy import mean_with_interval
 from epg_tf.reports.panels import Curves, run_panels
+from epg_tf.runs.metrics import MetricsFile
 from tests.figures import kept
 
 HOPPER = RunNeed("random_hopper:laptop")
@@ -298,6 +300,35 @@ def test_a_table_is_filled_with_means_over_seeds(tmp_path):
     assert findings.numbers[0] == "MetaGenRL, set in PointGoal: 2.00 [-10.71, 14.71]"
     assert findings.numbers[1].startswith("PPO (tuned) in PointGoal: 1.12 [")
     assert [row["mean"] for row in findings.table] == [1.0, 1.125, 3.0]
+
+
+def test_a_table_of_last_tests_has_the_newest_one_and_every_seed(tmp_path):
+    """Rounds without a test are NaN in metrics; the last test counts, whenever it was."""
+    for seed, values in ((0, (1.0, 5.0, np.nan)), (1, (9.0, 2.0, np.nan))):
+        kept.run(tmp_path / str(seed), "metagenrl_small", seed, rows=0)
+        metrics = MetricsFile(tmp_path / str(seed) / "metrics.csv")
+        for number, value in enumerate(values):
+            metrics.append({"epoch": number + 1, "validation_return/gymnasium:A": value})
+    needs = [RunNeed("metagenrl_small", seed, label="base") for seed in (0, 1)]
+    findings = tables.last_tests_table(found_for(tmp_path, *needs))
+    assert findings.numbers == ["base in gymnasium:A: 3.5 (5.0, 2.0)"]
+    assert [(row["seed"], row["round"], row["mean"]) for row in findings.table] == [
+        (0, 2, 5.0),
+        (1, 2, 2.0),
+    ]
+    assert findings.draw("a title").get_size_inches()[0] > 4
+
+
+def test_ablations_of_objectives_change_one_thing_each():
+    needs = declaration("own.ablations").needs["laptop"]
+    base = {**flat(wanted(needs[0].config, needs[0].changes))}
+    changed = {}
+    for need in needs:
+        mine = flat(wanted(need.config, need.changes))
+        changed.setdefault(need.label, []).append({n for n in mine if mine[n] != base[n]})
+    assert changed.pop("base") == [set(), set()]
+    assert {len(names) for pair in changed.values() for names in pair} == {1}
+    assert len(changed) == 8 and base["steps_per_agent"] == 16_000
 
 
 def test_table_1_is_the_papers():

@@ -303,7 +303,9 @@ def test_training_sets_of_several_environments_fill_table_2(tmp_path, scale, cel
 
 def test_a_test_of_several_objectives_is_one_of_each(tmp_path):
     """The first has the rivals, each its own row; curves are of one objective alone."""
-    path = kept.test(tmp_path / "test", "metagenrl_laptop", 0, methods=("ppo",), learned="objective")
+    path = kept.test(
+        tmp_path / "test", "metagenrl_laptop", 0, methods=("ppo",), learned="objective"
+    )
     summary = json.loads((path / "summary.json").read_text())
     row = summary["objective"]
     summary["about"] |= {"other_losses": ["b"], "other_loss_facts": {"b": {"seed": 1}}}
@@ -358,6 +360,7 @@ def test_settings_that_needs_change_are_compared():
     go_with = {
         "evolution.moves": {"evolution.guidance", "evolution.final_guidance"},
         "loss.start": {"loss.products", "inner.kl_limit"},
+        "steps_per_agent": {"meta.learning_rate_rounds"},
     }
     # The curves are cut at these epochs, and tests on the way change best/ alone.
     length = {"evolution.epochs", "evolution.learning_rate_epochs", "evolution.validation_period"}
