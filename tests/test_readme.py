@@ -226,6 +226,17 @@ def test_the_page_of_nights_shows_sac_beside_directional_hopper():
         assert interval(beside_sac[method], "final_return_mean", "ci95", 1) in words
 
 
+def test_the_page_of_nights_shows_both_evolutions_of_directional_hopper():
+    kept = json.loads((RESULTS / "night" / "directional_hopper_seeds.json").read_text())
+    page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
+    folders = ("directional_hopper", "directional_hopper_seed1")
+    rows = [kept[f"epg results/night/{folder}"] for folder in folders]
+    cells = [interval(row, "final_return_mean", "ci95", 1) for row in rows]
+    ahead = interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1)
+    assert f"| seed 0 | {cells[0]} | |" in page and f"| seed 1 | {cells[1]} | |" in page
+    assert f"| both | {interval(kept['epg'], 'final_return_mean', 'ci95', 1)} | {ahead} |" in page
+
+
 def test_the_page_of_nights_shows_both_directions_of_the_cheetah():
     folder = RESULTS / "night" / "directional_half_cheetah"
     kept = json.loads((folder / "by_direction.json").read_text())
