@@ -195,6 +195,7 @@ def _several_environments(scale: str) -> list[Need]:
     with the first training set that is tested in an environment, and its first seed.
     """
     methods = _FEW if scale == "laptop" else _RIVALS
+    compare = (*_FEW, "ddpg") if scale == "laptop" else ("all",)
     met: set[str] = set()
     needs: list[Need] = []
     for number, (config, name, places, seeds) in enumerate(_SETS[scale]):
@@ -205,7 +206,7 @@ def _several_environments(scale: str) -> list[Need]:
                 need = TestNeed(
                     RunNeed(config, seed),
                     () if alone else methods,
-                    ("none",) if alone else ("all",),
+                    ("none",) if alone else compare,
                     environment=environment,
                     curves=False,
                     lives=_AGENTS["laptop"],
