@@ -230,11 +230,18 @@ def test_the_page_of_nights_shows_both_evolutions_of_directional_hopper():
     kept = json.loads((RESULTS / "night" / "directional_hopper_seeds.json").read_text())
     page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
     folders = ("directional_hopper", "directional_hopper_seed1")
-    rows = [kept[f"epg results/night/{folder}"] for folder in folders]
-    cells = [interval(row, "final_return_mean", "ci95", 1) for row in rows]
-    ahead = interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1)
-    assert f"| seed 0 | {cells[0]} | |" in page and f"| seed 1 | {cells[1]} | |" in page
-    assert f"| both | {interval(kept['epg'], 'final_return_mean', 'ci95', 1)} | {ahead} |" in page
+    directions = json.loads((RESULTS / "night" / "directional_hopper_directions.json").read_text())
+    ends = (("final_return_mean", "ci95"), ("auc_mean", "auc_ci95"))
+    for name, key in (
+        *((f"seed {s}", f"epg results/night/{f}") for s, f in enumerate(folders)),
+        ("PPO (tuned)", "ppo"),
+    ):
+        cells = [interval(kept[key], mean, both, 1) for mean, both in ends]
+        halves = [directions[key][half] for half in ("forward", "backward")]
+        cells += [interval(half, "mean", "ci95", 1) for half in halves]
+        assert f"| {name} | {' | '.join(cells)} |" in page
+    assert f"| both | {interval(kept['epg'], 'final_return_mean', 'ci95', 1)} |" in page
+    assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1) in page
 
 
 def test_the_page_of_nights_shows_both_directions_of_the_cheetah():
@@ -258,9 +265,26 @@ def test_the_page_of_objectives_shows_results_where_they_were_not_trained(enviro
     trained_in = {name.partition("@")[0] for name in kept["about"]["trained_in"]}
     assert len(trained_in) == 4 and kept["about"]["environment"] not in trained_in
     assert interval(kept["objective"], "final_return_mean", "ci95", digits, True) in page
+    assert kept["objective"]["losses"] == 3
+    for seed in range(3):
+        row = kept[f"objective results/metagenrl_small/seed{seed}"]
+        ends = interval(row, "final_return_mean", "ci95", digits)
+        (line,) = re.findall(rf"^\| \.\.\. seed {seed} .*$", page, re.M)
+        assert f"| {ends} |" in line
     for method in ("off_policy_reinforce", "ppo", "untrained_objective"):
         ends = interval(kept[method], "final_return_mean", "ci95", digits)
         assert f"| {ends} | {interval(kept[method], 'ahead_mean', 'ahead_ci95', digits)} |" in page
+
+
+@pytest.mark.parametrize("test", ["metagenrl_small/pendulum", "metagenrl_bodies/walker2d"])
+def test_the_page_of_objectives_shows_rivals_with_ddpg(test):
+    kept = json.loads((RESULTS / f"{test}.json").read_text())
+    page = TEXTS[ROOT / "docs" / "metagenrl.md"]
+    assert kept["about"]["phase"] == "objective_reporting"
+    assert f"| {interval(kept['objective'], 'final_return_mean', 'ci95', 0, True)} |  |" in page
+    for method in ("ddpg", "off_policy_reinforce", "ppo", "untrained_objective"):
+        ends = interval(kept[method], "final_return_mean", "ci95", 0)
+        assert f"| {ends} | {interval(kept[method], 'ahead_mean', 'ahead_ci95', 0)} |" in page
 
 
 def test_the_page_of_rivals_shows_both_halves_of_goal_ant():

@@ -85,9 +85,9 @@ OWN = (
         {"laptop": _objectives()},
         last_tests_table,
         reason="it is declared at the scale laptop alone",
-        method="metagenrl_small with half of its rounds. Final returns of the fresh agents of the "
-        "last test along the way: mean over seeds, and the seeds in parentheses. The agents are "
-        "the same in all cells of a column.",
+        method="metagenrl_small with half of its rounds. Final returns of the 4 fresh agents of "
+        "the last test along the way, after 4 k env steps: mean over seeds, and the seeds in "
+        "parentheses. With the same seed, agents are the same in all rows.",
         claimant="This package",
     ),
 )

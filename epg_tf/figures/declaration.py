@@ -70,7 +70,8 @@ class TestNeed:
       changes: Settings of the test, of task or policy, that are not those of the run.
       updates: Of a life; None: as in evolution.
       alpha: Share of PPO; None: as evolution ends.
-      environment: Of an objective: FAMILY; None: the first one of meta-training.
+      environment: Of an objective: FAMILY or FAMILY@EPISODE_LIMIT; None: the first one of
+        meta-training.
       env_steps: Of an objective: of each agent; None: as in meta-training.
       curves: Whether curves are drawn; False: its summary is enough.
       lives: Agents, for the command.

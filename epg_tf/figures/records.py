@@ -239,19 +239,27 @@ def _test(path: Path, found: Mapping[str, Any]) -> FoundTest:
     return FoundTest(path, path, about, known, experiment)
 
 
-def _one_by_one(test: FoundTest) -> Iterator[FoundTest]:
-    """Yields a test of several objectives as one of each, the first with the rivals. Losses stay
+def _one_by_one(test: FoundTest) -> list[FoundTest]:
+    """Returns a test of several objectives as one of each, the first with the rivals. Losses stay
     together: what the settings of the further ones are is not stated.
+
+    Raises:
+      ValueError: It does not state what each of them is, or how it did.
     """
     about = test.about
     if not about.get("other_losses") or "environment" not in about:
-        yield test
-        return
+        return [test]
     learned = "objective"
     facts = {about["loss"]: about["loss_facts"], **about["other_loss_facts"]}
     keys = {name: f"{learned} {name}" for name in facts}
+    if not all(isinstance(its, dict) for its in facts.values()) or not all(
+        key in test.methods for key in keys.values()
+    ):
+        raise ValueError("an objective has no facts or no row")
     rivals = {key: row for key, row in test.methods.items() if key not in {learned, *keys.values()}}
+    found = []
     for name, key in keys.items():
         its = {**about, "loss": name, "loss_facts": facts[name], "other_losses": []}
         methods = {learned: test.methods[key]} | (rivals if name == about["loss"] else {})
-        yield dataclasses.replace(test, about=its, methods=methods, one_of_several=True)
+        found.append(dataclasses.replace(test, about=its, methods=methods, one_of_several=True))
+    return found

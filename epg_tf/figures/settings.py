@@ -15,6 +15,7 @@ from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.figures.declaration import Changes, LossNeed, Need, ProgressNeed, RunNeed, TestNeed
 from epg_tf.figures.records import FoundRun, FoundTest
 from epg_tf.runs import saved_settings
+from epg_tf.tasks.registry import usual_limit
 
 _STAGES = "objectives"  # folder of a run of MetaGenRL
 _TASK = ("task.family", "task.frame_skip", "task.episode_limit", "task.range")
@@ -39,10 +40,14 @@ SAME = {
         "meta.normalize_agent_gradients",
         "meta.warm_up",
         "past.states",
+        "validation.agents",
+        "validation.env_steps",
+        "validation.episodes",
     ),
 }
 """System -> settings in which a run must agree with what a figure needs. Other settings, such as
-the number of epochs, may differ; captions state how."""
+EPG's number of epochs, may differ; captions state how. (Runs of MetaGenRL must be equally long,
+because objectives of different lengths stand side by side in a table.)"""
 
 
 def system_of(experiment: AnyExperiment) -> str:
@@ -166,7 +171,7 @@ def _is_objective_test(need: TestNeed, wanted: MetaGenRLExperiment, found: Found
     family, _, limit = (need.environment or wanted.environments[0]).partition("@")
     return (
         about.get("environment") == family
-        and limit in ("", str(about.get("episode_limit")))
+        and about.get("episode_limit") == int(limit or usual_limit(family))
         and about.get("env_steps") == objective_life(need, wanted)
         and found.experiment is not None
         and agree(wanted, found.experiment)

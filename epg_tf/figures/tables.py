@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.figures.declaration import Findings, Found, Row, TestNeed
 from epg_tf.figures.records import FoundRun
@@ -108,11 +109,20 @@ def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:
 def last_tests_table(found: Found) -> Findings:
     """Fills a table from the last test along each run of MetaGenRL: a row for each label of the
     needs, a column for each environment; a cell is the mean over seeds, and each seed's return.
+
+    Raises:
+      RecordError: A run has no test.
     """
     rows: list[Row] = []
     cells: dict[str, dict[str, list[float]]] = {}
     for need, run in found.runs:
-        for place, (tested, value) in _last_test(run).items():
+        last = _last_test(run)
+        if not last:
+            raise RecordError(
+                f"{run.shown}: this run was made without tests along the way "
+                "(config.validation.period=0); make it again with tests"
+            )
+        for place, (tested, value) in last.items():
             rows.append(
                 {
                     "row": need.label,

@@ -139,6 +139,20 @@ def _make_exact_family(config: TaskConfig) -> TaskFamily:
     return kind(config.frame_skip, config.episode_limit, config.range)
 
 
+def usual_limit(family: str) -> int:
+    """Returns the episode limit (env steps) that a family has where none is given.
+
+    Args:
+      family: A key of `FAMILIES`, or "gymnasium:ID".
+
+    Raises:
+      ConfigError: Gymnasium has no such ID.
+    """
+    if family.startswith(PREFIX):
+        return registered_limit(family.removeprefix(PREFIX))
+    return FAMILIES[family].default_episode_limit
+
+
 def named_environment(name: str) -> TaskFamily:
     """Returns the family that "FAMILY" or "FAMILY@EPISODE_LIMIT" names.
 
@@ -159,12 +173,8 @@ def named_environment(name: str) -> TaskFamily:
             f"{sorted(FAMILIES)} or 'gymnasium:ID'"
         )
     try:
-        if family.startswith(PREFIX):
-            frame_skip, usual = 1, registered_limit(family.removeprefix(PREFIX))
-        else:
-            kind = FAMILIES[family]
-            frame_skip, usual = kind.default_frame_skip, kind.default_episode_limit
-        return make_family(TaskConfig(family, frame_skip, int(limit or usual)))
+        frame_skip = 1 if family.startswith(PREFIX) else FAMILIES[family].default_frame_skip
+        return make_family(TaskConfig(family, frame_skip, int(limit or usual_limit(family))))
     except ConfigError as error:  # its message names a setting that the caller does not have
         raise ConfigError(str(error).replace("config.task.family=", "environment ")) from error
 

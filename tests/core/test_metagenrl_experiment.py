@@ -93,7 +93,7 @@ def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
     assert made.environments == ("hopper", "walker2d")
     assert made.validation.environments == ("half_cheetah",)
     assert made.rounds == 200 and made.rounds % made.validation.period == 0
-    with pytest.raises(ConfigError, match="'ant'; join some of cheetah, hopper"):
+    with pytest.raises(ConfigError, match="night:hopper_ant names 'ant'; write small, or join"):
         metagenrl_night.get_config("hopper_ant")
 
 
@@ -106,7 +106,7 @@ def test_bodies_have_six_agents_in_each_and_a_test_in_those_left_out():
     assert made.rounds == 64 == made.meta.learning_rate_rounds
     assert made.rounds % made.life_rounds == made.rounds % made.validation.period == 0
     assert made.objective == small.objective and made.agent.hidden == small.agent.hidden
-    with pytest.raises(ConfigError, match="'hopper_ant' names 'ant'"):
+    with pytest.raises(ConfigError, match="bodies:hopper_ant names 'ant'; join some of"):
         metagenrl_bodies.get_config("hopper_ant")
 
 

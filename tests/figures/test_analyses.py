@@ -319,6 +319,12 @@ def test_a_table_of_last_tests_has_the_newest_one_and_every_seed(tmp_path):
     assert findings.draw("a title").get_size_inches()[0] > 4
 
 
+def test_a_run_without_tests_is_named(tmp_path):
+    kept.run(tmp_path / "bare", "metagenrl_small", 0)
+    with pytest.raises(RecordError, match=r"bare: .*config\.validation\.period=0"):
+        tables.last_tests_table(found_for(tmp_path, RunNeed("metagenrl_small", label="base")))
+
+
 def test_ablations_of_objectives_change_one_thing_each():
     needs = declaration("own.ablations").needs["laptop"]
     base = {**flat(wanted(needs[0].config, needs[0].changes))}

@@ -319,9 +319,30 @@ def test_a_test_of_several_objectives_is_one_of_each(tmp_path):
     ((_, first), (_, second)) = status(tmp_path, *needs).found.tests
     assert [test.methods["objective"]["final_return_mean"] for test in (first, second)] == [1, 2]
     assert set(first.methods) == {"objective", "ppo"} and set(second.methods) == {"objective"}
-    lacking = [dataclasses.replace(needs[0], curves=True), TestNeed(needs[1].run, ("ppo",))]
+    lacking = [
+        dataclasses.replace(needs[0], curves=True),
+        dataclasses.replace(needs[1], methods=("ppo",)),
+    ]
     missing = status(tmp_path, *lacking).missing
     assert len([words for words in missing if words.startswith("a test of")]) == 2
+
+
+@pytest.mark.parametrize("damage", ["facts", "row"])
+def test_a_damaged_test_of_several_objectives_does_no_harm(tmp_path, damage):
+    path = kept.test(tmp_path / "test", "metagenrl_laptop", 0, methods=(), learned="objective")
+    summary = json.loads((path / "summary.json").read_text())
+    summary["about"] |= {"other_losses": ["b"], "other_loss_facts": {"b": {"seed": 1}}}
+    summary["objective a loss"] = summary["objective b"] = summary["objective"]
+    if damage == "row":
+        del summary["objective b"]
+    else:
+        summary["about"]["other_loss_facts"]["b"] = None
+    (path / "summary.json").write_text(json.dumps(summary))
+    with open_library([tmp_path]) as library:
+        assert not library.tests
+        assert [reason for _, reason in library.unreadable] == [
+            "an objective has no facts or no row"
+        ]
 
 
 def test_a_test_in_an_environment_with_another_episode_limit_is_not_taken(tmp_path):
@@ -334,7 +355,7 @@ def test_a_test_in_an_environment_with_another_episode_limit_is_not_taken(tmp_pa
         status(tmp_path, TestNeed(RunNeed("metagenrl_laptop"), (), environment=name)).state
         for name in ("gymnasium:Hopper-v5@200", "gymnasium:Hopper-v5", "gymnasium:Hopper-v5@20")
     ]
-    assert states == ["ready", "ready", "missing"]
+    assert states == ["ready", "missing", "missing"]
 
 
 def test_a_test_of_several_losses_is_none_of_one(tmp_path):
