@@ -127,6 +127,15 @@ def test_the_family_has_the_registered_limit_unless_it_sets_one():
         assert registry.named_environment(NAME).episode_limit == limit
 
 
+@pytest.mark.parametrize(
+    ("family", "limit"),
+    [("gymnasium:Pendulum-v1", 200), ("gymnasium:Reacher-v5", 50), ("walker2d", 1000)],
+)
+def test_an_environment_without_a_limit_has_the_registered_one(family, limit):
+    assert registry.usual_limit(family) == limit
+    assert registry.named_environment(family).episode_limit == limit
+
+
 def test_it_is_an_environment_of_gymnasium():
     define()
     epg_tf.register_environments()
