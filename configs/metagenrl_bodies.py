@@ -18,8 +18,8 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
+from epg_tf.core import scales
 from epg_tf.core.config_files import load_experiment
-from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ValidationConfig
 
 _BODIES = {"hopper": "hopper", "cheetah": "half_cheetah", "walker": "walker2d"}
@@ -32,20 +32,14 @@ def get_config(training_set: str = "hopper_cheetah") -> ConfigDict:
     Raises:
       ConfigError: One of them is unknown.
     """
-    names = training_set.split("_")
-    for name in names:
-        if name not in _NAMES:
-            raise ConfigError(
-                f"metagenrl_bodies:{training_set} names {name!r}; join some of "
-                f"{', '.join(sorted(_NAMES))} by underscores"
-            )
+    environments = scales.joined_environments(_NAMES, training_set, "metagenrl_bodies")
     small = load_experiment("metagenrl_small")
     assert isinstance(small, MetaGenRLExperiment)
-    others = tuple(family for name, family in _BODIES.items() if name not in names)
+    others = tuple(family for family in _BODIES.values() if family not in environments)
     experiment = dataclasses.replace(
         small,
-        environments=tuple(_NAMES[name] for name in names),
-        agents=6 * len(names),
+        environments=environments,
+        agents=6 * len(environments),
         steps_per_agent=64_000,
         life_rounds=16,
         agent=dataclasses.replace(small.agent, policy_learning_rate=1e-3, discount=0.99),

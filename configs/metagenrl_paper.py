@@ -26,7 +26,7 @@ epg_tf[lunar].
 
 from ml_collections import ConfigDict
 
-from epg_tf.core.errors import ConfigError
+from epg_tf.core import scales
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
 
 _NAMES = {
@@ -42,15 +42,8 @@ def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
     Raises:
       ConfigError: One of them is unknown.
     """
-    names = training_set.split("_")
-    for name in names:
-        if name not in _NAMES:
-            raise ConfigError(
-                f"metagenrl_paper:{training_set} names {name!r}; join some of "
-                f"{sorted(_NAMES)} by underscores"
-            )
     experiment = MetaGenRLExperiment(
-        environments=tuple(_NAMES[name] for name in names),
+        environments=scales.joined_environments(_NAMES, training_set, "metagenrl_paper"),
         objective=ObjectiveConfig(next_value="value"),
     )
     return ConfigDict(experiment.to_mapping())

@@ -114,7 +114,10 @@ def loss_network(
             for column in (unit, unit + config.products, unit + 2 * config.products):
                 product *= bounded(seen @ forms[:, column] + forms_bias[column])
             hidden = np.append(hidden, product)
-        losses.append(hidden @ output + output_bias[0])
+        excess = 0.0
+        for component in mean[len(mean) - period + number] if config.mean_limit else ():
+            excess += max(abs(component) - config.mean_limit, 0.0) ** 2
+        losses.append(hidden @ output + output_bias[0] + excess)
     return np.array(losses)
 
 

@@ -135,6 +135,13 @@ class LossConfig:
         tuple[Literal["observation", "action", "termination", "policy"], ...],
         means("inputs of the paper that the loss does not see, for ablations"),
     ] = ()
+    mean_limit: Annotated[
+        NonNegative,
+        means(
+            "the loss of a step also has the square of what exceeds this in the size of each mean "
+            "of a Gaussian policy, which phi does not move; 0: nothing, as in the paper"
+        ),
+    ] = 0.0
     future_discount: Annotated[Share, means("gamma of future_reward, per env step")] = 0.99
     memory_units: Annotated[Natural, means("units of the agent's memory; 0: no memory")] = 32
     memory_inputs: Annotated[

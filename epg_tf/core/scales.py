@@ -267,6 +267,27 @@ def exploring(experiment: RL2Experiment) -> RL2Experiment:
     return dataclasses.replace(experiment, trial=trial)
 
 
+def joined_environments(known: Mapping[str, str], joined: str, config: str) -> tuple[str, ...]:
+    """Returns the environments of a variant of MetaGenRL's configs, in its order.
+
+    Args:
+      known: Short name -> environment.
+      joined: The variant: short names joined by underscores.
+      config: The config's name, for the error.
+
+    Raises:
+      ConfigError: A short name is unknown.
+    """
+    names = joined.split("_")
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"{config}:{joined} names {name!r}; join some of {', '.join(sorted(known))} by "
+                "underscores"
+            )
+    return tuple(known[name] for name in names)
+
+
 def chosen(
     variants: Mapping[str, Experiment | MAMLExperiment | RL2Experiment], variant: str, name: str
 ) -> ConfigDict:

@@ -92,6 +92,9 @@ class LifeOutcomes:
       goals_reached: [L] how many episodes of the life itself ended at the goal; NaN in families
         without one.
       memory_norm: [L] Euclidean norm of the weights of the final agent's memory; NaN without one.
+      means_beyond: [L] share of the components of the final policy's mean actions that are beyond
+        the bounds of actions, at the newest M env steps of the life; NaN where actions are
+        discrete, or without such steps.
       final_agent: [L] objects, the `SavedAgent` of a life that was to be kept, None of others.
     """
 
@@ -101,6 +104,7 @@ class LifeOutcomes:
     env_steps: Array
     goals_reached: Array = dataclasses.field(kw_only=True)
     memory_norm: Array = dataclasses.field(kw_only=True)
+    means_beyond: Array = dataclasses.field(kw_only=True)
     final_agent: Array = dataclasses.field(kw_only=True)
 
     def __len__(self) -> int:

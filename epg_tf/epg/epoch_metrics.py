@@ -38,10 +38,11 @@ COLUMNS = (
     "pair_correlation",
     "memory_norm",
     "goals_reached",
+    "means_beyond",
 )
 """Names of an epoch's numbers."""
 
-NEWER_COLUMNS = ("memory_norm", "goals_reached")
+NEWER_COLUMNS = ("memory_norm", "goals_reached", "means_beyond")
 """Those of `COLUMNS` that files of earlier versions lack."""
 
 
@@ -90,13 +91,14 @@ def outcomes(lives: LifeOutcomes) -> dict[str, float]:
 
 def lived(lives: LifeOutcomes) -> dict[str, float]:
     """Returns means over the lives that did not fail: the norm of the memory's weights at the end,
-    and how many episodes of the life ended at the goal.
+    how many episodes of the life ended at the goal, and the share of mean actions beyond bounds.
     """
     return {
         name: float(values[~lives.failed].mean()) if not lives.failed.all() else float("nan")
         for name, values in (
             ("memory_norm", lives.memory_norm),
             ("goals_reached", lives.goals_reached),
+            ("means_beyond", lives.means_beyond),
         )
     }
 

@@ -243,6 +243,7 @@ class Lives:
             env_steps=self._env_steps,
             goals_reached=self._goals_reached(),
             memory_norm=self._learner.agent.memory_norms(),
+            means_beyond=self._means_beyond(),
             final_agent=self._agents(kept),
             episode_return=self._by_update(self._episode_returns),
             kl=self._by_update(self._kls),
@@ -254,6 +255,19 @@ class Lives:
         if not self._family.goal_reaching:
             return np.full(self._population, np.nan)
         return np.array([float(sum(successes)) for successes in self._ended_success])
+
+    def _means_beyond(self) -> Array:
+        """Returns the share of the components of the policies' mean actions that are beyond the
+        bounds of actions, at the newest M env steps, [P].
+        """
+        steps = self._buffer.observation[:, -self._inner.update_period :]
+        if self._family.discrete_actions or not self._buffer.lived[-1]:
+            return np.full(self._population, np.nan)
+        low, high = self._family.action_bounds
+        nothing = np.zeros((self._population, self._family.action_size), np.float32)
+        means = np.stack([self._act(observation, nothing) for observation in steps.swapaxes(0, 1)])
+        beyond: Array = ((means < low) | (means > high)).mean(axis=(0, 2))
+        return beyond
 
     def _agents(self, kept: Collection[int]) -> Array:
         """Returns the agents of some lives as they are now, [P] objects; None of others."""

@@ -31,6 +31,8 @@ from epg_tf.losses.extra_channels import are_shipped
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import is_importable, make_family
 
+PACKED = 7  # numbers of a life that ranks exchange
+
 PhiOfLife = Callable[[int], Array]
 """Maps the number of a life, 0 to L - 1, to the parameters of its loss, [D] float32."""
 
@@ -237,7 +239,7 @@ class RankedShards:
         numbers = [0] * len(keys) if tasks is None else tasks
         shards = lives_of_shards(numbers, self._shards.shard_lives)
         mine = lives_of_rank(shards, communicator.rank, communicator.size)
-        packed = np.zeros((len(keys), 6), np.int64)
+        packed = np.zeros((len(keys), PACKED), np.int64)
         agents = np.full(len(keys), None)
         if mine:
             own_keys, own_tasks = [keys[life] for life in mine], [numbers[life] for life in mine]
@@ -283,11 +285,17 @@ def lives_of_rank(shards: Sequence[Sequence[int]], rank: int, size: int) -> list
 
 
 def pack(lives: LifeOutcomes) -> Array:
-    """Writes outcomes, without agents, as [L, 6] int64.
+    """Writes outcomes, without agents, as [L, `PACKED`] int64.
 
     Floats are written as their bits, so that adding zeros changes nothing, NaN and -0 included.
     """
-    floats = (lives.final_return, lives.success, lives.goals_reached, lives.memory_norm)
+    floats = (
+        lives.final_return,
+        lives.success,
+        lives.goals_reached,
+        lives.memory_norm,
+        lives.means_beyond,
+    )
     numbers = [np.asarray(values, np.float64).view(np.int64) for values in floats]
     numbers += [lives.failed.astype(np.int64), lives.env_steps.astype(np.int64)]
     return np.stack(numbers, axis=1)
@@ -295,13 +303,17 @@ def pack(lives: LifeOutcomes) -> Array:
 
 def unpack(packed: Array) -> LifeOutcomes:
     """Reads what `pack` wrote."""
-    final_return, success, goals_reached, memory_norm, failed, env_steps = packed.T.copy()
+    *floats, failed, env_steps = packed.T.copy()
+    final_return, success, goals_reached, memory_norm, means_beyond = (
+        bits.view(np.float64) for bits in floats
+    )
     return LifeOutcomes(
-        final_return.view(np.float64),
-        success.view(np.float64),
+        final_return,
+        success,
         failed.astype(bool),
         env_steps,
-        goals_reached=goals_reached.view(np.float64),
-        memory_norm=memory_norm.view(np.float64),
+        goals_reached=goals_reached,
+        memory_norm=memory_norm,
+        means_beyond=means_beyond,
         final_agent=np.full(len(packed), None),
     )

@@ -50,6 +50,7 @@ class _Row(NamedTuple):
     width: Callable[[EnvironmentSpec, LossConfig], int]
 
 
+MEANS = "policy_mean"
 _LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
 # Order is part of the parameters of shipped losses: append, never reorder.
 _ROWS = (
@@ -58,7 +59,7 @@ _ROWS = (
     _Row("reward", HISTORY, lambda spec, loss: int(loss.reward)),
     _Row("termination", HISTORY, lambda spec, loss: 1),
     _Row("policy_probability", POLICY, lambda s, loss: s.action_size if s.discrete_actions else 0),
-    _Row("policy_mean", POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
+    _Row(MEANS, POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row(_LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
     # log pi(a | s) of the action taken: of each component, or of the one choice.
@@ -71,11 +72,11 @@ _PARTS = {
     "observation": ("observation",),
     "action": ("action",),
     "termination": ("termination",),
-    "policy": ("policy_probability", "policy_mean", _LOG_STD),
+    "policy": ("policy_probability", MEANS, _LOG_STD),
 }
 
 # Of which a loss that is shared over actions sees one number for each component of the action.
-BY_COMPONENT = ("action", "policy_mean", "policy_log_std", "policy_log_prob")
+BY_COMPONENT = ("action", MEANS, "policy_log_std", "policy_log_prob")
 
 
 def _choices(spec: EnvironmentSpec) -> int:
@@ -132,6 +133,11 @@ def declared_channels(
     kept = tuple(c for c in channels if c.width and c.name not in left_out)
     for conflict in _without_conflicts(kept, config):
         raise ConfigError(f"config.loss.without={config.without} {conflict}")
+    if config.mean_limit and MEANS not in [channel.name for channel in kept]:
+        raise ConfigError(
+            f"config.loss.mean_limit={config.mean_limit} limits means, and the loss sees none: "
+            "actions are discrete, or config.loss.without has 'policy'; set it to 0"
+        )
     return kept
 
 

@@ -115,6 +115,7 @@ class Scripted:
             np.ones(count),
             goals_reached=np.full(count, np.nan),
             memory_norm=np.full(count, np.nan),
+            means_beyond=np.full(count, np.nan),
             final_agent=np.full(count, None),
         )
 
@@ -146,6 +147,7 @@ def test_units_divide_by_the_task_of_each_life(make_mix):
         *[np.zeros(3)] * 3,
         goals_reached=np.full(3, np.nan),
         memory_norm=np.full(3, np.nan),
+        means_beyond=np.full(3, np.nan),
         final_agent=np.full(3, None),
     )
     scaled = in_units(make_mix(mix={"return_units": (5.0, 2.0, 3.0)}), [0, 1, 2], lives)

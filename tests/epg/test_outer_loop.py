@@ -42,6 +42,7 @@ def results_of(returns, success=NAN):
         np.array([""] * len(returns)),
         goals_reached=np.full(len(returns), np.nan),
         memory_norm=np.full(len(returns), np.nan),
+        means_beyond=np.full(len(returns), np.nan),
         final_agent=np.full(len(returns), None),
     )
 

@@ -24,7 +24,15 @@ from epg_tf.epg.state import broadcast_state, initial_state
 from tests.epg.test_outer_loop import ScriptedShards, start_at
 from tests.thread_ranks import on_ranks
 
-FIELDS = ("final_return", "success", "failed", "env_steps", "goals_reached", "memory_norm")
+FIELDS = (
+    "final_return",
+    "success",
+    "failed",
+    "env_steps",
+    "goals_reached",
+    "memory_norm",
+    "means_beyond",
+)
 
 
 def bits(outcomes) -> list[bytes]:
@@ -89,10 +97,11 @@ def test_outcomes_survive_packing_to_the_bit():
         np.arange(6) + 2**40,
         goals_reached=np.abs(strange),
         memory_norm=-strange,
+        means_beyond=strange[::-1],
         final_agent=np.full(6, None),
     )
     packed = pack(lives)
-    assert packed.dtype == np.int64 and packed.shape == (6, 6)
+    assert packed.dtype == np.int64 and packed.shape == (6, 7)
     halves = [packed * (np.arange(6) % 2 == half)[:, None] for half in (0, 1)]
     assert bits(unpack(halves[0] + halves[1])) == bits(lives)
     assert unpack(packed).failed.dtype == bool and unpack(packed).env_steps.dtype == np.int64
@@ -114,6 +123,7 @@ def test_one_failed_life_reaches_every_rank(tiny):
                 10 * np.arange(len(keys)),
                 goals_reached=np.full(len(keys), np.nan),
                 memory_norm=np.full(len(keys), np.nan),
+                means_beyond=np.full(len(keys), np.nan),
                 final_agent=np.full(len(keys), None),
             )
 
@@ -184,7 +194,7 @@ def test_bytes_do_not_grow_with_phi(tiny):
                 ).metrics
             ),
         ):
-            assert metrics["communication_bytes"] == 8 * 6 * 8 + 2 * 32
+            assert metrics["communication_bytes"] == 8 * 7 * 8 + 2 * 32
 
 
 def test_a_rank_that_differs_is_found(tiny):

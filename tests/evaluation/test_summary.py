@@ -97,6 +97,7 @@ def test_lives_are_summarized_like_the_table_that_is_made_of_them():
         np.array(["", "", ""]),
         goals_reached=np.full(3, np.nan),
         memory_norm=np.full(3, np.nan),
+        means_beyond=np.full(3, np.nan),
         final_agent=np.full(3, None),
     )
     found = dataclasses.replace(summary(final, curve), profile=None)  # of tables alone

@@ -57,6 +57,16 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("start", ["centred", "correlating"])
+def test_product_units_have_no_say_in_a_centred_start(start):
+    config = LossConfig(start=start, products=5, reward=True)
+    channels = declared_channels(EnvironmentSpec(11, 3), config)
+    phi = initial_parameters(np.random.default_rng(0), channels, config)
+    params = split(phi[None], parameter_shapes(channels, config))
+    assert not params["output/kernel"][0, config.head :].any()
+    assert params["products/kernel"].all()
+
+
 def test_a_centred_start_leaves_the_other_units_as_drawn():
     channels = declared_channels(EnvironmentSpec(11, 3), LossConfig())
     plain, centred = (
