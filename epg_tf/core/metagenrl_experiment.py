@@ -140,8 +140,14 @@ class MetaConfig:
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig:
-    """What objectives are compared with; `epg-tf tune-objective-rivals` finds the rates."""
+    """Tests of objectives, and what these are compared with; `epg-tf tune-objective-rivals` finds
+    the rates of the latter.
+    """
 
+    objective_learning_rate: Annotated[
+        NonNegative,
+        means("of the policies under an objective in a test; 0: agent.policy_learning_rate"),
+    ] = 0.0
     off_policy_learning_rate: Annotated[
         Positive, means("of the policies under off-policy REINFORCE")
     ] = 1e-3

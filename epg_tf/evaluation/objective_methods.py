@@ -121,9 +121,21 @@ def _lstm_objective(experiment: MetaGenRLExperiment, parameters: Sequence[Array]
     return objective
 
 
+def _with_rate(experiment: MetaGenRLExperiment, rate: float) -> MetaGenRLExperiment:
+    """Returns the same with another learning rate of the policies."""
+    agent = dataclasses.replace(experiment.agent, policy_learning_rate=rate)
+    return dataclasses.replace(experiment, agent=agent)
+
+
+def _tested(experiment: MetaGenRLExperiment) -> MetaGenRLExperiment:
+    """Returns the same with the learning rate that agents under an objective have in tests."""
+    rate = experiment.baseline.objective_learning_rate
+    return _with_rate(experiment, rate) if rate else experiment
+
+
 def learned_objective(evaluated: EvaluatedObjective) -> ObjectiveMethod:
     """Returns the method whose agents minimise the learned objective, frozen."""
-    experiment = evaluated.experiment
+    experiment = _tested(evaluated.experiment)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
         return _lstm_objective(experiment, [evaluated.parameters for _ in keys])
@@ -133,7 +145,7 @@ def learned_objective(evaluated: EvaluatedObjective) -> ObjectiveMethod:
 
 def untrained_objective(evaluated: EvaluatedObjective) -> Method:
     """Returns the method that gives each agent another objective, which was never trained."""
-    experiment = evaluated.experiment
+    experiment = _tested(evaluated.experiment)
 
     def fresh(key: LifeKey) -> Array:
         return initial_parameters(life_generator(key, "objective"), experiment.objective)
@@ -147,15 +159,12 @@ def untrained_objective(evaluated: EvaluatedObjective) -> Method:
 def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
     """Returns off-policy REINFORCE with generalised advantages, with a learning rate of its own."""
     experiment = evaluated.experiment
-    agent = dataclasses.replace(
-        experiment.agent, policy_learning_rate=experiment.baseline.off_policy_learning_rate
-    )
+    settings = _with_rate(experiment, experiment.baseline.off_policy_learning_rate)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
         del keys
-        return OffPolicyReinforce(agent.discount, experiment.baseline.gae_lambda)
+        return OffPolicyReinforce(experiment.agent.discount, experiment.baseline.gae_lambda)
 
-    settings = dataclasses.replace(experiment, agent=agent)
     return ObjectiveMethod("off_policy_reinforce", settings, make_objective)
 
 

@@ -104,6 +104,22 @@ def test_any_agent_can_be_trained_again(agent):
             train_objective_agent(learned, 0, number, agents=3)
 
 
+@pytest.mark.parametrize("method", ["objective", "untrained_objective"])
+def test_a_test_may_have_a_learning_rate_of_its_own(tested, method):
+    """As if agents of meta-training had it; off-policy REINFORCE keeps its own."""
+    baseline = dataclasses.replace(TINY.baseline, objective_learning_rate=3e-2)
+    agent = dataclasses.replace(TINY.agent, policy_learning_rate=3e-2)
+    own, usual = (
+        EvaluatedObjective(dataclasses.replace(TINY, **changes), PARAMETERS, LossName("run/final"))
+        for changes in ({"baseline": baseline}, {"agent": agent})
+    )
+    found = METHODS[method](own).train(requested()).returns
+    np.testing.assert_array_equal(found, METHODS[method](usual).train(requested()).returns)
+    assert (found[:, 1:] != tested[method].returns[:, 1:]).any()
+    rival = METHODS["off_policy_reinforce"](own).train(requested())
+    np.testing.assert_array_equal(rival.returns, tested["off_policy_reinforce"].returns)
+
+
 def both_objectives(first=TINY, second=TINY, names=("a", "b")):
     losses = [LearnedObjective(PARAMETERS, first, {}), LearnedObjective(-PARAMETERS, second, {})]
     (name, learned), other = zip(map(LossName, names), losses, strict=True)
@@ -192,7 +208,8 @@ def test_on_policy_rows_take_the_same_env_steps(name):
     assert found.returns.shape == (3, 2) and (found.returns < 0).all()
     assert (found.final_return < 0).all()
     settings = policy_gradient.inner_loop_experiment(TINY, requested(), name)
-    assert settings.life_steps == 20 and settings.surrogate.kind == name
+    kind = {"ppo": "ppo", "reinforce": "reinforce_with_values"}[name]
+    assert settings.life_steps == 20 and settings.surrogate.kind == kind
     assert settings.surrogate.discount == TINY.agent.discount
     assert settings.policy.hidden == TINY.agent.hidden
 
