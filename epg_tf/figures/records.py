@@ -240,8 +240,8 @@ def _test(path: Path, found: Mapping[str, Any]) -> FoundTest:
 
 
 def _one_by_one(test: FoundTest) -> list[FoundTest]:
-    """Returns a test of several objectives as one of each, the first with the rivals. Losses stay
-    together: what the settings of the further ones are is not stated.
+    """Returns a test of several objectives as one of each, that of the smallest seed with the
+    rivals. Losses stay together: what the settings of the further ones are is not stated.
 
     Raises:
       ValueError: It does not state what each of them is, or how it did.
@@ -257,9 +257,10 @@ def _one_by_one(test: FoundTest) -> list[FoundTest]:
     ):
         raise ValueError("an objective has no facts or no row")
     rivals = {key: row for key, row in test.methods.items() if key not in {learned, *keys.values()}}
+    first = min(facts, key=lambda name: facts[name].get("seed", 0))
     found = []
     for name, key in keys.items():
         its = {**about, "loss": name, "loss_facts": facts[name], "other_losses": []}
-        methods = {learned: test.methods[key]} | (rivals if name == about["loss"] else {})
+        methods = {learned: test.methods[key]} | (rivals if name == first else {})
         found.append(dataclasses.replace(test, about=its, methods=methods, one_of_several=True))
     return found
