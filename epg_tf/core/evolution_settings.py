@@ -30,7 +30,10 @@ class EvolutionConfig:
     epochs: Annotated[Count, means("E, steps of the outer loop")] = 5000
     lives: Annotated[Count, means("W, lives in an epoch")] = 256
     noise_vectors: Annotated[AtLeastTwo, means("V, perturbations of phi in an epoch")] = 64
-    sigma: Annotated[Positive, means("standard deviation of the noise on phi")] = 0.01
+    sigma: Annotated[Positive, means("standard deviation of the noise on phi, at epoch 0")] = 0.01
+    final_sigma: Annotated[
+        NonNegative, means("after annealing, in learning_rate_epochs; 0: sigma stays as it is")
+    ] = 0.0
     antithetic: Annotated[bool, means("whether noise comes in pairs +epsilon, -epsilon")] = False
     common_random_numbers: Annotated[
         bool, means("whether the two lives of a pair differ in phi alone; needs antithetic")

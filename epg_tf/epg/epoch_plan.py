@@ -8,6 +8,7 @@ import numpy as np
 
 from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.optimizers import annealed
 from epg_tf.core.random_streams import lifetime_generator, noise_vector
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import evolution_strategies
@@ -58,6 +59,15 @@ def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
     return evolution_strategies.lifetime(uniform, shortest, longest)
 
 
+def noise_deviation(evolution: EvolutionConfig, epoch: int) -> float:
+    """Returns sigma, the deviation of the noise on phi, in an epoch; it anneals in a straight line
+    to `final_sigma` where that is set.
+    """
+    if not evolution.final_sigma:
+        return evolution.sigma
+    return annealed(evolution.sigma, evolution.final_sigma, evolution.learning_rate_epochs, epoch)
+
+
 class PerturbedPhi:
     """Maps the number of a life to its loss parameters phi + sigma epsilon_v (Algorithm 1).
 
@@ -75,6 +85,7 @@ class PerturbedPhi:
     ) -> None:
         self._phi = state.phi
         self._evolution = evolution
+        self._sigma = noise_deviation(evolution, state.epoch)
 
         @functools.lru_cache(maxsize=cached)
         def noise(vector: int) -> Array:
@@ -87,4 +98,4 @@ class PerturbedPhi:
         evolution = self._evolution
         vector = evolution_strategies.vector_of_life(life, evolution.lives, evolution.noise_vectors)
         epsilon = evolution_strategies.perturbation(self._noise, vector, evolution.antithetic)
-        return self._phi + np.float32(evolution.sigma) * epsilon
+        return self._phi + np.float32(self._sigma) * epsilon

@@ -206,6 +206,8 @@ def es_step(
       signal-to-noise ratio of the gradient estimate.
     """
     noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
+    # Where sigma anneals, its value at epoch 0: Adam remembers the scale of a thousand epochs, so
+    # estimates that grow as 1 / sigma would make steps larger than the learning rate.
     ascent = evolution_strategies.gradient_estimate(
         weights, noise, evolution.sigma, evolution.antithetic
     )
