@@ -50,8 +50,8 @@ class _Row(NamedTuple):
     width: Callable[[EnvironmentSpec, LossConfig], int]
 
 
-MEANS = "policy_mean"
-_LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
+MEANS = "policy_mean"  # of Gaussian policies
+LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
 # Order is part of the parameters of shipped losses: append, never reorder.
 _ROWS = (
     _Row("observation", HISTORY, lambda spec, loss: spec.observation_size),
@@ -60,7 +60,7 @@ _ROWS = (
     _Row("termination", HISTORY, lambda spec, loss: 1),
     _Row("policy_probability", POLICY, lambda s, loss: s.action_size if s.discrete_actions else 0),
     _Row(MEANS, POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
-    _Row(_LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
+    _Row(LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
     # log pi(a | s) of the action taken: of each component, or of the one choice.
     _Row("policy_log_prob", SCORED, lambda s, loss: _choices(s) if loss.products else 0),
@@ -72,11 +72,11 @@ _PARTS = {
     "observation": ("observation",),
     "action": ("action",),
     "termination": ("termination",),
-    "policy": ("policy_probability", MEANS, _LOG_STD),
+    "policy": ("policy_probability", MEANS, LOG_STD),
 }
 
 # Of which a loss that is shared over actions sees one number for each component of the action.
-BY_COMPONENT = ("action", MEANS, "policy_log_std", "policy_log_prob")
+BY_COMPONENT = ("action", MEANS, LOG_STD, "policy_log_prob")
 
 
 def _choices(spec: EnvironmentSpec) -> int:
@@ -119,7 +119,7 @@ def declared_channels(
     channels = [Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS]
     if state_dependent_std:
         channels = [
-            dataclasses.replace(channel, kind=POLICY) if channel.name == _LOG_STD else channel
+            dataclasses.replace(channel, kind=POLICY) if channel.name == LOG_STD else channel
             for channel in channels
         ]
     for name in config.channels:

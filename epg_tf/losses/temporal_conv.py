@@ -10,9 +10,8 @@ What the buffer recorded does not change while one update's minibatches move the
 share of the first convolution is computed once per update; only the policy's outputs are convolved
 again.
 
-With `config.mean_limit` the loss of a step also has the sum over components of
-max(|mean| - limit, 0)^2. All else grows at most linearly with a mean, but for product units, which
-are bounded; so wherever the loss pulls a mean, it has a minimum.
+With `config.mean_limit` the loss of a step also has what holds policies within limits; see
+`losses.policy_limits`.
 
 With `config.products` the head also has product units, which alone see the log probability of the
 action taken; see `losses.product_units`.
@@ -39,7 +38,6 @@ from epg_tf.losses.channels import (
     CONSTANT,
     FEATURES,
     HISTORY,
-    MEANS,
     MINIBATCH,
     POLICY,
     SCORED,
@@ -50,6 +48,7 @@ from epg_tf.losses.channels import (
     scored_width,
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
+from epg_tf.losses.policy_limits import excess
 from epg_tf.losses.product_units import FORMS, product_units
 
 _CONTEXT = "context"  # rows of the head's kernel after those of the channels
@@ -179,7 +178,9 @@ class TemporalConv:
             hidden = tf.concat([hidden, products], axis=2)
         outputs = parallel_matmul(hidden, params["output/kernel"])
         losses = (outputs + params["output/bias"][:, None])[:, :, 0]
-        return losses + self._excess(policy.scored) if self.config.mean_limit else losses
+        if self.config.mean_limit:
+            losses += excess(self.channels, self.config, policy.scored, constants)
+        return losses
 
     def losses(self, params: Params, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Scores steps from all inputs by name, in one go; differentiable in them.
@@ -214,14 +215,6 @@ class TemporalConv:
         """Returns [P], the mean or sum of a minibatch's losses [P, B]."""
         reduce = tf.reduce_mean if self.config.reduction == "mean" else tf.reduce_sum
         return reduce(losses, axis=1)
-
-    def _excess(self, scored: tf.Tensor) -> tf.Tensor:
-        """Returns the sum over components of max(|mean| - limit, 0)^2, [P, B], of policy channels
-        [P, B, C_p], which the means are the first of.
-        """
-        means = sum(channel.width for channel in self.channels if channel.name == MEANS)
-        excess = tf.nn.relu(tf.abs(scored[:, :, :means]) - self.config.mean_limit)
-        return tf.reduce_sum(tf.square(excess), axis=2)
 
     def _activate(self, inputs: tf.Tensor) -> tf.Tensor:
         return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)

@@ -93,7 +93,7 @@ def reference_losses(life, experiment, phi, experience, agent):
     return total
 
 
-@pytest.mark.parametrize("changes", [{}, EVERYTHING, {"mean_limit": 0.1, "pooling": "mean"}])
+@pytest.mark.parametrize("changes", [{}, EVERYTHING, {"mean_limit": 0.1, "log_std_limit": -2.0, "pooling": "mean"}])
 def test_values_equal_the_reference(make_tiny, make_agent, make_experience, changes):
     experiment = make_tiny(loss={**SHARED, **changes})
     agent = make_agent(experiment, P, O, A)

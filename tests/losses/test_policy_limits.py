@@ -26,9 +26,11 @@ PULL = 0.5
 
 
 @pytest.mark.parametrize("state_dependent_std", [False, True])
-def test_only_what_exceeds_the_limit_counts_and_only_of_means(make_tiny, state_dependent_std):
-    """With phi of 0 nothing else is left: 0.5^2 + 0, 0, and 1^2 + 2^2, at deviations of e^9."""
-    config = make_tiny(loss={"mean_limit": 1.5}).loss
+def test_only_what_exceeds_the_limits_counts(make_tiny, state_dependent_std):
+    """With phi of 0 nothing else is left: 0.5^2 + 0, 0, and 1^2 + 2^2 of means, 0.1^2 + 0 of log
+    standard deviations.
+    """
+    config = make_tiny(loss={"mean_limit": 1.5, "log_std_limit": -1.0}).loss
     channels = declared_channels(SPEC, config, state_dependent_std)
     loss = TemporalConvLoss(1, channels, config, M)
     loss.load(np.zeros((1, parameter_count(loss.shapes)), np.float32))
@@ -36,16 +38,17 @@ def test_only_what_exceeds_the_limit_counts_and_only_of_means(make_tiny, state_d
     means[0, -3:] = [[2.0, -1.5], [1.4, 0.0], [2.5, -3.5]]
     inputs = {c.name: np.full((1, N, c.width), 9.0, np.float32) for c in channels}
     inputs |= {c.name: inputs[c.name][:, 0] for c in channels if c.kind == "constant"}
+    inputs["policy_log_std"][...] = [-0.9, -3.0]
     inputs |= {"policy_mean": means, "minibatch": np.array([[M - 3, M - 2, M - 1, 0]])}
     found = loss({name: tf.constant(values) for name, values in inputs.items()})
-    np.testing.assert_allclose(found, [[0.25, 0.0, 5.0, 0.0]], rtol=1e-6)
+    np.testing.assert_allclose(found, [[0.26, 0.01, 5.01, 0.01]], rtol=1e-5)
 
 
 def test_without_a_limit_nothing_is_added(make_tiny, make_agent, make_experience):
-    """To the bit what the same phi gives with a limit that no mean reaches."""
+    """To the bit what the same phi gives with limits that nothing reaches."""
     found = []
     for limit in (0.0, 1e6):
-        config = make_tiny(loss={"mean_limit": limit}).loss
+        config = make_tiny(loss={"mean_limit": limit, "log_std_limit": limit}).loss
         loss = TemporalConvLoss(1, declared_channels(SPEC, config), config, M)
         size = (1, parameter_count(loss.shapes))
         loss.load(np.random.default_rng(0).standard_normal(size).astype(np.float32))
@@ -56,12 +59,13 @@ def test_without_a_limit_nothing_is_added(make_tiny, make_agent, make_experience
 
 
 def pulling(experiment) -> np.ndarray:
-    """Returns phi [D] of the loss -PULL sum(means) + constant."""
+    """Returns phi [D] of the loss -PULL sum(means and log standard deviations) + constant."""
     spec = make_family(experiment.task).spec
     channels = declared_channels(spec, experiment.loss)
     shapes = parameter_shapes(channels, experiment.loss)
     params = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    params["head/kernel"][list(kernel_rows(channels)["policy_mean"]), 0] = 1.0
+    rows = kernel_rows(channels)
+    params["head/kernel"][[*rows["policy_mean"], *rows["policy_log_std"]], 0] = 1.0
     params["head/bias"][0] = 1e3  # where the leaky ReLU is the identity
     params["output/kernel"][0] = -PULL
     return np.concatenate([values.ravel() for values in params.values()])
@@ -76,6 +80,11 @@ def lives(experiment):
     return loop, loop.run(keys, phi, Teaching(0.0, experiment.inner.learning_rate))
 
 
+def final_log_stds(loop) -> np.ndarray:
+    """Returns the final policies' log standard deviations, [P, A]."""
+    return loop.learner.agent.policy.shared_output.numpy()
+
+
 def final_means(loop) -> np.ndarray:
     """Returns the final policies' means at a normalised observation of 0, [P, A]."""
     policy = loop.learner.agent.policy
@@ -83,12 +92,16 @@ def final_means(loop) -> np.ndarray:
 
 
 def test_agents_stay_near_the_limit_where_the_loss_pulls_them_away(make_tiny):
-    """The minimum of max(mean - limit, 0)^2 - PULL mean is at limit + PULL / 2."""
+    """The minimum of max(mean - limit, 0)^2 - PULL mean is at limit + PULL / 2; the same of log
+    standard deviations.
+    """
     inner = {"updates": 100, "learning_rate": 1e-2}
-    held_loop, held = lives(make_tiny(loss={"mean_limit": 0.5}, inner=inner))
+    limits = {"mean_limit": 0.5, "log_std_limit": -0.5}
+    held_loop, held = lives(make_tiny(loss=limits, inner=inner))
     free_loop, free = lives(make_tiny(inner=inner))
     np.testing.assert_allclose(final_means(held_loop), 0.5 + PULL / 2, atol=0.1)
-    assert final_means(free_loop).min() > 5.0
+    np.testing.assert_allclose(final_log_stds(held_loop), -0.5 + PULL / 2, atol=0.1)
+    assert final_means(free_loop).min() > 5.0 and final_log_stds(free_loop).min() > 0.9
     assert (held.means_beyond == 0.0).all() and (free.means_beyond == 1.0).all()
 
 

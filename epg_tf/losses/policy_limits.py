@@ -1,0 +1,40 @@
+"""Adds to a learned loss what holds policies within limits, whatever phi is.
+
+All else in a loss grows at most linearly with a mean or a log standard deviation (product units are
+bounded), and without a limit a slope moves them on through the whole life of an agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from epg_tf.core.experiment import LossConfig
+from epg_tf.losses.channels import LOG_STD, MEANS, POLICY, Channel
+
+
+def excess(
+    channels: Sequence[Channel], config: LossConfig, scored: tf.Tensor, constants: tf.Tensor
+) -> tf.Tensor:
+    """Returns the sum over components of max(|mean| - limit, 0)^2 + max(log_std - log_std_limit,
+    0)^2.
+
+    Args:
+      channels: Declared inputs of the loss; the means are the first of kind `POLICY`, and the
+        log standard deviations the next, or the first that are constant.
+      config: With `mean_limit` and `log_std_limit`.
+      scored: [P, B, C_p], policy channels at the scored steps.
+      constants: [P, 1, C_c], constant channels.
+
+    Returns:
+      [P, B].
+    """
+    kinds = {channel.name: channel.kind for channel in channels}
+    width = next(channel.width for channel in channels if channel.name == MEANS)
+    means = scored[:, :, :width]
+    by_state = kinds[LOG_STD] == POLICY
+    log_std = scored[:, :, width : 2 * width] if by_state else constants[:, :, :width]
+    far = tf.nn.relu(tf.abs(means) - config.mean_limit)
+    wide = tf.nn.relu(log_std - config.log_std_limit)
+    return tf.reduce_sum(tf.square(far), axis=2) + tf.reduce_sum(tf.square(wide), axis=2)
