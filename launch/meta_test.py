@@ -172,7 +172,7 @@ def main(argv: list[str]) -> int:
         evaluation = _of_loss(loss, load_loss(loss), [(name, load_loss(name)) for name in others])
     output = required(_OUTPUT_DIR, "runs/first-test")
     _prepare_folders(output)
-    request = evaluation.request
+    request, made_with = evaluation.request, provenance()  # of the code that runs the test
     print(
         f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "
         f"{request.task.physics} physics, {formatting.count(request.env_steps)} env steps of "
@@ -185,7 +185,7 @@ def main(argv: list[str]) -> int:
         print(f"  {label(table.method[0])}: done", flush=True)
     results = Results.join(tables)
     title = f"{request.task.family}: fresh agents on unseen tasks"
-    about = {**evaluation.about(), "made_with": provenance()}
+    about = {**evaluation.about(), "made_with": made_with}
     picture = write_report(output, results, about, title)
     print(f"\n{_facts_of_loss(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")

@@ -32,7 +32,7 @@ class EvolutionConfig:
     noise_vectors: Annotated[AtLeastTwo, means("V, perturbations of phi in an epoch")] = 64
     sigma: Annotated[Positive, means("standard deviation of the noise on phi, at epoch 0")] = 0.01
     final_sigma: Annotated[
-        NonNegative, means("after annealing, in learning_rate_epochs; 0: sigma stays as it is")
+        NonNegative, means("sigma after learning_rate_epochs of annealing; 0: it stays as it is")
     ] = 0.0
     antithetic: Annotated[bool, means("whether noise comes in pairs +epsilon, -epsilon")] = False
     common_random_numbers: Annotated[
@@ -72,7 +72,7 @@ class EvolutionConfig:
     ] = 1e-2
     final_learning_rate: Annotated[Positive, means("after annealing")] = 1e-3
     learning_rate_epochs: Annotated[
-        Natural, means("epochs of linear annealing of the learning rate")
+        Natural, means("epochs of linear annealing of the learning rate, and of sigma")
     ] = 2000
     l2: Annotated[NonNegative, means("coefficient of |phi|^2 / 2 in the outer objective")] = 1e-3
     guidance: Annotated[
@@ -119,6 +119,16 @@ def _noise_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
         yield (
             "config.evolution.common_random_numbers=True needs config.evolution.antithetic=True, "
             "because the two lives of a pair share the numbers"
+        )
+    if evolution.final_sigma > evolution.sigma:
+        yield (
+            f"config.evolution.final_sigma={evolution.final_sigma} is above config.evolution.sigma="
+            f"{evolution.sigma}, and the noise becomes smaller; choose at most that, or 0"
+        )
+    if evolution.final_sigma and not evolution.learning_rate_epochs:
+        yield (
+            f"config.evolution.final_sigma={evolution.final_sigma} needs epochs to anneal in; set "
+            "config.evolution.learning_rate_epochs, or final_sigma to 0"
         )
     if evolution.diagnosis_period and not evolution.antithetic:
         yield (

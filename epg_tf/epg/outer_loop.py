@@ -193,7 +193,8 @@ def fitness_weights(evolution: EvolutionConfig, keys: Sequence[LifeKey], returns
 def es_step(
     state: EvolutionState, weights: Array, evolution: EvolutionConfig, seed: int
 ) -> tuple[EvolutionState, float]:
-    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4).
+    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4; where sigma anneals, the
+    estimate is Eq. 7 times sigma / its value at epoch 0).
 
     Args:
       state: Before the step; its epoch names the noise.
@@ -206,8 +207,8 @@ def es_step(
       signal-to-noise ratio of the gradient estimate.
     """
     noise = functools.partial(noise_vector, seed, state.epoch, size=state.phi.size)
-    # Where sigma anneals, its value at epoch 0: Adam remembers the scale of a thousand epochs, so
-    # estimates that grow as 1 / sigma would make steps larger than the learning rate.
+    # sigma is that of epoch 0 also where it anneals: Adam averages squares over a thousand epochs,
+    # so estimates that grow as 1 / sigma would make steps larger than the learning rate.
     ascent = evolution_strategies.gradient_estimate(
         weights, noise, evolution.sigma, evolution.antithetic
     )

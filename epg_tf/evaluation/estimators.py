@@ -23,6 +23,7 @@ _TABLE_1 = {
     "guidance": 1.0,
     "final_guidance": 0.0,
     "guidance_epochs": 500,
+    "final_sigma": 0.0,
 }
 # Algorithm 1 and section 3.2 of EPG: independent noise vectors, one task per life, ranks of the
 # mean returns of a vector's lives.
@@ -34,7 +35,7 @@ _ALGORITHM_1 = {
     "fitness_from": "final_episodes",
     "shortest_life": 0,
 }
-_AS_DRAWN = {"loss": {"start": "random"}}
+_AS_DRAWN = {"loss": {"start": "random", "mean_limit": 0.0}}
 
 OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.

@@ -49,7 +49,7 @@ def initial_parameters(
     if config.shared_over_actions:
         params[f"{FEATURES}/bias"] = generator.standard_normal(config.features)
     if config.start in ("centred", "correlating"):
-        params["output/kernel"][config.head :] = 0.0  # product units say nothing at first
+        params["output/kernel"][config.head :] = 0.0  # product units count nothing at first
         _centre(params["head/kernel"], params["output/kernel"], channels)
     if config.start == "correlating":
         _correlate(params, channels)

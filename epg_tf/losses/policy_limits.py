@@ -1,7 +1,9 @@
 """Adds to a learned loss what holds policies within limits, whatever phi is.
 
-All else in a loss grows at most linearly with a mean or a log standard deviation (product units are
-bounded), and without a limit a slope moves them on through the whole life of an agent.
+All else in a loss grows at most linearly with a mean or a log standard deviation of a scored step
+(product units are bounded). So a slope moves them on through the whole life of an agent, and with a
+limit L no farther than to L + slope / 2. Means at older steps of the buffer are not limited, but
+they are means of the same policy.
 """
 
 from __future__ import annotations

@@ -266,17 +266,23 @@ def test_a_night_has_the_papers_bodies_and_lives(name):
     assert dataclasses.replace(made.task, physics="exact") == paper.task
     assert (made.inner.update_period, made.inner.updates) == TABLE_1[name.replace("night", "paper")]
     assert made.loss.reward == paper.loss.reward
-    rare = name.startswith("fetch:")  # its exact physics takes long
-    assert made.evolution.validation_period == (50 if rare else 20)
+    rare = name.startswith(("fetch:", "random_walker:"))  # in exact physics they take long
+    assert made.evolution.validation_period == (40 if rare else 20)
     in_pairs = name.startswith(("random_hopper:", "fetch:"))
     assert made.evolution.fitness == ("rank_in_pair" if in_pairs else "rank")
 
 
-def test_the_night_of_fetch_holds_means_within_limits():
-    made = experiment("fetch:night")
-    assert made.loss.mean_limit == 1.0 and made.policy.log_std == -1.5
-    assert (made.evolution.shortest_life, made.evolution.lives) == (16, 32)
-    assert made.inner.final_episodes == 10
+def test_the_nights_of_fetch_and_random_walker_hold_policies_within_limits():
+    """And have little noise on phi, which becomes smaller."""
+    walker, fetch = experiment("random_walker:night"), experiment("fetch:night")
+    for made, log_std_limit, sigma, lives in ((walker, -1.5, 0.03, 64), (fetch, -2.0, 0.05, 32)):
+        evolution = made.evolution
+        assert made.loss.mean_limit == 1.0 and made.policy.log_std == -1.5
+        assert made.loss.log_std_limit == log_std_limit
+        assert (evolution.sigma, evolution.final_sigma) == (sigma, 0.01)
+        assert (evolution.shortest_life, evolution.lives) == (16, lives)
+        assert evolution.learning_rate_epochs == evolution.epochs
+    assert fetch.inner.final_episodes == 10
 
 
 def test_the_night_of_directional_half_cheetah_begins_as_a_policy_gradient():

@@ -124,6 +124,14 @@ REFUSED: list[Any] = [
     ({"policy": {"log_std": float("-inf")}}, ("config.policy.log_std=-inf", "finite")),
     ({"evolution": {"sigma": 0.0}}, ("config.evolution.sigma=0.0", "above 0")),
     ({"evolution": {"sigma": -0.1}}, ("config.evolution.sigma=-0.1", "above 0")),
+    (
+        {"evolution": {"sigma": 0.01, "final_sigma": 0.02}},
+        ("config.evolution.final_sigma=0.02", "config.evolution.sigma=0.01", "or 0"),
+    ),
+    (
+        {"evolution": {"final_sigma": 0.001, "learning_rate_epochs": 0}},
+        ("config.evolution.final_sigma=0.001", "set config.evolution.learning_rate_epochs"),
+    ),
     ({"evolution": {"epochs": 0}}, ("config.evolution.epochs=0", "at least 1")),
     ({"evolution": {"l2": -1e-9}}, ("config.evolution.l2=-1e-09", "at least 0")),
     ({"evolution": {"guidance": 1.01}}, ("config.evolution.guidance=1.01", "at most 1")),
@@ -252,12 +260,13 @@ def test_what_cannot_work_is_refused_in_one_line(mapping, parts):
 
 
 def test_every_number_has_a_lower_bound():
-    """A new field of numbers is checked without anyone thinking of it; only the log deviation and
-    the target entropy may be negative.
+    """A new field of numbers is checked without anyone thinking of it; only log deviations and the
+    target entropy may be negative.
     """
+    any_sign = ("log_std", "log_std_limit", "target_entropy")
     for group, fields in Experiment().to_mapping().items():
         for name, value in fields.items():
-            if isinstance(value, (bool, str)) or name in ("log_std", "target_entropy"):
+            if isinstance(value, (bool, str)) or name in any_sign:
                 continue
             bad = (-1,) * max(len(value), 1) if isinstance(value, tuple) else -1
             with pytest.raises(ConfigError, match=rf"^config\.{group}\.{name}(\[0\])?="):

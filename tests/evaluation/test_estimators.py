@@ -39,7 +39,9 @@ def test_an_estimator_fits_a_config(config, name):
         made,
         evolution=before.evolution,
         compute=before.compute,
-        loss=dataclasses.replace(made.loss, start=before.loss.start),
+        loss=dataclasses.replace(
+            made.loss, start=before.loss.start, mean_limit=before.loss.mean_limit
+        ),
     )
 
 
@@ -78,6 +80,15 @@ def test_the_papers_estimator_on_a_laptop(name, sigma):
         0,
     )
     assert (made.fitness, made.fitness_from) == ("rank", "final_episodes")
+
+
+@pytest.mark.parametrize("name", ["paper", "paper_sigma"])
+def test_the_papers_estimator_has_none_of_what_a_config_adds(name):
+    """Fetch's night limits policies and has noise that becomes smaller; the paper has neither."""
+    config = experiment("fetch:night")
+    made = estimators.applied(config, name, 1e9)
+    assert config.evolution.final_sigma > 0 == made.evolution.final_sigma
+    assert config.loss.mean_limit > 0 == made.loss.mean_limit
 
 
 @pytest.mark.parametrize("config", ["random_hopper:paper", "goal_ant:paper"])

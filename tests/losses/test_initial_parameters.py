@@ -58,7 +58,7 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
 
 
 @pytest.mark.parametrize("start", ["centred", "correlating"])
-def test_product_units_have_no_say_in_a_centred_start(start):
+def test_product_units_do_not_count_in_a_centred_start(start):
     config = LossConfig(start=start, products=5, reward=True)
     channels = declared_channels(EnvironmentSpec(11, 3), config)
     phi = initial_parameters(np.random.default_rng(0), channels, config)

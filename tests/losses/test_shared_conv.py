@@ -24,6 +24,7 @@ from tests.losses.policy_gradient import assert_is_reinforce
 P, O, A, M, N = 3, 4, 3, 8, 32  # noqa: E741 (the legend's letter)
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
 SHARED = {"shared_over_actions": True, "features": 4}
+LIMITS = {"mean_limit": 0.1, "log_std_limit": -2.0}
 EVERYTHING = {"products": 2, "reward": True, "channels": ("future_reward",)}
 
 
@@ -93,7 +94,7 @@ def reference_losses(life, experiment, phi, experience, agent):
     return total
 
 
-@pytest.mark.parametrize("changes", [{}, EVERYTHING, {"mean_limit": 0.1, "log_std_limit": -2.0, "pooling": "mean"}])
+@pytest.mark.parametrize("changes", [{}, EVERYTHING, {**LIMITS, "pooling": "mean"}])
 def test_values_equal_the_reference(make_tiny, make_agent, make_experience, changes):
     experiment = make_tiny(loss={**SHARED, **changes})
     agent = make_agent(experiment, P, O, A)
