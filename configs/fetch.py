@@ -28,7 +28,7 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=dataclasses.replace(usual.loss, mean_limit=1.0, log_std_limit=-2.0),
+        loss=scales.valley(usual.loss, actions=4, log_std_limit=-2.0),
         inner=dataclasses.replace(usual.inner, final_episodes=10),
         ppo=PPOConfig(
             update_period=512,
@@ -41,7 +41,7 @@ def _night() -> Experiment:
         ),
         evolution=dataclasses.replace(
             usual.evolution,
-            epochs=240,
+            epochs=160,
             lives=32,
             noise_vectors=32,
             sigma=0.05,
@@ -50,7 +50,7 @@ def _night() -> Experiment:
             shortest_life=16,
             learning_rate=2e-2,
             final_learning_rate=1e-3,
-            learning_rate_epochs=240,
+            learning_rate_epochs=160,
             validation_period=40,
             validation_lives=16,
         ),

@@ -165,6 +165,32 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
     )
 
 
+def valley(usual: LossConfig, actions: int, log_std_limit: float) -> LossConfig:
+    """Returns a loss that begins as a valley around the means and has little else, for evolution
+    strategies, which try random directions of phi.
+
+    Its head has two units for each component of the action, as many as the valley needs. It sees
+    one step at a time, but for one number of context, has no memory, and holds policies within
+    limits.
+
+    Args:
+      usual: The other settings.
+      actions: A, components of an action.
+      log_std_limit: Of policies.
+    """
+    return dataclasses.replace(
+        usual,
+        head=2 * actions,
+        widths=(1, 1),
+        strides=(1, 1),
+        filters=(1, 1),
+        context=1,
+        memory_units=0,
+        mean_limit=1.0,
+        log_std_limit=log_std_limit,
+    )
+
+
 def teaching(task: TaskConfig, reward: bool) -> Experiment:
     """Returns an experiment like `laptop` for families in which no fixed policy does well.
 
