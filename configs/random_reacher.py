@@ -8,7 +8,8 @@ policy's standard deviation starts small, because with 1 the arm shakes too much
 an update has four minibatches, because 64 gradient steps, one for each update of `laptop`, are too
 few to learn where the target is; and a life has 20 final episodes, each with its own target. PPO
 with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; `ppo` of `laptop` is of
-epg-tf tune-baseline (results/tuning).
+epg-tf tune-baseline (results/tuning). The loss of `night` is small, and sees products of pairs of
+components of the observation (docs/evolution.md).
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _POLICY = PolicyConfig(log_std=-2.0)
 _LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
 _NIGHT = scales.night(_TASK, update_period=128, updates=512)
+_NIGHT_LOSS = scales.valley(_NIGHT.loss, actions=2, log_std_limit=-2.0)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
@@ -73,8 +75,20 @@ VARIANTS = {
     "night": dataclasses.replace(
         _NIGHT,
         policy=_POLICY,
+        loss=dataclasses.replace(_NIGHT_LOSS, channels=("observation_pairs",)),
         inner=dataclasses.replace(
             _NIGHT.inner, minibatch=32, learning_rate=5e-3, final_episodes=20
+        ),
+        evolution=dataclasses.replace(
+            _NIGHT.evolution,
+            epochs=160,
+            sigma=0.03,
+            final_sigma=0.01,
+            fitness="rank_in_pair",
+            shortest_life=16,
+            learning_rate=2e-2,
+            final_learning_rate=2e-3,
+            learning_rate_epochs=160,
         ),
     ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),

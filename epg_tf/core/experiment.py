@@ -127,8 +127,8 @@ class LossConfig:
     channels: Annotated[
         tuple[str, ...],
         means(
-            "further inputs: future_reward, time_in_episode, time_in_life, novelty, goal, or those "
-            "that a file of yours registers"
+            "further inputs: future_reward, time_in_episode, time_in_life, novelty, goal, "
+            "observation_pairs, or those that a file of yours registers"
         ),
     ] = ()
     without: Annotated[

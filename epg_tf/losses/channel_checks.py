@@ -41,7 +41,8 @@ def check_channels(loss: LossConfig, observation_size: int, action_size: int) ->
     for name in loss.channels:
         if are_shipped([name]):
             continue
-        expected, single = [*shape, extra_channel(name).width], replace(loss, channels=(name,))
+        width = extra_channel(name).width_with(observation_size)
+        expected, single = [*shape, width], replace(loss, channels=(name,))
         try:
             both, alone = (extra_values(recorded, single)[name] for recorded in (two, one))
         except Exception as error:

@@ -128,7 +128,13 @@ def declared_channels(
                 f"config.loss.channels={config.channels} declares {name!r} a second time; name it "
                 "once"
             )
-        channels.append(Channel(name, extra_channel(name).width, HISTORY))
+        extra = extra_channel(name)
+        if config.shared_over_actions and callable(extra.width):
+            raise ConfigError(
+                f"config.loss.channels={config.channels}: the size of {name!r} depends on the "
+                "observation, and config.loss.shared_over_actions=True fits any; leave one out"
+            )
+        channels.append(Channel(name, extra.width_with(spec.observation_size), HISTORY))
     left_out = [name for part in config.without for name in _PARTS[part]]
     kept = tuple(c for c in channels if c.width and c.name not in left_out)
     for conflict in _without_conflicts(kept, config):

@@ -58,14 +58,18 @@ class ExtraChannel:
         not depend on other lives.
       meaning: What users of an exported loss have to provide, one phrase; may hold the names of
         settings of the loss in braces.
-      width: Its size per step, >= 1.
+      width: Its size per step, >= 1; or a function of O that returns it.
       sees_reward: Whether `compute` is given the reward; if not, `Recorded.reward` is all zeros.
     """
 
     compute: Callable[[Recorded, LossConfig], tf.Tensor]
     meaning: str
-    width: int = 1
+    width: int | Callable[[int], int] = 1
     sees_reward: bool = True
+
+    def width_with(self, observation_size: int) -> int:
+        """Returns its size per step where observations have O dimensions."""
+        return self.width(observation_size) if callable(self.width) else self.width
 
 
 def future_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
@@ -116,6 +120,20 @@ def novelty(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     return tf.math.rsqrt(tf.maximum(tf.gather(count, own), 1.0))[:, :, None] * recorded.lived
 
 
+def observation_pairs(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    """Computes the products of all pairs o_j o_k, j <= k, of the normalised observation, in the
+    order of rows of an upper triangle: [P, N, O (O + 1) / 2].
+
+    With them, what is linear in the inputs of a loss can be bilinear in the observation, as the
+    torques that move a fingertip in a direction are.
+    """
+    del loss
+    first, second = np.triu_indices(recorded.observation.shape[2])
+    return tf.gather(recorded.observation, first, axis=2) * tf.gather(
+        recorded.observation, second, axis=2
+    )
+
+
 def _time_in_episode(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
     return recorded.time_in_episode
@@ -150,6 +168,13 @@ _SHIPPED = {
         novelty,
         "1 / sqrt(number of observations in the buffer that lie in the same cell), see "
         "epg_tf.losses.extra_channels.novelty",
+        sees_reward=False,
+    ),
+    "observation_pairs": ExtraChannel(
+        observation_pairs,
+        "products of all pairs of components j <= k of the normalised observation, (1, 1), (1, 2), "
+        "... (2, 2), ...",
+        width=lambda size: size * (size + 1) // 2,
         sees_reward=False,
     ),
     "goal": ExtraChannel(
