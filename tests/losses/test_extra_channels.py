@@ -90,6 +90,26 @@ def test_novelty_counts_observations_of_the_same_cell(recorded):
     assert 1.0 <= counts.min() < counts.max() < LIVED
 
 
+def test_pairs_are_all_products_of_two_components(recorded):
+    """O components have O (O + 1) / 2 pairs; [2, 3, 5] gives 4, 6, 10, 9, 15, 25."""
+    size = recorded.observation.shape[2]
+    found = compute("observation_pairs", recorded)
+    channels = declared_channels(
+        EnvironmentSpec(size, A), LossConfig(channels=("observation_pairs",))
+    )
+    assert found.shape == (P, N, channels[-1].width) == (P, N, size * (size + 1) // 2)
+    three = tf.constant([[[2.0, 3.0, 5.0]]])
+    found = compute("observation_pairs", recorded._replace(observation=three))
+    np.testing.assert_array_equal(found, [[[4.0, 6.0, 10.0, 9.0, 15.0, 25.0]]])
+
+
+def test_a_loss_for_any_body_cannot_see_pairs():
+    """Their number is that of one body."""
+    config = LossConfig(channels=("observation_pairs",), shared_over_actions=True)
+    with pytest.raises(ConfigError, match="'observation_pairs' depends on the observation"):
+        declared_channels(EnvironmentSpec(11, 3), config)
+
+
 def test_times_are_those_recorded(recorded):
     for name in ("time_in_episode", "time_in_life"):
         expected = np.broadcast_to(getattr(recorded, name), (P, N, 1))
