@@ -77,18 +77,22 @@ VARIANTS = {
         policy=_POLICY,
         loss=dataclasses.replace(_NIGHT_LOSS, channels=("observation_pairs",)),
         inner=dataclasses.replace(
-            _NIGHT.inner, minibatch=32, learning_rate=5e-3, final_episodes=20
+            _NIGHT.inner, minibatch=8, learning_rate=3e-3, final_episodes=20
         ),
         evolution=dataclasses.replace(
             _NIGHT.evolution,
-            epochs=160,
+            epochs=400,
+            lives=128,
+            noise_vectors=128,
             sigma=0.03,
             final_sigma=0.01,
             fitness="rank_in_pair",
-            shortest_life=16,
+            shortest_life=8,
+            longest_life=32,
             learning_rate=2e-2,
             final_learning_rate=2e-3,
-            learning_rate_epochs=160,
+            learning_rate_epochs=400,
+            validation_period=50,
         ),
     ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -63,8 +64,15 @@ class EvolutionConfig:
     shortest_life: Annotated[
         Natural,
         means(
-            "updates; the lives of an epoch have a log-uniform number from this to "
-            "inner.updates; 0: all have inner.updates"
+            "updates; the lives of an epoch have a log-uniform number from this to the longest; "
+            "0: all have that"
+        ),
+    ] = 0
+    longest_life: Annotated[
+        Natural,
+        means(
+            "updates in lives of evolution at most; validation and tests have inner.updates; 0: "
+            "evolution has them, too"
         ),
     ] = 0
     learning_rate: Annotated[
@@ -92,6 +100,15 @@ class EvolutionConfig:
         Natural, means("epochs in a row whose lives all fail that end the run; 0: none do")
     ] = 3
 
+    def life_lengths(self, updates: int) -> tuple[int, int]:
+        """Returns how many updates the shortest and the longest lives of evolution have.
+
+        Args:
+          updates: `inner.updates`.
+        """
+        longest = self.longest_life or updates
+        return self.shortest_life or longest, longest
+
     @property
     def plays_final_episodes(self) -> bool:
         """Whether lives go on with episodes in which they do not learn."""
@@ -102,6 +119,24 @@ def evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
     """Yields a line for all that does not fit together."""
     yield from _noise_conflicts(evolution)
     yield from _comparison_conflicts(evolution)
+
+
+def life_length_conflicts(evolution: EvolutionConfig, updates: int) -> Iterator[str]:
+    """Yields a line for each length of lives that is above what it must not exceed.
+
+    Args:
+      evolution: Settings.
+      updates: `inner.updates`.
+    """
+    lengths = {
+        "evolution.shortest_life": evolution.shortest_life,
+        "evolution.longest_life": evolution.longest_life,
+        "inner.updates": updates,
+    }
+    given = [(name, value) for name, value in lengths.items() if value or name == "inner.updates"]
+    for (name, less), (other, more) in itertools.pairwise(given):
+        if less > more:
+            yield f"config.{name}={less} is above config.{other}={more}"
 
 
 def _noise_conflicts(evolution: EvolutionConfig) -> Iterator[str]:

@@ -14,7 +14,11 @@ from typing import Annotated, Any, Literal
 
 from epg_tf.core import fields
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.evolution_settings import EvolutionConfig, evolution_conflicts
+from epg_tf.core.evolution_settings import (
+    EvolutionConfig,
+    evolution_conflicts,
+    life_length_conflicts,
+)
 from epg_tf.core.fields import (
     Count,
     Natural,
@@ -382,14 +386,10 @@ def _moves_conflicts(experiment: Experiment) -> Iterator[str]:
 
 def _lifetime_conflicts(experiment: Experiment) -> Iterator[str]:
     evolution, inner = experiment.evolution, experiment.inner
-    shortest = evolution.shortest_life or inner.updates
+    shortest, _ = evolution.life_lengths(inner.updates)
     steps = shortest * inner.update_period
     limit, several = max(task.episode_limit for task in experiment.tasks), experiment.mix.families
-    if shortest > inner.updates:
-        yield (
-            f"config.evolution.shortest_life={shortest} is above "
-            f"config.inner.updates={inner.updates}"
-        )
+    yield from life_length_conflicts(evolution, inner.updates)
     if evolution.fitness_from != "final_episodes" and steps < limit:
         yield (
             f"config.evolution.fitness_from={evolution.fitness_from!r} needs an episode that ends "

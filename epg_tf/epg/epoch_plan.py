@@ -51,9 +51,8 @@ def life_updates(experiment: Experiment, seed: int, epoch: int) -> int:
 
     It is the same for all of them: long lives are not compared with short ones.
     """
-    longest = experiment.inner.updates
-    shortest = experiment.evolution.shortest_life
-    if not shortest:
+    shortest, longest = experiment.evolution.life_lengths(experiment.inner.updates)
+    if shortest == longest:
         return longest
     uniform = lifetime_generator(seed, epoch).random()
     return evolution_strategies.lifetime(uniform, shortest, longest)

@@ -34,6 +34,7 @@ _ALGORITHM_1 = {
     "fitness": "rank",
     "fitness_from": "final_episodes",
     "shortest_life": 0,
+    "longest_life": 0,
 }
 _AS_DRAWN = {"loss": {"start": "random", "mean_limit": 0.0}}
 

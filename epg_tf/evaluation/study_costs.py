@@ -49,9 +49,10 @@ def epoch_env_steps(experiment: Experiment) -> float:
     They are 0 where fitness is of the training episodes.
     """
     evolution, inner = experiment.evolution, experiment.inner
-    updates = float(inner.updates)
-    if evolution.shortest_life:
-        updates = evolution_strategies.mean_lifetime(evolution.shortest_life, inner.updates)
+    shortest, longest = evolution.life_lengths(inner.updates)
+    updates = float(longest)
+    if shortest < longest:
+        updates = evolution_strategies.mean_lifetime(shortest, longest)
     final = (
         inner.final_episodes * experiment.task.episode_limit
         if evolution.plays_final_episodes

@@ -179,14 +179,16 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
             f"all {epoch} epochs of the run in {path} are done; a larger config.evolution.epochs "
             "continues it"
         ]
-    steps = evolution.lives * experiment.life_steps
-    shorter = "at most " if evolution.shortest_life else ""
+    shortest, longest = evolution.life_lengths(experiment.inner.updates)
+    life_steps = longest * experiment.inner.update_period
+    steps = evolution.lives * life_steps
+    shorter = "at most " if shortest < longest else ""
     lines = [
         f"evolving {_MOVED[evolution.moves]} for {_families(experiment)} in {path}"
         + (f", on {ranks} ranks" if ranks > 1 else "")
         + (f", continued after epoch {epoch}" if epoch else ""),
         f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}"
-        f"{experiment.life_steps} env steps = {shorter}{count(steps)} env steps an "
+        f"{life_steps} env steps = {shorter}{count(steps)} env steps an "
         f"epoch, {count(steps * left)} in all" + _other_costs(experiment),
     ]
     shard_lives = experiment.compute.shard_lives
