@@ -185,6 +185,14 @@ REFUSED: list[Any] = [
         ("config.evolution.shortest_life=129", "config.inner.updates=128"),
     ),
     (
+        {"evolution": {"longest_life": 129}},
+        ("config.evolution.longest_life=129", "config.inner.updates=128"),
+    ),
+    (
+        {"evolution": {"shortest_life": 5, "longest_life": 4}},
+        ("config.evolution.shortest_life=5", "config.evolution.longest_life=4"),
+    ),
+    (
         {"evolution": {"fitness_from": "steps"}},
         ("config.evolution.fitness_from='steps'", "'last_episodes'"),
     ),

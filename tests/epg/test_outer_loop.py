@@ -265,6 +265,18 @@ def test_lifetimes_are_log_uniform_and_the_same_whatever_was_drawn_before(make_t
     assert life_updates(make_tiny(inner={"updates": 64}), 0, 3) == 64
 
 
+def test_evolution_may_have_shorter_lives_than_validation(make_tiny):
+    """Validation says nothing of updates, so it has all of them."""
+    inner, evolution = {"updates": 64}, {"shortest_life": 4, "longest_life": 8}
+    between = make_tiny(inner=inner, evolution=evolution)
+    assert {life_updates(between, 0, epoch) for epoch in range(100)} == {4, 5, 6, 7, 8}
+    all_alike = make_tiny(inner=inner, evolution={**evolution, "shortest_life": 0})
+    scripted = ScriptedShards(quadratic)
+    list(evolve(all_alike, 4, start_at(np.zeros(5, np.float32)), scripted))
+    lengths = {keys[0].phase: teaching.updates for keys, _, teaching in scripted.asked}
+    assert lengths == {"evolution": 8, "validation": None}
+
+
 @pytest.mark.parametrize(
     ("noise", "low", "high"), [(0.0, 0.99, 1.0), (1.0, 0.3, 0.7), (1e3, -0.3, 0.3)]
 )

@@ -18,6 +18,7 @@ NAN = float("nan")
             8 * (1.70752 * 8 + 3 * 6),
         ),  # 1, 2 or 3 updates: 0.5 + 2 * 0.29248 + 3 * 0.20752
         ({"shortest_life": 3}, 8 * (3 * 8 + 3 * 6)),
+        ({"longest_life": 2}, 8 * (2 * 8 + 3 * 6)),
     ],
 )
 def test_env_steps_of_an_epoch(make_tiny, evolution, steps):

@@ -37,3 +37,5 @@ def test_final_episodes_are_mentioned_where_lives_play_them(make_tiny, fitness_f
 def test_shorter_lives_make_the_cost_a_bound(make_tiny):
     cost = cost_lines(make_tiny(evolution={"shortest_life": 1}), "run", 0, 1)[1]
     assert " lives x at most " in cost and " = at most " in cost
+    cost = cost_lines(make_tiny(evolution={"longest_life": 1}), "run", 0, 1)[1]
+    assert " lives x 8 env steps = 64 env steps an epoch" in cost
