@@ -28,7 +28,7 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=scales.valley(usual.loss, actions=4, log_std_limit=-2.0),
+        loss=scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -2.0)),
         inner=dataclasses.replace(usual.inner, minibatch=4, final_episodes=10),
         ppo=PPOConfig(
             update_period=512,
@@ -42,20 +42,20 @@ def _night() -> Experiment:
         evolution=dataclasses.replace(
             usual.evolution,
             epochs=240,
-            lives=32,
-            noise_vectors=32,
+            lives=64,
+            noise_vectors=64,
             sigma=0.05,
             final_sigma=0.01,
             fitness="rank_in_pair",
-            shortest_life=16,
-            longest_life=64,
+            shortest_life=8,
+            longest_life=24,
             learning_rate=2e-2,
             final_learning_rate=1e-3,
             learning_rate_epochs=240,
             validation_period=40,
             validation_lives=16,
         ),
-        compute=ComputeConfig(shard_lives=32),
+        compute=ComputeConfig(shard_lives=64),
     )
 
 

@@ -24,7 +24,7 @@ _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _POLICY = PolicyConfig(log_std=-2.0)
 _LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
 _NIGHT = scales.night(_TASK, update_period=128, updates=512)
-_NIGHT_LOSS = scales.valley(_NIGHT.loss, actions=2, log_std_limit=-2.0)
+_NIGHT_LOSS = scales.valley(_NIGHT.loss, actions=2, log_std_limits=(-2.5, -2.0))
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,

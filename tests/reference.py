@@ -118,7 +118,8 @@ def loss_network(
         for component in mean[len(mean) - period + number] if config.mean_limit else ():
             excess += max(abs(component) - config.mean_limit, 0.0) ** 2
         for component in log_std if config.mean_limit else ():
-            excess += max(component - config.log_std_limit, 0.0) ** 2
+            lowest, highest = config.log_std_limits
+            excess += max(component - highest, lowest - component, 0.0) ** 2
         losses.append(hidden @ output + output_bias[0] + excess)
     return np.array(losses)
 

@@ -146,9 +146,10 @@ class LossConfig:
             "of a Gaussian policy, which phi does not move; 0: nothing, as in the paper"
         ),
     ] = 0.0
-    log_std_limit: Annotated[
-        Number, means("and, where means are limited, in each log standard deviation of it")
-    ] = 0.0
+    log_std_limits: Annotated[
+        tuple[Number, Number],
+        means("lowest and highest of each log standard deviation of it, where means are limited"),
+    ] = (-5.0, 0.0)
     future_discount: Annotated[Share, means("gamma of future_reward, per env step")] = 0.99
     memory_units: Annotated[Natural, means("units of the agent's memory; 0: no memory")] = 32
     memory_inputs: Annotated[

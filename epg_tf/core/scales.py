@@ -165,7 +165,7 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
     )
 
 
-def valley(usual: LossConfig, actions: int, log_std_limit: float) -> LossConfig:
+def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float]) -> LossConfig:
     """Returns a loss that begins as a valley around the means and has little else, for evolution
     strategies, which try random directions of phi.
 
@@ -176,7 +176,7 @@ def valley(usual: LossConfig, actions: int, log_std_limit: float) -> LossConfig:
     Args:
       usual: The other settings.
       actions: A, components of an action.
-      log_std_limit: Of policies.
+      log_std_limits: Lowest and highest of policies.
     """
     return dataclasses.replace(
         usual,
@@ -187,7 +187,7 @@ def valley(usual: LossConfig, actions: int, log_std_limit: float) -> LossConfig:
         context=1,
         memory_units=0,
         mean_limit=1.0,
-        log_std_limit=log_std_limit,
+        log_std_limits=log_std_limits,
     )
 
 

@@ -139,6 +139,11 @@ def declared_channels(
     kept = tuple(c for c in channels if c.width and c.name not in left_out)
     for conflict in _without_conflicts(kept, config):
         raise ConfigError(f"config.loss.without={config.without} {conflict}")
+    if config.log_std_limits[0] > config.log_std_limits[1]:
+        raise ConfigError(
+            f"config.loss.log_std_limits={config.log_std_limits}: the lowest is above the highest; "
+            "swap them"
+        )
     if config.mean_limit and MEANS not in [channel.name for channel in kept]:
         raise ConfigError(
             f"config.loss.mean_limit={config.mean_limit} limits means, and the loss sees none: "

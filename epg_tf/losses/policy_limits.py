@@ -19,13 +19,13 @@ from epg_tf.losses.channels import LOG_STD, MEANS, POLICY, Channel
 def excess(
     channels: Sequence[Channel], config: LossConfig, scored: tf.Tensor, constants: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the sum over components of max(|mean| - limit, 0)^2 + max(log_std - log_std_limit,
-    0)^2.
+    """Returns the sum over components of max(|mean| - limit, 0)^2 + max(log_std - highest, 0)^2 +
+    max(lowest - log_std, 0)^2.
 
     Args:
       channels: Declared inputs of the loss; the means are the first of kind `POLICY`, and the
         log standard deviations the next, or the first that are constant.
-      config: With `mean_limit` and `log_std_limit`.
+      config: With `mean_limit` and `log_std_limits`.
       scored: [P, B, C_p], policy channels at the scored steps.
       constants: [P, 1, C_c], constant channels.
 
@@ -38,5 +38,6 @@ def excess(
     by_state = kinds[LOG_STD] == POLICY
     log_std = scored[:, :, width : 2 * width] if by_state else constants[:, :, :width]
     far = tf.nn.relu(tf.abs(means) - config.mean_limit)
-    wide = tf.nn.relu(log_std - config.log_std_limit)
-    return tf.reduce_sum(tf.square(far), axis=2) + tf.reduce_sum(tf.square(wide), axis=2)
+    lowest, highest = config.log_std_limits
+    outside = tf.nn.relu(log_std - highest) + tf.nn.relu(lowest - log_std)  # one of them at most
+    return tf.reduce_sum(tf.square(far), axis=2) + tf.reduce_sum(tf.square(outside), axis=2)

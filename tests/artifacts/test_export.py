@@ -116,7 +116,8 @@ SETTINGS = [
     pytest.param({"task": {"family": "choices"}, "loss": {"products": 3}}, marks=pytest.mark.slow),
     pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
     pytest.param(
-        {"loss": {"mean_limit": 0.1, "log_std_limit": -2.0, "products": 3}}, marks=pytest.mark.slow
+        {"loss": {"mean_limit": 0.1, "log_std_limits": (0.5, 1.0), "products": 3}},
+        marks=pytest.mark.slow,
     ),
     pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
 ]

@@ -282,7 +282,8 @@ def test_a_night_with_a_small_loss_has_little_noise_and_shorter_lives(name):
     spec, evolution, loss = make_family(made.task).spec, made.evolution, made.loss
     assert (loss.head, loss.context, loss.memory_units) == (2 * spec.action_size, 1, 0)
     assert loss.start == "centred" and loss.mean_limit == 1.0
-    assert loss.log_std_limit <= made.policy.log_std < -1.0
+    lowest, highest = loss.log_std_limits
+    assert -3.0 <= lowest <= highest <= made.policy.log_std < -1.0
     assert 0.0 < evolution.final_sigma < evolution.sigma < 0.1
     assert 0 < evolution.shortest_life < evolution.longest_life < made.inner.updates
     assert evolution.learning_rate_epochs == evolution.epochs

@@ -271,7 +271,7 @@ def test_every_number_has_a_lower_bound():
     """A new field of numbers is checked without anyone thinking of it; only log deviations and the
     target entropy may be negative.
     """
-    any_sign = ("log_std", "log_std_limit", "target_entropy")
+    any_sign = ("log_std", "log_std_limits", "target_entropy")
     for group, fields in Experiment().to_mapping().items():
         for name, value in fields.items():
             if isinstance(value, (bool, str)) or name in any_sign:

@@ -27,10 +27,10 @@ PULL = 0.5
 
 @pytest.mark.parametrize("state_dependent_std", [False, True])
 def test_only_what_exceeds_the_limits_counts(make_tiny, state_dependent_std):
-    """With phi of 0 nothing else is left: 0.5^2 + 0, 0, and 1^2 + 2^2 of means, 0.1^2 + 0 of log
-    standard deviations.
+    """With phi of 0 nothing else is left: 0.5^2 + 0, 0, and 1^2 + 2^2 of means, 0.1^2 + 0.3^2 of
+    log standard deviations.
     """
-    config = make_tiny(loss={"mean_limit": 1.5, "log_std_limit": -1.0}).loss
+    config = make_tiny(loss={"mean_limit": 1.5, "log_std_limits": (-2.0, -1.0)}).loss
     channels = declared_channels(SPEC, config, state_dependent_std)
     loss = TemporalConvLoss(1, channels, config, M)
     loss.load(np.zeros((1, parameter_count(loss.shapes)), np.float32))
@@ -38,17 +38,17 @@ def test_only_what_exceeds_the_limits_counts(make_tiny, state_dependent_std):
     means[0, -3:] = [[2.0, -1.5], [1.4, 0.0], [2.5, -3.5]]
     inputs = {c.name: np.full((1, N, c.width), 9.0, np.float32) for c in channels}
     inputs |= {c.name: inputs[c.name][:, 0] for c in channels if c.kind == "constant"}
-    inputs["policy_log_std"][...] = [-0.9, -3.0]
+    inputs["policy_log_std"][...] = [-0.9, -2.3]
     inputs |= {"policy_mean": means, "minibatch": np.array([[M - 3, M - 2, M - 1, 0]])}
     found = loss({name: tf.constant(values) for name, values in inputs.items()})
-    np.testing.assert_allclose(found, [[0.26, 0.01, 5.01, 0.01]], rtol=1e-5)
+    np.testing.assert_allclose(found, [[0.35, 0.1, 5.1, 0.1]], rtol=1e-5)
 
 
 def test_without_a_limit_nothing_is_added(make_tiny, make_agent, make_experience):
     """To the bit what the same phi gives with limits that nothing reaches."""
     found = []
     for limit in (0.0, 1e6):
-        config = make_tiny(loss={"mean_limit": limit, "log_std_limit": limit}).loss
+        config = make_tiny(loss={"mean_limit": limit, "log_std_limits": (-limit, limit)}).loss
         loss = TemporalConvLoss(1, declared_channels(SPEC, config), config, M)
         size = (1, parameter_count(loss.shapes))
         loss.load(np.random.default_rng(0).standard_normal(size).astype(np.float32))
@@ -96,7 +96,7 @@ def test_agents_stay_near_the_limit_where_the_loss_pulls_them_away(make_tiny):
     standard deviations.
     """
     inner = {"updates": 100, "learning_rate": 1e-2}
-    limits = {"mean_limit": 0.5, "log_std_limit": -0.5}
+    limits = {"mean_limit": 0.5, "log_std_limits": (-1.0, -0.5)}
     held_loop, held = lives(make_tiny(loss=limits, inner=inner))
     free_loop, free = lives(make_tiny(inner=inner))
     np.testing.assert_allclose(final_means(held_loop), 0.5 + PULL / 2, atol=0.1)
@@ -123,6 +123,11 @@ def test_the_share_is_of_components_at_the_newest_steps(make_tiny):
     assert loop.run(keys, phi, Teaching(0.0, 1e-3)).means_beyond.tolist() == [0.5] * count
     never = loop.run(keys, phi, Teaching(0.0, 1e-3, updates=0))
     assert np.isnan(never.means_beyond).all()
+
+
+def test_limits_in_the_wrong_order_are_refused():
+    with pytest.raises(ConfigError, match=r"log_std_limits=\(-1\.0, -2\.0\): the lowest"):
+        declared_channels(SPEC, LossConfig(log_std_limits=(-1.0, -2.0)))
 
 
 @pytest.mark.parametrize(

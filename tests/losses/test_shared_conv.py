@@ -24,7 +24,7 @@ from tests.losses.policy_gradient import assert_is_reinforce
 P, O, A, M, N = 3, 4, 3, 8, 32  # noqa: E741 (the legend's letter)
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
 SHARED = {"shared_over_actions": True, "features": 4}
-LIMITS = {"mean_limit": 0.1, "log_std_limit": -2.0}
+LIMITS = {"mean_limit": 0.1, "log_std_limits": (-3.0, -2.0)}
 EVERYTHING = {"products": 2, "reward": True, "channels": ("future_reward",)}
 
 
