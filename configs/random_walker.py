@@ -23,7 +23,7 @@ _PAPER = TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000)
 
 
 def _night() -> Experiment:
-    """Returns the scale `night` with little noise, shorter lives in evolution and policies within limits."""
+    """Returns the scale `night` with little noise, shorter lives and policies within limits."""
     usual = scales.night(_PAPER, update_period=128, updates=256)
     return dataclasses.replace(
         usual,
