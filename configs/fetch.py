@@ -25,13 +25,11 @@ _PAPER = TaskConfig(family="fetch", frame_skip=20, episode_limit=50)
 def _night() -> Experiment:
     """Returns the scale `night` with lives of all lengths and means within limits."""
     usual = scales.night(_PAPER, update_period=32, updates=256)
-    small = scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -2.0))
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        # With two units for each component of the action alone it is slower (results/night).
-        loss=dataclasses.replace(small, head=16, filters=(4, 4), context=8),
-        inner=dataclasses.replace(usual.inner, minibatch=4, final_episodes=10),
+        loss=dataclasses.replace(usual.loss, mean_limit=1.0, log_std_limits=(-2.5, -2.0)),
+        inner=dataclasses.replace(usual.inner, final_episodes=10),
         ppo=PPOConfig(
             update_period=512,
             minibatch=16,
@@ -44,20 +42,20 @@ def _night() -> Experiment:
         evolution=dataclasses.replace(
             usual.evolution,
             epochs=200,
-            lives=64,
-            noise_vectors=64,
+            lives=32,
+            noise_vectors=32,
             sigma=0.05,
             final_sigma=0.01,
             fitness="rank_in_pair",
-            shortest_life=8,
-            longest_life=24,
+            shortest_life=16,
+            longest_life=64,
             learning_rate=2e-2,
             final_learning_rate=1e-3,
             learning_rate_epochs=200,
             validation_period=50,
             validation_lives=16,
         ),
-        compute=ComputeConfig(shard_lives=64),
+        compute=ComputeConfig(shard_lives=32),
     )
 
 
