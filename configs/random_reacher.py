@@ -76,7 +76,9 @@ VARIANTS = {
         _NIGHT,
         policy=_POLICY,
         loss=dataclasses.replace(_NIGHT_LOSS, channels=("observation_pairs",)),
-        inner=dataclasses.replace(_NIGHT.inner, minibatch=8, learning_rate=3e-3, final_episodes=20),
+        inner=dataclasses.replace(
+            _NIGHT.inner, minibatch=16, learning_rate=3e-3, final_episodes=20
+        ),
         evolution=dataclasses.replace(
             _NIGHT.evolution,
             epochs=400,

@@ -156,11 +156,11 @@ class LossConfig:
         Count, means("ones that the memory takes as input; with more of them it learns faster")
     ] = 64
     start: Annotated[
-        Literal["random", "centred", "correlating", "policy_gradient"],
+        Literal["random", "centred", "quadratic", "correlating", "policy_gradient"],
         means(
-            "of phi: centred keeps the policy's means near zero; correlating also makes the "
-            "context a correlation of the reward with features of the observation; "
-            "policy_gradient is REINFORCE"
+            "of phi: centred keeps the policy's means near zero, quadratic by their squares; "
+            "correlating also makes the context a correlation of the reward with features of the "
+            "observation; policy_gradient is REINFORCE"
         ),
     ] = "random"
     truncation_as_end: Annotated[

@@ -166,10 +166,10 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
 
 
 def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float]) -> LossConfig:
-    """Returns a loss that begins as a valley around the means and has little else, for evolution
-    strategies, which try random directions of phi.
+    """Returns a loss that begins as a quadratic valley around the means and has little else, for
+    evolution strategies, which try random directions of phi.
 
-    Its head has two units for each component of the action, as many as the valley needs. It sees
+    It has one product unit for each component of the action, as many as the valley needs. It sees
     one step at a time, but for one number of context, has no memory, and holds policies within
     limits.
 
@@ -180,7 +180,9 @@ def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float])
     """
     return dataclasses.replace(
         usual,
-        head=2 * actions,
+        start="quadratic",
+        products=actions,
+        head=1,
         widths=(1, 1),
         strides=(1, 1),
         filters=(1, 1),

@@ -111,10 +111,10 @@ def declared_channels(
             "task's family are discrete; set it to False"
         )
     parts = 1 if config.shared_over_actions else _choices(spec)
-    if config.start == "policy_gradient" and config.products < parts:
+    if config.start in ("policy_gradient", "quadratic") and config.products < parts:
         raise ConfigError(
             f"config.loss.products={config.products} is too few for config.loss.start="
-            f"'policy_gradient', which takes one for each part of an action; set at least {parts}"
+            f"{config.start!r}, which takes one for each part of an action; set at least {parts}"
         )
     channels = [Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS]
     if state_dependent_std:
@@ -143,6 +143,11 @@ def declared_channels(
         raise ConfigError(
             f"config.loss.log_std_limits={config.log_std_limits}: the lowest is above the highest; "
             "swap them"
+        )
+    if config.start == "quadratic" and MEANS not in [channel.name for channel in kept]:
+        raise ConfigError(
+            "config.loss.start='quadratic' needs means, and the loss sees none: actions are "
+            "discrete, or config.loss.without has 'policy'; use 'random'"
         )
     if config.mean_limit and MEANS not in [channel.name for channel in kept]:
         raise ConfigError(

@@ -10,6 +10,7 @@ from epg_tf.core.experiment import LossConfig
 from epg_tf.core.types import Array
 from epg_tf.losses.channels import (
     FEATURES,
+    MEANS,
     POLICY,
     Channel,
     input_width,
@@ -32,10 +33,11 @@ def initial_parameters(
     A random loss has no minimum in the means: Adam drives them on and on, actions saturate, and
     then small changes of phi make no difference. With `config.start` "centred" some hidden units of
     the head instead begin as a valley, sum_j |mean_j|, which holds the means at zero; evolution
-    then moves the valley's floor from state to state. With "correlating" the first units of the
-    context also begin as correlations of the reward with features of the observation, so that where
-    the floor goes can depend on what the task rewards. With "policy_gradient" the loss begins as
-    REINFORCE (Williams 1992) on the declared reward, see `_reinforce`.
+    then moves the valley's floor from state to state. With "quadratic" the valley is sum_j
+    mean_j^2, made of product units. With "correlating" the first units of the context also begin as
+    correlations of the reward with features of the observation, so that where the floor goes can
+    depend on what the task rewards. With "policy_gradient" the loss begins as REINFORCE (Williams
+    1992) on the declared reward, see `_reinforce`.
 
     A loss that is shared over actions begins so for each component of an action. The biases of its
     features are N(0, 1): with biases of 0 they would be two functions, the mean and the mean size.
@@ -53,6 +55,8 @@ def initial_parameters(
         _centre(params["head/kernel"], params["output/kernel"], channels)
     if config.start == "correlating":
         _correlate(params, channels)
+    if config.start == "quadratic":
+        _square(params, channels, config)
     if config.start == "policy_gradient":
         _reinforce(params, channels, config)
     flat: Array = np.concatenate([values.ravel() for values in params.values()])
@@ -69,6 +73,26 @@ def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
         head[:, unit] = 0.0
         head[rows[unit // 2], unit] = 1.0 - 2.0 * (unit % 2)
         output[unit] = 1.0
+
+
+def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig) -> None:
+    """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, whose factors are
+    the mean, the mean and 1.
+
+    Where evolution makes them mean - u and mean - v, with forms u and v of the inputs, the lowest
+    point is at (u + v) / 2; a valley of two leaky units is flat between u and v. All other units
+    begin as they were drawn, with weights of 0 to the output.
+    """
+    units = config.products
+    kernel, bias, output = (
+        params[name] for name in ("products/kernel", "products/bias", "output/kernel")
+    )
+    output[:] = 0.0
+    for unit, mean in enumerate(kernel_rows(channels)[MEANS]):
+        kernel[:, unit::units] = 0.0
+        kernel[mean, [unit, units + unit]] = 1.0
+        bias[2 * units + unit] = 1.0
+        output[config.head + unit] = 1.0
 
 
 def _correlate(params: Mapping[str, Array], channels: Sequence[Channel]) -> None:

@@ -278,7 +278,7 @@ def test_a_night_with_limits_has_little_noise_and_shorter_lives(name):
     made = experiment(name)
     evolution, loss = made.evolution, made.loss
     lowest, highest = loss.log_std_limits
-    assert loss.start == "centred" and loss.mean_limit == 1.0
+    assert loss.mean_limit == 1.0
     assert -3.0 <= lowest <= highest <= made.policy.log_std < -1.0
     assert 0.0 < evolution.final_sigma < evolution.sigma < 0.1
     assert 0 < evolution.longest_life < made.inner.updates
@@ -286,9 +286,10 @@ def test_a_night_with_limits_has_little_noise_and_shorter_lives(name):
 
 
 def test_the_night_of_random_reacher_has_a_small_loss_that_sees_pairs():
-    """Two hidden units for each component of the action."""
+    """A product unit for each component of the action."""
     loss = experiment("random_reacher:night").loss
-    assert (loss.head, loss.context, loss.memory_units) == (4, 1, 0)
+    assert (loss.start, loss.products) == ("quadratic", 2)
+    assert (loss.head, loss.context, loss.memory_units) == (1, 1, 0)
     assert loss.channels == ("observation_pairs",)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
@@ -55,6 +58,41 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
         0.8 * np.abs(means[life, steps]).sum(axis=1).mean() for life, steps in enumerate(STEPS)
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("products", [A, A + 3])
+def test_a_quadratic_loss_is_the_sum_of_squared_means(
+    make_tiny, make_agent, make_experience, products
+):
+    """Whatever else is seen; and moved forms move its lowest point to their mean."""
+    experiment = make_tiny(loss={"start": "quadratic", "products": products})
+    agent, config = make_agent(experiment, P, O, A), experiment.loss
+    channels = declared_channels(EnvironmentSpec(O, A), config)
+    loss = TemporalConvLoss(P, channels, config, M)
+    phi = [initial_parameters(np.random.default_rng(life), channels, config) for life in range(P)]
+    experience = make_experience(P, config.buffer_steps, M, O, A)
+    means = agent.policy(experience.observation[:, -M:]).numpy()
+    for moved in (0.0, 0.5):
+        found = []
+        for each in phi:
+            params = split(each[None], loss.shapes)
+            params["products/bias"][0, 0] = -moved  # of the first mean's first factor
+            found.append(np.concatenate([part.ravel() for part in params.values()]))
+        loss.load(np.stack(found))
+        losses = loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+        squares = np.square(means)
+        squares[..., 0] = np.square(means[..., 0] - moved / 2) - (moved / 2) ** 2
+        expected = [squares[life, steps].sum(axis=1).mean() for life, steps in enumerate(STEPS)]
+        np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_quadratic_start_needs_a_unit_for_each_mean():
+    spec, config = EnvironmentSpec(11, 3), LossConfig(start="quadratic", products=2)
+    with pytest.raises(ConfigError, match=r"config\.loss\.products=2 is too few .* at least 3"):
+        declared_channels(spec, config)
+    discrete = dataclasses.replace(spec, discrete_actions=True)
+    with pytest.raises(ConfigError, match="'quadratic' needs means"):
+        declared_channels(discrete, dataclasses.replace(config, products=3))
 
 
 @pytest.mark.parametrize("start", ["centred", "correlating"])
