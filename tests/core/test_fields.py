@@ -98,6 +98,7 @@ def test_every_setting_has_a_meaning_and_every_number_a_lower_bound(system):
     numbers = [row for row in rows if "int" in row.type or "float" in row.type]
     unbounded = [row.name for row in numbers if not row.bounds.startswith(("above 0", "at least "))]
     assert set(unbounded) <= {
+        "config.loss.log_std_limits",
         "config.policy.log_std",
         "config.ppo.log_std",
         "config.reinforce.log_std",
