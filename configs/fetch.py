@@ -28,7 +28,7 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=dataclasses.replace(usual.loss, mean_limit=1.0, log_std_limits=(-2.5, -2.0)),
+        loss=dataclasses.replace(usual.loss, mean_limit=1.0),
         inner=dataclasses.replace(usual.inner, final_episodes=10),
         ppo=PPOConfig(
             update_period=512,
@@ -41,17 +41,12 @@ def _night() -> Experiment:
         ),
         evolution=dataclasses.replace(
             usual.evolution,
-            epochs=200,
+            epochs=250,
             lives=32,
             noise_vectors=32,
-            sigma=0.05,
-            final_sigma=0.01,
             fitness="rank_in_pair",
             shortest_life=16,
-            longest_life=64,
-            learning_rate=2e-2,
-            final_learning_rate=1e-3,
-            learning_rate_epochs=200,
+            learning_rate_epochs=150,
             validation_period=50,
             validation_lives=16,
         ),
