@@ -136,7 +136,10 @@ def life_length_conflicts(evolution: EvolutionConfig, updates: int) -> Iterator[
     given = [(name, value) for name, value in lengths.items() if value or name == "inner.updates"]
     for (name, less), (other, more) in itertools.pairwise(given):
         if less > more:
-            yield f"config.{name}={less} is above config.{other}={more}"
+            yield (
+                f"config.{name}={less} is above config.{other}={more}; lower the first, or raise "
+                "the second"
+            )
 
 
 def _noise_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
