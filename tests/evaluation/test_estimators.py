@@ -84,11 +84,14 @@ def test_the_papers_estimator_on_a_laptop(name, sigma):
 
 @pytest.mark.parametrize("name", ["paper", "paper_sigma"])
 def test_the_papers_estimator_has_none_of_what_a_config_adds(name):
-    """Fetch's night limits policies and has noise that becomes smaller; the paper has neither."""
-    config = experiment("fetch:night")
+    """RandomReacher's night limits policies and has noise that becomes smaller and short lives; the
+    paper has none of it.
+    """
+    config = experiment("random_reacher:night")
     made = estimators.applied(config, name, 1e9)
     assert config.evolution.final_sigma > 0 == made.evolution.final_sigma
     assert config.loss.mean_limit > 0 == made.loss.mean_limit
+    assert config.evolution.longest_life > 0 == made.evolution.longest_life
 
 
 @pytest.mark.parametrize("config", ["random_hopper:paper", "goal_ant:paper"])
