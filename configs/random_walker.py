@@ -27,14 +27,14 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=dataclasses.replace(usual.loss, mean_limit=1.0),
+        loss=dataclasses.replace(usual.loss, mean_limit=1.0, log_std_limits=(-2.5, -1.0)),
         inner=dataclasses.replace(usual.inner, minibatch=64, learning_rate=5e-3),
         evolution=dataclasses.replace(
             usual.evolution,
             sigma=0.03,
             longest_life=48,
             learning_rate=2e-2,
-            validation_period=25,
+            validation_period=50,
             validation_lives=16,
         ),
         ppo=PPOConfig(
