@@ -77,7 +77,7 @@ VARIANTS = {
         policy=_POLICY,
         loss=dataclasses.replace(_NIGHT_LOSS, channels=("observation_pairs",)),
         inner=dataclasses.replace(
-            _NIGHT.inner, minibatch=16, learning_rate=3e-3, final_episodes=20
+            _NIGHT.inner, minibatch=4, learning_rate=1e-2, final_episodes=20
         ),
         evolution=dataclasses.replace(
             _NIGHT.evolution,
@@ -87,8 +87,8 @@ VARIANTS = {
             sigma=0.03,
             final_sigma=0.01,
             fitness="rank_in_pair",
-            shortest_life=8,
-            longest_life=32,
+            shortest_life=16,
+            longest_life=48,
             learning_rate=2e-2,
             final_learning_rate=2e-3,
             learning_rate_epochs=400,
