@@ -16,7 +16,7 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from epg_tf.core import scales
-from epg_tf.core.experiment import ComputeConfig, Experiment, PolicyConfig, TaskConfig
+from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
 from epg_tf.core.rival_settings import PPOConfig
 
 _PAPER = TaskConfig(family="fetch", frame_skip=20, episode_limit=50)
@@ -28,8 +28,10 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=dataclasses.replace(usual.loss, mean_limit=1.0),
-        inner=dataclasses.replace(usual.inner, final_episodes=10),
+        loss=scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)),
+        inner=dataclasses.replace(
+            usual.inner, minibatch=8, final_episodes=10, centred_observations=False
+        ),
         ppo=PPOConfig(
             update_period=512,
             minibatch=16,
@@ -41,16 +43,18 @@ def _night() -> Experiment:
         ),
         evolution=dataclasses.replace(
             usual.evolution,
-            epochs=250,
-            lives=32,
-            noise_vectors=32,
+            epochs=200,
+            sigma=0.05,
+            final_sigma=0.01,
             fitness="rank_in_pair",
-            shortest_life=16,
-            learning_rate_epochs=150,
+            shortest_life=12,
+            longest_life=24,
+            learning_rate=2e-2,
+            final_learning_rate=2e-3,
+            learning_rate_epochs=200,
             validation_period=50,
             validation_lives=16,
         ),
-        compute=ComputeConfig(shard_lives=32),
     )
 
 

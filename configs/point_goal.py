@@ -14,10 +14,10 @@ from epg_tf.core.experiment import (
     ComputeConfig,
     Experiment,
     InnerConfig,
-    LossConfig,
     SurrogateConfig,
     TaskConfig,
 )
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 

@@ -18,7 +18,8 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
-from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, rungs, winner
 from epg_tf.reports.tables import label

@@ -74,19 +74,29 @@ def merge(moments: Moments, batch: Array) -> Moments:
     )
 
 
-def scaling(moments: Moments) -> tuple[Array, Array]:
+def scaling(moments: Moments, about_zero: int = 0) -> tuple[Array, Array]:
     """Returns (shift, scale) for `normalize`, both [P, K] float32.
 
     Before the first step they leave values as they are.
+
+    Args:
+      moments: Of the life so far.
+      about_zero: The first so many of the K quantities are not shifted, and divided by their root
+        mean square instead of their deviation. For what means something where it is zero, such as
+        the way to a target: a running mean hides a distance that an agent keeps.
     """
-    deviation = np.sqrt(moments.squares / np.maximum(moments.steps, 1))
+    variance = moments.squares / np.maximum(moments.steps, 1)
+    centre = moments.mean.copy()
+    variance[:, :about_zero] += np.square(centre[:, :about_zero])
+    centre[:, :about_zero] = 0.0
     begun = np.asarray(moments.steps) > 0
-    scale = np.where(begun, 1.0 / np.maximum(deviation, DEVIATION_FLOOR), 1.0)
-    return moments.mean.astype(np.float32), scale.astype(np.float32)
+    scale = np.where(begun, 1.0 / np.maximum(np.sqrt(variance), DEVIATION_FLOOR), 1.0)
+    return centre.astype(np.float32), scale.astype(np.float32)
 
 
 def normalize(values: Values, shift: Values, scale: Values) -> Values:
-    """Returns values with mean 0 and deviation 1 where shift and scale are their `scaling`.
+    """Returns values with mean 0 and deviation 1, or of root mean square 1, where shift and scale
+    are their `scaling`.
 
     Args:
       values: [P, ..., K], NumPy array or tensor.

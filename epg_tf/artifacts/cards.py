@@ -12,8 +12,8 @@ from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import files
-from epg_tf.core.experiment import LossConfig
 from epg_tf.core.formatting import count, duration
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.registry import make_family

@@ -11,7 +11,8 @@ from epg_tf.agents.normalizer import DEVIATION_FLOOR
 from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.exported_loss import input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
-from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
@@ -36,6 +37,9 @@ _MEANINGS = {
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 
+_ABOUT_ZERO = (
+    "observations: x / max(root mean square, floor), without subtracting a mean; all else: "
+)
 _RULE = (
     "(x - mean) / max(standard deviation of the population, floor), over all steps of the life so "
     "far, the newest M included; the policy's input is normalised by the numbers of the newest "
@@ -87,7 +91,7 @@ def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
         },
         "reduction": loss.reduction,
         "termination_marks_time_limits": loss.truncation_as_end,
-        "normalisation": _normalisation(known),
+        "normalisation": _normalisation(known, experiment),
         "memory": _memory(loss) if loss.memory_units else None,
     }
 
@@ -96,7 +100,11 @@ def _surrogate(experiment: Experiment) -> dict[str, Any]:
     """Returns the policy-gradient loss by which agents learn from an initial policy."""
     return {
         "inputs": {},
-        "normalisation": {"channels": ["observation"], "rule": _RULE, "floor": DEVIATION_FLOOR},
+        "normalisation": {
+            "channels": ["observation"],
+            "rule": _rule(experiment),
+            "floor": DEVIATION_FLOOR,
+        },
         "memory": None,
         "surrogate": dataclasses.asdict(experiment.surrogate),
     }
@@ -119,11 +127,16 @@ def _meaning(name: str, experiment: Experiment) -> str:
     return _MEANINGS[name].format(endings.get(name, ""))
 
 
-def _normalisation(known: dict[str, Any]) -> dict[str, Any]:
+def _rule(experiment: Experiment) -> str:
+    """Returns how inputs are normalised."""
+    return _RULE if experiment.inner.centred_observations else _ABOUT_ZERO + _RULE
+
+
+def _normalisation(known: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
     normalised = ("observation", "action", "reward")
     return {
         "channels": [c["name"] for c in known["channels"] if c["name"] in normalised],
-        "rule": f"{_RULE}. {_BEFORE}",
+        "rule": f"{_rule(experiment)}. {_BEFORE}",
         "floor": DEVIATION_FLOOR,
     }
 

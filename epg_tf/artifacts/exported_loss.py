@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from epg_tf.artifacts.exported_start import ExportedStart
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.losses.channels import CONSTANT, HISTORY, MINIBATCH, Channel

@@ -10,7 +10,8 @@ from typing import Any
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.policy_gradient import no_loss
-from epg_tf.core.experiment import Experiment, LossConfig
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import PPOConfig
 from epg_tf.epg.inner_loop import Teaching
 

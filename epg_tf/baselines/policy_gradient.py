@@ -16,11 +16,11 @@ from epg_tf.core.experiment import (
     ComputeConfig,
     Experiment,
     InnerConfig,
-    LossConfig,
     PolicyConfig,
     SurrogateConfig,
     validate,
 )
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching

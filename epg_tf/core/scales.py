@@ -13,11 +13,11 @@ from epg_tf.core.experiment import (
     ComputeConfig,
     Experiment,
     InnerConfig,
-    LossConfig,
     PolicyConfig,
     SurrogateConfig,
     TaskConfig,
 )
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.rl2_experiment import RecurrentPPOConfig, RL2Experiment
 

@@ -79,7 +79,8 @@ class Lives:
 
     def _read_scaling(self) -> None:
         size = self._family.observation_size
-        self._shift, self._scale = normalizer.scaling(self._moments)
+        about_zero = 0 if self._inner.centred_observations else size
+        self._shift, self._scale = normalizer.scaling(self._moments, about_zero)
         self.observation_shift = self._shift[:, :size]
         self.observation_scale = self._scale[:, :size]
 

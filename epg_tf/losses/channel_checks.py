@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.losses.extra_channels import (
     GOAL_SIZE,
     Recorded,

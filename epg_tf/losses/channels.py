@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.extra_channels import extra_channel
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates

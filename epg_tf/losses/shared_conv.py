@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import Params
 from epg_tf.losses.channels import (
     BY_COMPONENT,

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parallel_layers import parallel_convolution, parallel_matmul
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import Params

@@ -12,7 +12,8 @@ import tensorflow as tf
 from epg_tf.agents.memory import Memory
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, StateGaussianPolicy
 from epg_tf.agents.values import ValueNetwork
-from epg_tf.core.experiment import LossConfig, PolicyConfig
+from epg_tf.core.experiment import PolicyConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.core.parallel_layers import parallel_convolution
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel

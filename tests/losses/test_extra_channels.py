@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import extra_channels
 from epg_tf.losses.channel_checks import check_channels

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import LossConfig, TaskConfig
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.meta_parameters import initial_phi, vector_shapes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.experiment import LossConfig
+from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
