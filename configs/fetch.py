@@ -28,7 +28,9 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)),
+        loss=dataclasses.replace(
+            scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)), factors=3
+        ),
         inner=dataclasses.replace(
             usual.inner, minibatch=8, final_episodes=10, centred_observations=False
         ),

@@ -75,8 +75,10 @@ def train(folder, env_id, seed=0):
                 (observation, _), lengths, length = env.reset(), [*lengths, length], 0
         recorded = {"termination": life["termination"]}
         for name in ("action", "observation"):  # the policy then uses the scale of observations
-            floor = about["normalisation"]["floor"]
-            shift, scale = life[name].mean(0), 1 / np.maximum(life[name].std(0), floor)
+            rules = about["normalisation"]
+            shift = life[name].mean(0) * (name not in rules.get("about_zero", []))
+            deviation = np.sqrt(np.square(life[name] - shift).mean(0))
+            scale = 1 / np.maximum(deviation, rules["floor"])
             recorded[name] = (life[name] - shift) * scale
         steps, lived = about["buffer_steps"], len(life["action"])
         padding = [(max(0, steps - lived), 0), (0, 0)]

@@ -100,11 +100,7 @@ def _surrogate(experiment: Experiment) -> dict[str, Any]:
     """Returns the policy-gradient loss by which agents learn from an initial policy."""
     return {
         "inputs": {},
-        "normalisation": {
-            "channels": ["observation"],
-            "rule": _rule(experiment),
-            "floor": DEVIATION_FLOOR,
-        },
+        "normalisation": _rules(["observation"], _rule(experiment), experiment),
         "memory": None,
         "surrogate": dataclasses.asdict(experiment.surrogate),
     }
@@ -134,9 +130,15 @@ def _rule(experiment: Experiment) -> str:
 
 def _normalisation(known: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
     normalised = ("observation", "action", "reward")
+    channels = [c["name"] for c in known["channels"] if c["name"] in normalised]
+    return _rules(channels, f"{_rule(experiment)}. {_BEFORE}", experiment)
+
+
+def _rules(channels: list[str], rule: str, experiment: Experiment) -> dict[str, Any]:
     return {
-        "channels": [c["name"] for c in known["channels"] if c["name"] in normalised],
-        "rule": f"{_rule(experiment)}. {_BEFORE}",
+        "channels": channels,
+        "rule": rule,
+        "about_zero": [] if experiment.inner.centred_observations else ["observation"],
         "floor": DEVIATION_FLOOR,
     }
 

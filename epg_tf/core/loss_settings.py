@@ -47,10 +47,11 @@ class LossConfig:
     products: Annotated[
         Natural,
         means(
-            "units beside the head's hidden ones, each the product of three linear forms of the "
-            "inputs and of the log probability of the action; 0 in the paper"
+            "units beside the head's hidden ones, each the product of linear forms of the inputs "
+            "and of the log probability of the action; 0 in the paper"
         ),
     ] = 0
+    factors: Annotated[Literal[2, 3], means("linear forms that a product unit multiplies")] = 3
     shared_over_actions: Annotated[
         bool,
         means(

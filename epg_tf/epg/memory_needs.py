@@ -13,7 +13,6 @@ from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.past_policies import agent_sizes
 from epg_tf.epg.shards import thread_count
 from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.product_units import FORMS
 from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks.registry import make_family
 
@@ -84,7 +83,7 @@ def memory_needs(
     shapes = parameter_shapes(channels, loss)
     phi = sum(math.prod(shape) for shape in shapes.values())
     windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
-    head = loss.head + FORMS * loss.products
+    head = loss.head + loss.factors * loss.products
     copies = acted if loss.shared_over_actions else 1  # of the loss's network, for an agent
     shard = f"config.compute.shard_lives={lives}"
     buffer = f"config.loss.buffer_steps={loss.buffer_steps}"

@@ -77,7 +77,7 @@ def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
 
 def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig) -> None:
     """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, whose factors are
-    the mean, the mean and 1.
+    the mean, the mean and, where there are three, 1.
 
     Where evolution makes them mean - u and mean - v, with forms u and v of the inputs, the lowest
     point is at (u + v) / 2; a valley of two leaky units is flat between u and v. All other units
@@ -91,7 +91,7 @@ def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: Lo
     for unit, mean in enumerate(kernel_rows(channels)[MEANS]):
         kernel[:, unit::units] = 0.0
         kernel[mean, [unit, units + unit]] = 1.0
-        bias[2 * units + unit] = 1.0
+        bias[2 * units + unit :: units] = 1.0  # of a third factor, if there is one
         output[config.head + unit] = 1.0
 
 
@@ -129,7 +129,7 @@ def _reinforce(
     params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig
 ) -> None:
     """Makes the loss of a step -advantage x log pi(a | s): one product unit for each part of the
-    action, whose factors are the advantage, the part's log probability and 1.
+    action, whose factors are the advantage, the part's log probability and, if three, 1.
 
     The advantage is `future_reward` where that is declared, else the step's own normalised reward.
     Both have mean 0 over the buffer or the life, so the baseline begins at that mean; the context
@@ -147,5 +147,5 @@ def _reinforce(
         kernel[:, unit::units] = 0.0
         kernel[advantage, unit] = 1.0
         kernel[first_log_prob + unit, units + unit] = 1.0
-        bias[2 * units + unit] = 1.0
+        bias[2 * units + unit :: units] = 1.0
         output[config.head + unit] = -1.0

@@ -1,16 +1,19 @@
 """Multiplies inputs of a learned loss: units that a policy gradient can be written with.
 
-    unit_k = b(w_k1 x + c_k1) b(w_k2 x + c_k2) b(w_k3 x + c_k3)
+    unit_k = b(w_k1 x + c_k1) b(w_k2 x + c_k2) [b(w_k3 x + c_k3)]
 
 b is the identity up to 10 and approaches 20, smoothly. So losses and gradients are exact while each
-form lies within 10 of zero, and a unit never exceeds 8000.
+form lies within 10 of zero, and a unit never exceeds 8000. A third factor can be a weight that
+depends on the inputs; it can also turn a valley of the other two into a hill.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import tensorflow as tf
 
-FORMS = 3  # factors of a unit
 EXACT = 10.0  # up to here a factor is the form itself
 _ROOM = 10.0  # what the bound adds to that at most
 
@@ -25,11 +28,12 @@ def bounded(values: tf.Tensor) -> tf.Tensor:
     return inside + _ROOM * tf.tanh((values - inside) / _ROOM)
 
 
-def product_units(forms: tf.Tensor) -> tf.Tensor:
-    """Multiplies bounded forms: [P, B, 3 K] -> [P, B, K].
+def product_units(forms: tf.Tensor, factors: int) -> tf.Tensor:
+    """Multiplies bounded forms: [P, B, factors K] -> [P, B, K].
 
     Args:
-      forms: The first factors of all units, then the second, then the third.
+      forms: The first factors of all units, then the second, then the third if there are three.
+      factors: Of a unit.
     """
-    first, second, third = tf.split(bounded(forms), FORMS, axis=2)
-    return first * second * third
+    product: tf.Tensor = functools.reduce(operator.mul, tf.split(bounded(forms), factors, axis=2))
+    return product

@@ -49,7 +49,7 @@ from epg_tf.losses.channels import (
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
 from epg_tf.losses.policy_limits import excess
-from epg_tf.losses.product_units import FORMS, product_units
+from epg_tf.losses.product_units import product_units
 
 _CONTEXT = "context"  # rows of the head's kernel after those of the channels
 
@@ -230,7 +230,7 @@ class TemporalConv:
         forms += parallel_matmul(
             shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT)
         )
-        return product_units(forms + params["products/bias"][:, None])
+        return product_units(forms + params["products/bias"][:, None], self.config.factors)
 
     def _kernel(self, params: Params, name: str, *kinds: str) -> tf.Tensor:
         """Returns the rows (last axis but one) of a kernel that meet inputs of these kinds."""
@@ -382,8 +382,8 @@ def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[st
     }
     if products:
         meets = inputs + config.context + scored_width(channels)
-        shapes["products/kernel"] = (meets, FORMS * products)
-        shapes["products/bias"] = (FORMS * products,)
+        shapes["products/kernel"] = (meets, config.factors * products)
+        shapes["products/bias"] = (config.factors * products,)
     shapes |= {"output/kernel": (config.head + products, 1), "output/bias": (1,)}
     if config.shared_over_actions:
         shapes[f"{FEATURES}/kernel"] = (1, config.features)

@@ -83,6 +83,20 @@ def test_what_does_not_vary_is_centred_but_not_blown_up():
     np.testing.assert_allclose(scale, 1.0 / normalizer.DEVIATION_FLOOR)
 
 
+def test_quantities_about_zero_are_divided_by_their_root_mean_square_alone():
+    parts = batches((16, 16), shift=2.0)
+    everything = np.concatenate(parts, axis=1).astype(np.float64)
+    moments = merged(parts)
+    usual_shift, usual_scale = normalizer.scaling(moments)
+    shift, scale = normalizer.scaling(moments, about_zero=2)
+    assert not shift[:, :2].any()
+    root_mean_square = np.sqrt(np.square(everything[:, :, :2]).mean(axis=1))
+    np.testing.assert_allclose(scale[:, :2], 1.0 / root_mean_square, rtol=1e-5)
+    np.testing.assert_array_equal(shift[:, 2:], usual_shift[:, 2:])
+    np.testing.assert_array_equal(scale[:, 2:], usual_scale[:, 2:])
+    np.testing.assert_array_equal(normalizer.scaling(moments)[0], usual_shift)  # moments are kept
+
+
 def test_lives_do_not_mix():
     """Changing, even spoiling, one life's steps changes no bit of the others' moments."""
     parts = batches((8, 8))

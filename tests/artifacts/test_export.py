@@ -347,6 +347,19 @@ def test_an_initial_policy_alone_is_exported_as_its_weights(make_tiny, tmp_path)
     assert "loaded.initial_policy()" in card and "loaded.loss(" not in card
 
 
+@pytest.mark.parametrize("moves", ["loss", "initialisation"])
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_description_says_whether_observations_are_centred(make_tiny, moves, centred):
+    guidance = 1.0 if moves == "initialisation" else 0.0
+    experiment = make_tiny(
+        evolution={"moves": moves, "guidance": guidance, "final_guidance": guidance},
+        inner={"centred_observations": centred},
+    )
+    rule = describe(LearnedLoss(initial_phi(experiment, 3), experiment, {}))["normalisation"]
+    assert rule["about_zero"] == ([] if centred else ["observation"])
+    assert ("root mean square" in rule["rule"]) == (not centred)
+
+
 def test_a_changed_weight_of_an_initial_policy_shows(make_tiny, tmp_path):
     experiment = make_tiny(evolution={"moves": "initialisation"}, inner={"updates": 0})
     learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})

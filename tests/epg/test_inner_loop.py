@@ -165,6 +165,14 @@ def test_two_shards_at_a_time_equal_one_at_a_time(tiny, phi):
     assert len(short) == 6 and rows(short) == rows(together, range(6))
 
 
+def test_observations_that_are_not_centred_keep_their_zero(make_tiny, phi):
+    for centred in (True, False):
+        loop = make_loop(make_tiny(inner={"centred_observations": centred}))
+        loop.run(KEYS[:P], phi[:P], LEARNED)
+        shift, scale = loop.observation_scaling
+        assert shift.any() == centred and (scale != 1.0).all()
+
+
 def test_the_time_in_a_life_is_a_share_of_its_length(make_tiny):
     """Of the life that is run, whatever the config says."""
     experiment = make_tiny(loss={"channels": ("time_in_life",)})

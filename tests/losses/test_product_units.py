@@ -40,7 +40,7 @@ def test_the_bound_is_the_identity_near_zero_and_smooth():
 def test_a_unit_multiplies_one_column_of_each_third():
     forms = tf.constant([[[1.0, 2.0, 3.0, 4.0, 5.0, 30.0]]])
     np.testing.assert_allclose(
-        product_units(forms)[0, 0], [15.0, 8.0 * reference.bounded(30.0)], rtol=1e-6
+        product_units(forms, 3)[0, 0], [15.0, 8.0 * reference.bounded(30.0)], rtol=1e-6
     )
 
 
