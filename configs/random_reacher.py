@@ -76,7 +76,13 @@ VARIANTS = {
         _NIGHT,
         policy=_POLICY,
         loss=dataclasses.replace(_NIGHT_LOSS, channels=("observation_pairs",)),
-        inner=dataclasses.replace(_NIGHT.inner, minibatch=8, learning_rate=1e-2, final_episodes=10),
+        inner=dataclasses.replace(
+            _NIGHT.inner,
+            minibatch=4,
+            learning_rate=1e-2,
+            final_episodes=10,
+            centred_observations=False,
+        ),
         evolution=dataclasses.replace(
             _NIGHT.evolution,
             epochs=250,

@@ -103,7 +103,8 @@ def loss_network(
     head, head_bias = take(rows.shape[1] + config.context, config.head), take(config.head)
     if config.products:
         inputs = rows.shape[1] + config.context + log_prob.shape[1]
-        forms, forms_bias = take(inputs, 3 * config.products), take(3 * config.products)
+        columns = config.factors * config.products
+        forms, forms_bias = take(inputs, columns), take(columns)
     output, output_bias = take(config.head + config.products), take(1)
     assert cursor == len(phi), "phi is longer than the network"
     losses = []
@@ -111,7 +112,7 @@ def loss_network(
         hidden = leaky_relu(np.concatenate([row, context]) @ head + head_bias, config.leaky_slope)
         for unit in range(config.products):
             seen, product = np.concatenate([row, context, log_prob[number]]), 1.0
-            for column in (unit, unit + config.products, unit + 2 * config.products):
+            for column in range(unit, columns, config.products):
                 product *= bounded(seen @ forms[:, column] + forms_bias[column])
             hidden = np.append(hidden, product)
         excess = 0.0

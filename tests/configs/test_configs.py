@@ -267,7 +267,7 @@ def test_a_night_has_the_papers_bodies_and_lives(name):
     assert dataclasses.replace(made.task, physics="exact") == paper.task
     assert (made.inner.update_period, made.inner.updates) == TABLE_1[name.replace("night", "paper")]
     assert made.loss.reward == paper.loss.reward
-    rare = {"fetch:night": 50, "random_reacher:night": 50, "random_walker:night": 25}
+    rare = {"fetch:night": 50, "random_reacher:night": 50, "random_walker:night": 50}
     assert made.evolution.validation_period == rare.get(name, 20)
     in_pairs = name.startswith(("random_hopper:", "random_reacher:", "fetch:"))
     assert made.evolution.fitness == ("rank_in_pair" if in_pairs else "rank")
@@ -281,7 +281,7 @@ def test_a_night_holds_means_within_limits(name):
 
 def test_the_nights_of_fetch_and_random_walker_evolve_in_shorter_lives():
     fetch, walker = experiment("fetch:night"), experiment("random_walker:night")
-    assert (fetch.evolution.shortest_life, fetch.evolution.lives) == (16, 32)
+    assert (fetch.evolution.shortest_life, fetch.evolution.longest_life) == (12, 24)
     assert fetch.inner.final_episodes == 10
     assert (walker.evolution.longest_life, walker.evolution.sigma) == (48, 0.03)
 
@@ -292,6 +292,12 @@ def test_the_night_of_random_reacher_has_a_small_loss_that_sees_pairs():
     assert (loss.start, loss.products) == ("quadratic", 2)
     assert (loss.head, loss.context, loss.memory_units) == (1, 1, 0)
     assert loss.channels == ("observation_pairs",)
+
+
+@pytest.mark.parametrize("name", ON_A_LAPTOP + NIGHTS)
+def test_where_targets_are_reached_the_zero_of_observations_is_kept(name):
+    reaching = ("random_reacher:night", "fetch:night")
+    assert experiment(name).inner.centred_observations == (name not in reaching)
 
 
 def test_the_night_of_directional_half_cheetah_begins_as_a_policy_gradient():

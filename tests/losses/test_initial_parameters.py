@@ -60,12 +60,13 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("factors", [2, 3])
 @pytest.mark.parametrize("products", [A, A + 3])
 def test_a_quadratic_loss_is_the_sum_of_squared_means(
-    make_tiny, make_agent, make_experience, products
+    make_tiny, make_agent, make_experience, products, factors
 ):
     """Whatever else is seen; and moved forms move its lowest point to their mean."""
-    experiment = make_tiny(loss={"start": "quadratic", "products": products})
+    experiment = make_tiny(loss={"start": "quadratic", "products": products, "factors": factors})
     agent, config = make_agent(experiment, P, O, A), experiment.loss
     channels = declared_channels(EnvironmentSpec(O, A), config)
     loss = TemporalConvLoss(P, channels, config, M)

@@ -37,10 +37,13 @@ def test_the_bound_is_the_identity_near_zero_and_smooth():
     np.testing.assert_allclose(outer.gradient(slope, edge), [0.0, 0.0], atol=1e-6)
 
 
-def test_a_unit_multiplies_one_column_of_each_third():
+def test_a_unit_multiplies_one_column_of_each_third_or_half():
     forms = tf.constant([[[1.0, 2.0, 3.0, 4.0, 5.0, 30.0]]])
     np.testing.assert_allclose(
         product_units(forms, 3)[0, 0], [15.0, 8.0 * reference.bounded(30.0)], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        product_units(forms, 2)[0, 0], [4.0, 10.0, 3.0 * reference.bounded(30.0)], rtol=1e-6
     )
 
 
@@ -117,6 +120,7 @@ def scored(loss, agent, experience):
         {"products": 3},
         {"products": 5, "reward": True, "channels": ("future_reward", "novelty")},
         {"products": 2, "memory_units": 0, "pooling": "mean", "channels": ("time_in_life",)},
+        {"products": 3, "factors": 2},
         {"products": 0, "channels": ("time_in_episode", "novelty")},
     ],
 )
