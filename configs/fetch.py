@@ -28,9 +28,7 @@ def _night() -> Experiment:
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=dataclasses.replace(
-            scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)), factors=3
-        ),
+        loss=scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)),
         inner=dataclasses.replace(
             usual.inner, minibatch=8, final_episodes=10, centred_observations=False
         ),
@@ -45,15 +43,15 @@ def _night() -> Experiment:
         ),
         evolution=dataclasses.replace(
             usual.evolution,
-            epochs=200,
+            epochs=100,
             sigma=0.05,
             final_sigma=0.01,
             fitness="rank_in_pair",
             shortest_life=12,
-            longest_life=24,
-            learning_rate=2e-2,
-            final_learning_rate=2e-3,
-            learning_rate_epochs=200,
+            longest_life=48,
+            learning_rate=3e-2,
+            final_learning_rate=3e-3,
+            learning_rate_epochs=100,
             validation_period=50,
             validation_lives=16,
         ),

@@ -281,7 +281,7 @@ def test_a_night_holds_means_within_limits(name):
 
 def test_the_nights_of_fetch_and_random_walker_evolve_in_shorter_lives():
     fetch, walker = experiment("fetch:night"), experiment("random_walker:night")
-    assert (fetch.evolution.shortest_life, fetch.evolution.longest_life) == (12, 24)
+    assert (fetch.evolution.shortest_life, fetch.evolution.longest_life) == (12, 48)
     assert fetch.inner.final_episodes == 10
     assert (walker.evolution.longest_life, walker.evolution.sigma) == (48, 0.03)
 
