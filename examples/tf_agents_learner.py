@@ -36,9 +36,10 @@ class LearnedLossAgent(tf_agent.TFAgent):
         self.about = json.loads(loaded.describe()["json"].numpy())
         version, agent = self.about["format_version"], self.about["agent"]
         if version != 1:
-            raise ValueError(f"format_version={version}; this agent reads 1, use a newer example")
-        if self.about["normalisation"].get("about_zero"):
-            raise ValueError("this agent's observations are centred; take a loss that wants that")
+            raise ValueError(
+                f"format_version={version}; this agent reads 1 and centres observations, which 2 "
+                "does not want; use train_without_reward.py"
+            )
         # Older exports have another name for the log standard deviation.
         names = self.about["inputs"]
         self.log_std_name = next(name for name in names if name.startswith("policy_log_"))

@@ -31,8 +31,8 @@ def train(folder, env_id, seed=0):
     """Trains one agent; returns policy, normalisation (shift, scale), and lengths of episodes."""
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
-    if about["format_version"] != 1:
-        raise SystemExit("this example reads format version 1")
+    if about["format_version"] not in (1, 2):
+        raise SystemExit("this example reads format versions 1 and 2")
     if "policy_mean" not in about["inputs"] or "reward" in about["inputs"]:
         raise SystemExit("this example takes losses of EPG that do not see the reward")
     agent, memory, size = about["agent"], about["memory"], about["action_size"]
@@ -76,9 +76,8 @@ def train(folder, env_id, seed=0):
         recorded = {"termination": life["termination"]}
         for name in ("action", "observation"):  # the policy then uses the scale of observations
             rules = about["normalisation"]
-            shift = life[name].mean(0) * (name not in rules.get("about_zero", []))
-            deviation = np.sqrt(np.square(life[name] - shift).mean(0))
-            scale = 1 / np.maximum(deviation, rules["floor"])
+            shift = 0.0 if name in rules.get("about_zero", []) else life[name].mean(0)
+            scale = 1 / np.maximum(np.sqrt(np.square(life[name] - shift).mean(0)), rules["floor"])
             recorded[name] = (life[name] - shift) * scale
         steps, lived = about["buffer_steps"], len(life["action"])
         padding = [(max(0, steps - lived), 0), (0, 0)]
@@ -86,8 +85,8 @@ def train(folder, env_id, seed=0):
             name: tf.constant(np.pad(values[-steps:], padding), tf.float32)[None]
             for name, values in recorded.items()
         }
-        order = np.random.permutation(about["update_period"]).reshape(-1, about["minibatch"])
-        for minibatch in order:
+        order = np.random.permutation(about["update_period"])
+        for minibatch in order.reshape(-1, about["minibatch"]):
             learn(recorded, tf.constant(minibatch, tf.int32))
     return policy, (shift, scale), lengths
 
@@ -98,7 +97,4 @@ if __name__ == "__main__":
     _, _, found = train(*sys.argv[1:3], *map(int, sys.argv[3:4]))
     tenth = max(1, len(found) // 10)
     first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
-    print(
-        f"{len(found)} episodes; the first {tenth} lasted {first:.0f} env steps on average, "
-        f"the last {tenth} {last:.0f}"
-    )
+    print(f"{len(found)} episodes of {first:.0f} env steps at first, {last:.0f} in the last tenth")

@@ -14,6 +14,8 @@ import pytest
 import epg_tf
 from epg_tf.artifacts.export import export_loss
 from epg_tf.artifacts.export_objective import export_objective
+from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.epg.meta_parameters import initial_phi
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -39,6 +41,14 @@ def exported(tmp_path_factory):
         return folder
 
     return make
+
+
+def example(name):
+    """Returns the module of an example."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(words, folder, **environment):
@@ -77,10 +87,7 @@ def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp
     )
     assert process.returncode == 0, process.stderr
     first, last = map(
-        int,
-        re.search(
-            r"lasted (\d+) env steps on average, the last \d+ (\d+)", process.stdout
-        ).groups(),
+        int, re.search(r"episodes of (\d+) env steps at first, (\d+)", process.stdout).groups()
     )
     assert last > 2 * first and last > 60
     imported = run(["-c", "import epg_tf"], tmp_path, PYTHONPATH=str(tmp_path))
@@ -106,11 +113,29 @@ def test_a_keras_actor_learns_with_an_objective_without_this_package(tmp_path):
 @pytest.mark.slow
 def test_tf_agents_learns_with_an_exported_loss(exported):
     """On PointGoal; the agent is never given a reward it could use: its loss declares none."""
-    spec = importlib.util.spec_from_file_location(
-        "tf_agents_learner", EXAMPLES / "tf_agents_learner.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    returns = module.train(str(exported("point_goal")), seed=1)
+    returns = example("tf_agents_learner").train(str(exported("point_goal")), seed=1)
     assert len(returns) == 1024 // 25
     assert np.mean(returns[-10:]) > np.mean(returns[:5]) + 3
+
+
+@pytest.fixture
+def not_centred(make_tiny, tmp_path):
+    """The export of a loss for Hopper whose observations are not centred."""
+    experiment = make_tiny(
+        task={"family": "random_hopper", "frame_skip": 4, "episode_limit": 20},
+        inner={"centred_observations": False},
+    )
+    export_loss(LearnedLoss(initial_phi(experiment, 0), experiment, {}), tmp_path / "exported")
+    return str(tmp_path / "exported")
+
+
+def test_the_first_example_keeps_the_zero_of_observations_where_the_loss_wants_it(not_centred):
+    _, (shift, scale), lengths = example("train_without_reward").train(not_centred, "Hopper-v5")
+    assert shift == 0.0 and lengths
+    # Hopper stands 1.25 m high, so the root mean square of its height is about that.
+    np.testing.assert_allclose(1 / scale[0], 1.25, atol=0.2)
+
+
+def test_the_learner_of_tf_agents_refuses_a_loss_whose_observations_are_not_centred(not_centred):
+    with pytest.raises(ValueError, match="format_version=2; this agent reads 1 and centres"):
+        example("tf_agents_learner").train(not_centred)

@@ -19,6 +19,7 @@ from epg_tf.losses.channels import MINIBATCH, Channel
 from epg_tf.losses.extra_channels import extra_channel, meaning_of
 
 FORMAT_VERSION = 1
+NOT_CENTRED = 2  # format version where observations are not centred, which version 1 does not know
 
 _MEANINGS = {
     "observation": "what the agent saw before acting, normalised",
@@ -37,13 +38,11 @@ _MEANINGS = {
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 
-_ABOUT_ZERO = (
-    "observations: x / max(root mean square, floor), without subtracting a mean; all else: "
-)
-_RULE = (
-    "(x - mean) / max(standard deviation of the population, floor), over all steps of the life so "
-    "far, the newest M included; the policy's input is normalised by the numbers of the newest "
-    "update, and not at all before the first"
+_CENTRED = "(x - mean) / max(standard deviation of the population, floor)"
+_ABOUT_ZERO = "x / max(root mean square, floor)"
+_OVER = (
+    ", over all steps of the life so far, the newest M included; the policy's input is normalised "
+    "by the numbers of the newest update, and not at all before the first"
 )
 _BEFORE = (
     "Steps before the life began stand at the front and are zero where recorded; the policy is "
@@ -61,7 +60,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
     known = interface(experiment)
     alone = not moves_loss(experiment)
     return {
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if experiment.inner.centred_observations else NOT_CENTRED,
         **known,
         "kind": "exported_initial_policy" if alone else "exported_temporal_conv_loss",
         "task": dataclasses.asdict(experiment.task),
@@ -100,7 +99,7 @@ def _surrogate(experiment: Experiment) -> dict[str, Any]:
     """Returns the policy-gradient loss by which agents learn from an initial policy."""
     return {
         "inputs": {},
-        "normalisation": _rules(["observation"], _rule(experiment), experiment),
+        "normalisation": _rules(["observation"], _rule(experiment, True), experiment),
         "memory": None,
         "surrogate": dataclasses.asdict(experiment.surrogate),
     }
@@ -123,15 +122,19 @@ def _meaning(name: str, experiment: Experiment) -> str:
     return _MEANINGS[name].format(endings.get(name, ""))
 
 
-def _rule(experiment: Experiment) -> str:
+def _rule(experiment: Experiment, observations_alone: bool) -> str:
     """Returns how inputs are normalised."""
-    return _RULE if experiment.inner.centred_observations else _ABOUT_ZERO + _RULE
+    if experiment.inner.centred_observations:
+        return _CENTRED + _OVER
+    if observations_alone:
+        return _ABOUT_ZERO + _OVER
+    return f"{_CENTRED}, but of observations {_ABOUT_ZERO}{_OVER}"
 
 
 def _normalisation(known: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
     normalised = ("observation", "action", "reward")
     channels = [c["name"] for c in known["channels"] if c["name"] in normalised]
-    return _rules(channels, f"{_rule(experiment)}. {_BEFORE}", experiment)
+    return _rules(channels, f"{_rule(experiment, False)}. {_BEFORE}", experiment)
 
 
 def _rules(channels: list[str], rule: str, experiment: Experiment) -> dict[str, Any]:

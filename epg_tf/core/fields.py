@@ -53,7 +53,6 @@ _TYPE_NAMES: dict[type[Type], str] = {
     BoolType: "bool",
     FloatType: "float",
     IntType: "int",
-    LiteralType: "str",
     StrType: "str",
 }
 
@@ -199,7 +198,10 @@ def _type_name(info: Type) -> str:
         return f"tuple of {len(info.item_types)} {_type_name(info.item_types[0])} values"
     if isinstance(info, VarTupleType):
         return f"tuple of {_type_name(info.item_type)} values"
-    return _TYPE_NAMES[type(_without_meaning(info))]
+    info = _without_meaning(info)
+    if isinstance(info, LiteralType):
+        return type(info.values[0]).__name__
+    return _TYPE_NAMES[type(info)]
 
 
 def _descriptions(group: DataclassType, name: str) -> Iterator[Description]:

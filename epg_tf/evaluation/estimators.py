@@ -36,7 +36,10 @@ _ALGORITHM_1 = {
     "shortest_life": 0,
     "longest_life": 0,
 }
-_AS_DRAWN = {"loss": {"start": "random", "mean_limit": 0.0}}
+_AS_DRAWN = {
+    "loss": {"start": "random", "mean_limit": 0.0},
+    "inner": {"centred_observations": True},
+}
 
 OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.

@@ -172,11 +172,12 @@ class LossEvaluation:
     def _check_life(self, name: LossName, experiment: Experiment) -> None:
         """Raises ConfigError where a loss's agents do not begin and live as those of the first."""
         mine, its = (each.to_mapping() for each in (experiment, self.learned.experiment))
-        for field in mine["policy"]:
-            if mine["policy"][field] != its["policy"][field]:
+        alike = [("policy", field) for field in mine["policy"]]
+        for group, field in (*alike, ("inner", "centred_observations")):
+            if mine[group][field] != its[group][field]:
                 raise ConfigError(
-                    f"loss={name.name!r} has config.policy.{field}={mine['policy'][field]!r}, "
-                    f"{self.loss.name!r} has {its['policy'][field]!r}; test such losses apart"
+                    f"loss={name.name!r} has config.{group}.{field}={mine[group][field]!r}, "
+                    f"{self.loss.name!r} has {its[group][field]!r}; test such losses apart"
                 )
         if experiment.life_steps != self.learned.experiment.life_steps:
             raise ConfigError(

@@ -355,9 +355,21 @@ def test_the_description_says_whether_observations_are_centred(make_tiny, moves,
         evolution={"moves": moves, "guidance": guidance, "final_guidance": guidance},
         inner={"centred_observations": centred},
     )
-    rule = describe(LearnedLoss(initial_phi(experiment, 3), experiment, {}))["normalisation"]
+    described = describe(LearnedLoss(initial_phi(experiment, 3), experiment, {}))
+    rule = described["normalisation"]
     assert rule["about_zero"] == ([] if centred else ["observation"])
     assert ("root mean square" in rule["rule"]) == (not centred)
+    assert ("x - mean" in rule["rule"]) == (centred or moves == "loss")
+    assert described["format_version"] == (1 if centred else 2)
+
+
+def test_an_export_whose_observations_are_not_centred_loads(make_tiny, tmp_path):
+    experiment = make_tiny(inner={"centred_observations": False})
+    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
+    export.export_loss(learned, tmp_path / "exported")
+    loaded = epg_tf.load_loss(tmp_path / "exported")
+    assert loaded.experiment == experiment
+    assert "but of observations x / max(root" in (tmp_path / "exported" / "card.md").read_text()
 
 
 def test_a_changed_weight_of_an_initial_policy_shows(make_tiny, tmp_path):

@@ -27,7 +27,7 @@ def test_periods_are_divisors_of_the_life(number, limit, found):
 def test_own_settings_replace_those_of_the_life(make_tiny):
     ppo = PPOConfig(12, 8, 3, 1e-2, log_std=-2.0, discount=0.5, gae_lambda=0.3)
     other = ReinforceConfig(6, 3, 2, 2e-2, log_std=-0.5, discount=0.6)
-    tiny = make_tiny(inner={"kl_limit": 0.02})
+    tiny = make_tiny(inner={"kl_limit": 0.02, "centred_observations": False})
     experiment = dataclasses.replace(tiny, ppo=ppo, reinforce=other)
     found = own_settings(experiment, "ppo", 24)
     validate(found)
@@ -36,7 +36,7 @@ def test_own_settings_replace_those_of_the_life(make_tiny):
     assert (found.surrogate.kind, found.surrogate.discount) == ("ppo", 0.5)
     assert (found.surrogate.gae_lambda, found.loss.buffer_steps) == (0.3, 12)
     assert found.inner.final_episodes == experiment.inner.final_episodes
-    assert found.inner.kl_limit == 0.0
+    assert found.inner.kl_limit == 0.0 and not found.inner.centred_observations
     found = own_settings(experiment, "reinforce", 24)
     assert (found.inner.update_period, found.inner.minibatch) == (6, 3)
     assert (found.surrogate.kind, found.surrogate.discount) == ("reinforce", 0.6)

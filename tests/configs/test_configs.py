@@ -269,7 +269,7 @@ def test_a_night_has_the_papers_bodies_and_lives(name):
     assert made.loss.reward == paper.loss.reward
     rare = {"fetch:night": 50, "random_reacher:night": 50, "random_walker:night": 50}
     assert made.evolution.validation_period == rare.get(name, 20)
-    in_pairs = name.startswith(("random_hopper:", "random_reacher:", "fetch:"))
+    in_pairs = name.startswith(("random_hopper:", "fetch:"))
     assert made.evolution.fitness == ("rank_in_pair" if in_pairs else "rank")
 
 
@@ -294,8 +294,13 @@ def test_the_night_of_random_reacher_has_a_small_loss_that_sees_pairs():
     assert loss.channels == ("observation_pairs",)
 
 
+@pytest.mark.parametrize("name", ["fetch:night", "random_reacher:night"])
+def test_the_valley_of_a_night_cannot_become_a_hill(name):
+    assert experiment(name).loss.factors == 2
+
+
 @pytest.mark.parametrize("name", ON_A_LAPTOP + NIGHTS)
-def test_where_targets_are_reached_the_zero_of_observations_is_kept(name):
+def test_the_nights_of_reaching_keep_the_zero_of_observations(name):
     reaching = ("random_reacher:night", "fetch:night")
     assert experiment(name).inner.centred_observations == (name not in reaching)
 

@@ -88,6 +88,9 @@ def test_describes_a_field():
     assert rows["config.group.pair"].type == "tuple of 2 int values"
     assert rows["config.group.several"].bounds == "at least 1"
     assert rows["config.group.word"].bounds == "'no' or 'yes'"
+    assert rows["config.group.word"].type == "str"
+    (factors,) = (row for row in fields.describe(experiment.Experiment) if "factors" in row.name)
+    assert (factors.type, factors.bounds) == ("int", "2 or 3")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -95,7 +98,11 @@ def test_every_setting_has_a_meaning_and_every_number_a_lower_bound(system):
     rows = fields.describe(system)
     assert len(rows) > 40
     assert [row.name for row in rows if not row.meaning] == []
-    numbers = [row for row in rows if "int" in row.type or "float" in row.type]
+    numbers = [
+        row
+        for row in rows
+        if ("int" in row.type or "float" in row.type) and " or " not in row.bounds
+    ]
     unbounded = [row.name for row in numbers if not row.bounds.startswith(("above 0", "at least "))]
     assert set(unbounded) <= {
         "config.loss.log_std_limits",

@@ -42,6 +42,9 @@ def test_an_estimator_fits_a_config(config, name):
         loss=dataclasses.replace(
             made.loss, start=before.loss.start, mean_limit=before.loss.mean_limit
         ),
+        inner=dataclasses.replace(
+            made.inner, centred_observations=before.inner.centred_observations
+        ),
     )
 
 
@@ -91,6 +94,7 @@ def test_the_papers_estimator_has_none_of_what_a_config_adds(name):
     made = estimators.applied(config, name, 1e9)
     assert config.evolution.final_sigma > 0 == made.evolution.final_sigma
     assert config.loss.mean_limit > 0 == made.loss.mean_limit
+    assert made.inner.centred_observations and not config.inner.centred_observations
     assert config.evolution.longest_life > 0 == made.evolution.longest_life
 
 

@@ -212,6 +212,11 @@ def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_ti
     [
         ("loss", {"inner": {"kl_limit": 0.1}}, "has config.inner.kl_limit=0.1, 'a' has 0.0"),
         ("both", {"inner": {"updates": 5}}, "has lives of 40 env steps, 'a' of 24"),
+        (
+            "both",
+            {"inner": {"centred_observations": False}},
+            "has config.inner.centred_observations=False, 'a' has True",
+        ),
         ("both", {"policy": {"log_std": -2.0}}, "has config.policy.log_std=-2.0, 'a' has "),
         ("both", {"task": {"family": "hidden_goal"}}, "phi has shape"),
     ],

@@ -144,6 +144,7 @@ def test_values_equal_the_reference(make_tiny, make_agent, make_experience, chan
     "changes",
     [
         {"reward": True},
+        {"reward": True, "factors": 2},
         {"channels": ("novelty", "future_reward")},
         {"reward": True, "channels": ("future_reward",)},  # which goes before the reward
     ],
