@@ -114,6 +114,7 @@ def loss_network(
             seen, product = np.concatenate([row, context, log_prob[number]]), 1.0
             for column in range(unit, columns, config.products):
                 product *= bounded(seen @ forms[:, column] + forms_bias[column])
+            product *= product if config.factors == 1 else 1.0
             hidden = np.append(hidden, product)
         excess = 0.0
         for component in mean[len(mean) - period + number] if config.mean_limit else ():

@@ -51,7 +51,9 @@ class LossConfig:
             "and of the log probability of the action; 0 in the paper"
         ),
     ] = 0
-    factors: Annotated[Literal[2, 3], means("linear forms that a product unit multiplies")] = 3
+    factors: Annotated[
+        Literal[1, 2, 3], means("linear forms that a product unit multiplies; 1: one form, squared")
+    ] = 3
     shared_over_actions: Annotated[
         bool,
         means(
@@ -132,6 +134,11 @@ def _start_conflicts(loss: LossConfig) -> Iterator[str]:
         yield (
             f"config.loss.products={loss.products} leaves config.loss.start='policy_gradient' "
             "without product units; set at least one for each component of an action"
+        )
+    if loss.start == "policy_gradient" and loss.factors == 1:
+        yield (
+            "config.loss.factors=1 makes squares, and config.loss.start='policy_gradient' is a "
+            "product of two forms; set config.loss.factors=2 or 3"
         )
     if loss.start != "correlating":
         return

@@ -76,11 +76,12 @@ def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
 
 
 def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig) -> None:
-    """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, whose factors are
-    the mean, the mean and, where there are three, 1.
+    """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, the square of
+    the mean, or with the factors mean, mean and, where there are three, 1.
 
     Where evolution makes them mean - u and mean - v, with forms u and v of the inputs, the lowest
-    point is at (u + v) / 2; a valley of two leaky units is flat between u and v. All other units
+    point is at (u + v) / 2; a valley of two leaky units is flat between u and v. A sum of squares
+    stays a valley, whatever the forms. All other units
     begin as they were drawn, with weights of 0 to the output.
     """
     units = config.products
@@ -90,7 +91,7 @@ def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: Lo
     output[:] = 0.0
     for unit, mean in enumerate(kernel_rows(channels)[MEANS]):
         kernel[:, unit::units] = 0.0
-        kernel[mean, [unit, units + unit]] = 1.0
+        kernel[mean, unit : 2 * units : units] = 1.0
         bias[2 * units + unit :: units] = 1.0  # of a third factor, if there is one
         output[config.head + unit] = 1.0
 

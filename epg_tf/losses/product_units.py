@@ -1,10 +1,11 @@
 """Multiplies inputs of a learned loss: units that a policy gradient can be written with.
 
-    unit_k = b(w_k1 x + c_k1) b(w_k2 x + c_k2) [b(w_k3 x + c_k3)]
+    unit_k = b(w_k1 x + c_k1) b(w_k2 x + c_k2) b(w_k3 x + c_k3)
 
-b is the identity up to 10 and approaches 20, smoothly. So losses and gradients are exact while each
-form lies within 10 of zero, and a unit never exceeds 8000. A third factor can be a weight that
-depends on the inputs; it can also turn a valley of the other two into a hill.
+or two factors, or the square of one. b is the identity up to 10 and approaches 20, smoothly. So
+losses and gradients are exact while each form lies within 10 of zero, and a unit never exceeds
+8000. A sum of squares is a valley, whatever the weights are; two different factors, or a third, can
+make it a hill.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def product_units(forms: tf.Tensor, factors: int) -> tf.Tensor:
 
     Args:
       forms: The first factors of all units, then the second, then the third if there are three.
-      factors: Of a unit.
+      factors: Of a unit; of 1 the square is taken.
     """
+    if factors == 1:
+        return tf.square(bounded(forms))
     product: tf.Tensor = functools.reduce(operator.mul, tf.split(bounded(forms), factors, axis=2))
     return product

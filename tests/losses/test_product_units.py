@@ -42,6 +42,8 @@ def test_a_unit_multiplies_one_column_of_each_third_or_half():
     np.testing.assert_allclose(
         product_units(forms, 3)[0, 0], [15.0, 8.0 * reference.bounded(30.0)], rtol=1e-6
     )
+    squares = product_units(forms[..., :5], 1)
+    np.testing.assert_allclose(squares[0, 0], [1.0, 4.0, 9.0, 16.0, 25.0])
     np.testing.assert_allclose(
         product_units(forms, 2)[0, 0], [4.0, 10.0, 3.0 * reference.bounded(30.0)], rtol=1e-6
     )
@@ -121,6 +123,7 @@ def scored(loss, agent, experience):
         {"products": 5, "reward": True, "channels": ("future_reward", "novelty")},
         {"products": 2, "memory_units": 0, "pooling": "mean", "channels": ("time_in_life",)},
         {"products": 3, "factors": 2},
+        {"products": 3, "factors": 1},
         {"products": 0, "channels": ("time_in_episode", "novelty")},
     ],
 )
