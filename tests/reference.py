@@ -112,9 +112,14 @@ def loss_network(
         hidden = leaky_relu(np.concatenate([row, context]) @ head + head_bias, config.leaky_slope)
         for unit in range(config.products):
             seen, product = np.concatenate([row, context, log_prob[number]]), 1.0
-            for column in range(unit, columns, config.products):
-                product *= bounded(seen @ forms[:, column] + forms_bias[column])
-            product *= product if config.factors == 1 else 1.0
+            values = [
+                seen @ forms[:, column] + forms_bias[column]
+                for column in range(unit, columns, config.products)
+            ]
+            for value in values:
+                product *= bounded(value)
+            if config.factors == 1:
+                product = 2.0 * (math.sqrt(1.0 + values[0] ** 2) - 1.0)
             hidden = np.append(hidden, product)
         excess = 0.0
         for component in mean[len(mean) - period + number] if config.mean_limit else ():

@@ -52,7 +52,8 @@ class LossConfig:
         ),
     ] = 0
     factors: Annotated[
-        Literal[1, 2, 3], means("linear forms that a product unit multiplies; 1: one form, squared")
+        Literal[1, 2, 3],
+        means("linear forms that a product unit multiplies; 1: a soft square of one"),
     ] = 3
     shared_over_actions: Annotated[
         bool,

@@ -169,10 +169,9 @@ def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float])
     """Returns a loss that begins as a quadratic valley around the means and has little else, for
     evolution strategies, which try random directions of phi.
 
-    It has one product unit, a square, for each component of the action, as many as the valley needs.
-    It sees
-    one step at a time, but for one number of context, has no memory, and holds policies within
-    limits.
+    It has one product unit, a square, for each component of the action, as many as the valley
+    needs. It sees one step at a time, but for one number of context, has no memory, and holds
+    policies within limits.
 
     Args:
       usual: The other settings.

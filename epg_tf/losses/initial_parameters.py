@@ -76,12 +76,12 @@ def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
 
 
 def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig) -> None:
-    """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, the square of
+    """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, the soft square of
     the mean, or with the factors mean, mean and, where there are three, 1.
 
     Where evolution makes them mean - u and mean - v, with forms u and v of the inputs, the lowest
-    point is at (u + v) / 2; a valley of two leaky units is flat between u and v. A sum of squares
-    stays a valley, whatever the forms. All other units
+    point is at (u + v) / 2; a valley of two leaky units is flat between u and v. A sum of soft
+    squares stays a valley, whatever the forms. All other units
     begin as they were drawn, with weights of 0 to the output.
     """
     units = config.products

@@ -2,10 +2,15 @@
 
     unit_k = b(w_k1 x + c_k1) b(w_k2 x + c_k2) b(w_k3 x + c_k3)
 
-or two factors, or the square of one. b is the identity up to 10 and approaches 20, smoothly. So
-losses and gradients are exact while each form lies within 10 of zero, and a unit never exceeds
-8000. A sum of squares is a valley, whatever the weights are; two different factors, or a third, can
-make it a hill.
+or two factors. b is the identity up to 10 and approaches 20, smoothly. So losses and gradients are
+exact while each form lies within 10 of zero, and a unit never exceeds 8000. Beyond, a unit is
+nearly flat. With one form f a unit is a soft square instead,
+
+    unit_k = 2 (sqrt(1 + f^2) - 1)
+
+which is f^2 near zero and 2 |f| - 2 far from it. A sum of these is a valley, whatever the weights
+are, and its slope leads back from everywhere; two different factors, or a third, can make it a
+hill.
 """
 
 from __future__ import annotations
@@ -34,9 +39,9 @@ def product_units(forms: tf.Tensor, factors: int) -> tf.Tensor:
 
     Args:
       forms: The first factors of all units, then the second, then the third if there are three.
-      factors: Of a unit; of 1 the square is taken.
+      factors: Of a unit; with 1 it is the soft square.
     """
     if factors == 1:
-        return tf.square(bounded(forms))
+        return 2.0 * (tf.sqrt(1.0 + tf.square(forms)) - 1.0)
     product: tf.Tensor = functools.reduce(operator.mul, tf.split(bounded(forms), factors, axis=2))
     return product

@@ -83,7 +83,8 @@ def test_a_quadratic_loss_is_the_sum_of_squared_means(
         losses = loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
         squares = np.square(means)
         if factors == 1:
-            squares[..., 0] = np.square(means[..., 0] - moved)
+            squares = 2.0 * (np.sqrt(1.0 + squares) - 1.0)
+            squares[..., 0] = 2.0 * (np.sqrt(1.0 + np.square(means[..., 0] - moved)) - 1.0)
         else:
             squares[..., 0] = np.square(means[..., 0] - moved / 2) - (moved / 2) ** 2
         expected = [squares[life, steps].sum(axis=1).mean() for life, steps in enumerate(STEPS)]

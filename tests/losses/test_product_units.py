@@ -42,11 +42,20 @@ def test_a_unit_multiplies_one_column_of_each_third_or_half():
     np.testing.assert_allclose(
         product_units(forms, 3)[0, 0], [15.0, 8.0 * reference.bounded(30.0)], rtol=1e-6
     )
-    squares = product_units(forms[..., :5], 1)
-    np.testing.assert_allclose(squares[0, 0], [1.0, 4.0, 9.0, 16.0, 25.0])
     np.testing.assert_allclose(
         product_units(forms, 2)[0, 0], [4.0, 10.0, 3.0 * reference.bounded(30.0)], rtol=1e-6
     )
+
+
+def test_a_unit_of_one_factor_is_a_soft_square():
+    """f^2 near zero, 2 |f| - 2 far from it, and nowhere flat but at zero."""
+    near, far = tf.constant([[[0.01, -0.02]]]), tf.constant([[[1e3, -1e4]]])
+    np.testing.assert_allclose(product_units(near, 1)[0, 0], [1e-4, 4e-4], rtol=1e-2)
+    np.testing.assert_allclose(product_units(far, 1)[0, 0], [1998.0, 19998.0], rtol=1e-5)
+    with tf.GradientTape() as tape:
+        tape.watch(far)
+        units = product_units(far, 1)
+    np.testing.assert_allclose(tape.gradient(units, far)[0, 0], [2.0, -2.0], rtol=1e-5)
 
 
 def make_loss(experiment, discrete=False, start=False):
