@@ -4,11 +4,11 @@ paper's life, evolved in coarse physics) and `paper`.
     Table 1:  update period M 32, updates 256, life U 8192 env steps
 
 Not in the paper: frame_skip 20, limit 50 (Gymnasium-Robotics'). An env step of the arm is 20
-physics steps with contacts, 5 in coarse physics, so the lives of `laptop` are short, and those of
-`night` have log-uniform lengths and are fewer. In `night` means are held within limits
-(docs/evolution.md), the policy's standard deviation starts small, and ten final episodes have ten
-targets. PPO of `night` is of epg-tf tune-baseline (results/tuning), of its first two rounds alone;
-elsewhere it has defaults.
+physics steps with contacts, 5 in coarse physics, so lives of evolution are short: 32 updates in
+`laptop`, 12 to 48 in `night`. In `night` the loss is small, policies are held within limits and
+observations are not centred (docs/evolution.md), the policy's standard deviation starts small, and
+ten final episodes have ten targets. PPO of `night` is of epg-tf tune-baseline (results/tuning), of
+its first two rounds alone, with centred observations; elsewhere it has defaults.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _PAPER = TaskConfig(family="fetch", frame_skip=20, episode_limit=50)
 
 
 def _night() -> Experiment:
-    """Returns the scale `night` with lives of all lengths and means within limits."""
+    """Returns the scale `night` with a small loss, short lives and observations about zero."""
     usual = scales.night(_PAPER, update_period=32, updates=256)
     return dataclasses.replace(
         usual,

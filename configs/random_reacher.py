@@ -5,11 +5,13 @@
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges. In `laptop` and `night` the
 policy's standard deviation starts small, because with 1 the arm shakes too much to reach a target;
-an update has four minibatches, because 64 gradient steps, one for each update of `laptop`, are too
-few to learn where the target is; and a life has 20 final episodes, each with its own target. PPO
-with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; `ppo` of `laptop` is of
-epg-tf tune-baseline (results/tuning). The loss of `night` is small, and sees products of pairs of
-components of the observation (docs/evolution.md).
+an update has four minibatches in `laptop` and 16 in `night`, because fewer gradient steps are too
+few to learn where the target is; and a life has 20 or 10 final episodes, each with its own target.
+PPO with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; `ppo` of `laptop`
+and `night` is of epg-tf tune-baseline (results/tuning), that of `night` with centred observations,
+of six settings. The loss of `night` is small, and sees products of pairs of components of the
+observation; observations are not centred; lives of evolution have 24 to 40 updates
+(docs/evolution.md).
 """
 
 import dataclasses

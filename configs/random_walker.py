@@ -5,8 +5,8 @@
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). In `night`
-the noise on phi and the policy's standard deviation are small, means are held within limits
-(docs/evolution.md), and lives of evolution have 48 updates; validation and tests have the paper's.
+the noise on phi and the policy's standard deviation are small, means and deviations are held within
+limits (docs/evolution.md), and lives of evolution have 48 updates; validation and tests have the paper's.
 PPO of `laptop` and `night` is of epg-tf tune-baseline (results/tuning), `paper` has defaults.
 """
 
