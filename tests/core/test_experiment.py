@@ -225,6 +225,11 @@ REFUSED: list[Any] = [
         {"loss": {"buffer_steps": 64, "widths": (65, 1)}},
         ("config.loss.buffer_steps=64", "(65, 1)", "lengthen"),
     ),
+    ({"loss": {"factors": 4}}, ("config.loss.factors=4", "[1, 2, 3]")),
+    (
+        {"loss": {"start": "policy_gradient", "reward": True, "products": 3, "factors": 1}},
+        ("config.loss.factors=1", "config.loss.factors=2 or 3"),
+    ),
     (
         {"loss": {"start": "correlating"}},
         ("config.loss.start='correlating'", "config.loss.reward=True"),
