@@ -6,7 +6,8 @@
 
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). In `night`
 the noise on phi and the policy's standard deviation are small, means and deviations are held within
-limits (docs/evolution.md), and lives of evolution have 48 updates; validation and tests have the paper's.
+limits (docs/evolution.md), and lives of evolution have 48 updates; validation and tests have the
+paper's.
 PPO of `laptop` and `night` is of epg-tf tune-baseline (results/tuning), `paper` has defaults.
 """
 

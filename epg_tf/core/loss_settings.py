@@ -138,8 +138,8 @@ def _start_conflicts(loss: LossConfig) -> Iterator[str]:
         )
     if loss.start == "policy_gradient" and loss.factors == 1:
         yield (
-            "config.loss.factors=1 makes soft squares, and config.loss.start='policy_gradient' is a "
-            "product of two forms; set config.loss.factors=2 or 3"
+            "config.loss.factors=1 makes soft squares, and config.loss.start='policy_gradient' is "
+            "a product of two forms; set config.loss.factors=2 or 3"
         )
     if loss.start != "correlating":
         return
