@@ -36,7 +36,7 @@ _ALGORITHM_1 = {
     "shortest_life": 0,
     "longest_life": 0,
 }
-_AS_DRAWN = {
+_AS_DRAWN: dict[str, dict[str, Any]] = {
     "loss": {"start": "random", "mean_limit": 0.0},
     "inner": {"centred_observations": True},
 }
