@@ -90,7 +90,7 @@ def test_describes_a_field():
     assert rows["config.group.word"].bounds == "'no' or 'yes'"
     assert rows["config.group.word"].type == "str"
     (factors,) = (row for row in fields.describe(experiment.Experiment) if "factors" in row.name)
-    assert (factors.type, factors.bounds) == ("int", "2 or 3")
+    assert (factors.type, factors.bounds) == ("int", "1 or 2 or 3")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
