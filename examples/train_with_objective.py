@@ -115,7 +115,6 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     _, found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))
     tenth = max(1, len(found) // 10)
-    print(
-        f"{len(found)} episodes; the first {tenth} returned {np.mean(found[:tenth]):.1f}, "
-        f"the last {tenth} {np.mean(found[-tenth:]):.1f}"
-    )
+    first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
+    words = f"the first {tenth} returned {first:.1f}, the last {tenth} {last:.1f}"
+    print(f"{len(found)} episodes; {words}")
