@@ -218,6 +218,17 @@ def test_the_page_of_nights_shows_the_results_that_are_kept(name):
     assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1) in page
 
 
+@pytest.mark.parametrize(("name", "digits"), [("random_walker", 1), ("fetch", 2)])
+def test_the_page_of_nights_shows_losses_that_are_not_in_the_package(name, digits):
+    kept = json.loads((RESULTS / "night" / f"{name}_test.json").read_text())
+    page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
+    for method in ("epg", "ppo", "ppo_as_epg", "untrained"):
+        ends = (("final_return_mean", "ci95"), ("auc_mean", "auc_ci95"))
+        cells = [interval(kept[method], mean, both, digits) for mean, both in ends]
+        assert f"| {' | '.join(cells)} |" in page, method
+    assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", digits) in page
+
+
 def test_the_page_of_nights_shows_sac_beside_directional_hopper():
     page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
     beside_sac = json.loads((RESULTS / "night" / "directional_hopper_sac.json").read_text())
