@@ -10,7 +10,7 @@ nearly flat. With one form f a unit is a soft square instead,
 
 which is f^2 near zero and 2 |f| - 2 far from it. A sum of these is a valley, whatever the weights
 are, and its slope leads back from everywhere; two different factors, or a third, can make it a
-hill.
+hill, and are nearly flat far out.
 """
 
 from __future__ import annotations
