@@ -34,8 +34,9 @@ def initial_parameters(
     then small changes of phi make no difference. With `config.start` "centred" some hidden units of
     the head instead begin as a valley, sum_j |mean_j|, which holds the means at zero; evolution
     then moves the valley's floor from state to state. With "quadratic" the valley is sum_j
-    mean_j^2, or of soft squares, made of product units. With "correlating" the first units of the context also begin as
-    correlations of the reward with features of the observation, so that where the floor goes can
+    mean_j^2, or a sum of soft squares, made of product units. With "correlating" the first units of
+    the context also begin as correlations of the reward with features of the observation, so that
+    where the floor goes can
     depend on what the task rewards. With "policy_gradient" the loss begins as REINFORCE (Williams
     1992) on the declared reward, see `_reinforce`.
 
