@@ -183,6 +183,22 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     return print_and_end(moved.in_physics(physics))
 
 
+def note_on_centring(home: Experiment) -> str:
+    """Returns a line for users where the rivals of --config were tuned with centred observations
+    and the loss has others, or the reverse; empty if they agree or there is no --config.
+
+    Args:
+      home: As the loss was made.
+    """
+    tuned = from_mapping(_settings()).inner.centred_observations if is_given() else None
+    if tuned is None or tuned == home.inner.centred_observations:
+        return ""
+    return (
+        f"--config={_typed()}: its rivals were tuned with inner.centred_observations={tuned}; here "
+        f"they have the loss's, {not tuned}, and other settings may be better for them\n"
+    )
+
+
 def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
     """Returns the experiment an objective was made in, with the baseline settings of --config if
     that holds settings of MetaGenRL; for --print_config prints it and ends.

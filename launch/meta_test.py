@@ -251,6 +251,7 @@ def _of_loss(
     except ConfigError as error:
         raise command_line.UsageError(f"--physics={physics}: {error}") from error
     request = loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics)
+    print(config_flag.note_on_centring(experiment), end="")
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),

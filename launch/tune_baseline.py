@@ -104,6 +104,7 @@ def _record(search: Search, trials: list[Trial], best: Trial) -> dict[str, objec
         "rival": search.rival,
         "group": group,
         "task": dataclasses.asdict(experiment.task),
+        "centred_observations": experiment.inner.centred_observations,
         "env_steps": experiment.life_steps,
         "seed": search.seed,
         "budget": search.budget,

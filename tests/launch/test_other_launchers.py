@@ -213,17 +213,22 @@ def test_a_loss_goes_only_where_observations_and_actions_fit(loss, tmp_path):
 
 @pytest.mark.slow
 def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
-    """The loss and how it teaches stay."""
+    """The loss and how it teaches stay; if rivals were tuned with other observations, users know."""
+    config = json.loads((loss.parent / "config.json").read_text())
+    config["config"]["inner"]["centred_observations"] = False
+    (tmp_path / "uncentred").mkdir()
+    (tmp_path / "uncentred" / "config.json").write_text(json.dumps(config))
     process = commands.run(
         "meta_test",
         f"--loss={loss}",
         f"--output_dir={tmp_path / 'out'}",
         "--lives=2",
-        CONFIG,
+        f"--config={tmp_path / 'uncentred'}",
         "--config.task.range=mass=3:4",
         "--config.policy.hidden=(5,)",
     )
     assert process.returncode == 0, process.stderr
+    assert "tuned with inner.centred_observations=False; here" in process.stdout
     about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
     assert about["task"]["range"] == "mass=3:4" and about["updates"] == 3
     assert about["policy"]["hidden"] == [5]
@@ -398,3 +403,4 @@ def test_tune_baseline_names_the_best(tmp_path):
     assert best in [trial["settings"] for trial in found["trials"][4:]]
     assert set(best) == set(found["space"]) and "--rival=reinforce" in found["command"]
     assert found["at_edge"].keys() <= set(best) and found["env_steps"] == 24
+    assert found["centred_observations"] is True
