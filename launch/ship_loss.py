@@ -40,6 +40,9 @@ _LONGER_TEST_DIR = flags.DEFINE_string(
 _ADAPTATION_DIR = flags.DEFINE_string(
     "adaptation_dir", None, "What epg-tf adaptation found for that loss."
 )
+_ROBUSTNESS_DIR = flags.DEFINE_string(
+    "robustness_dir", None, "What epg-tf robustness found for that loss."
+)
 _NAME = flags.DEFINE_string("name", None, "Name of the loss, e.g. random_hopper.")
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", str(learned_loss.SHIPPED), "Folder of shipped losses."
@@ -73,13 +76,14 @@ def main(argv: list[str]) -> int:
             f"{command_line.program('meta_test')} --compare_updates=4"
         )
     adaptation = _optional(_ADAPTATION_DIR, "adaptation.json", loss)
+    robustness = _optional(_ROBUSTNESS_DIR, "robustness.json", loss)
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
         rivals = tested["about"].get("rivals", {})
         exact = all(_is_exact(found["about"]) for found in (tested, longer or tested))
-        text = shipped_card(name, loss, evolved, CardTests(tested, longer, adaptation))
+        text = shipped_card(name, loss, evolved, CardTests(tested, longer, adaptation, robustness))
     except (KeyError, TypeError, AttributeError) as error:
-        given = (_LONGER_TEST_DIR, _ADAPTATION_DIR)
+        given = (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR)
         further = "".join(f" or --{flag.name}={flag.value}" for flag in given if flag.value)
         raise command_line.UsageError(
             f"--run_dir={run} or --test_dir={test}{further} holds the results of something else "
@@ -108,7 +112,7 @@ def main(argv: list[str]) -> int:
 
 def _ship_objective(run: Path, test: Path, name: str) -> int:
     """Ships an objective; returns the exit code."""
-    for flag in (_LONGER_TEST_DIR, _ADAPTATION_DIR):
+    for flag in (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR):
         if flag.value is not None:
             raise command_line.UsageError(
                 f"--{flag.name}={flag.value} is of losses of EPG, but --run_dir={run} holds an "

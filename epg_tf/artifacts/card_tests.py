@@ -29,11 +29,13 @@ class CardTests:
       equal: `summary.json` of a test in which rivals live as long as the agents of the loss.
       longer: The same of a test in which rivals live longer; None: there is none.
       adaptation: `adaptation.json`; None: it was not measured.
+      robustness: `robustness.json`; None: it was not measured.
     """
 
     equal: Mapping[str, Any]
     longer: Mapping[str, Any] | None = None
     adaptation: Mapping[str, Any] | None = None
+    robustness: Mapping[str, Any] | None = None
 
 
 def tests_section(name: str, tests: CardTests, learned: str, experiment: Experiment) -> str:
@@ -79,6 +81,8 @@ Match: env steps after which a method first reaches the evolved loss's final mea
         )
     if tests.adaptation is not None:
         sections.append(_adaptation(name, tests.adaptation, experiment))
+    if tests.robustness is not None:
+        sections.append(_robustness(name, tests.robustness, experiment))
     return "\n".join(sections)
 
 
@@ -144,6 +148,28 @@ another task.
 {chr(10).join(rows)}
 
 Lost at the switch {lost}, regained {regained}.
+"""
+
+
+def _robustness(name: str, found: Mapping[str, Any], experiment: Experiment) -> str:
+    """Returns what the loss is worth where something is not as in evolution."""
+    about, changes = found["about"], found["changes"]
+    lives = changes["own"]["loss"]["lives"]
+    words = [f"--lives={lives}", f"--seed={about['seed']}", *_lives(about, experiment)]
+    fixed = [method for method in _FIXED if method in changes["own"]]
+    rows = []
+    for change in changes.values():
+        cells = [f"{change['loss']['mean']:.2f} | {_interval(change['loss'])}"]
+        cells += [f"{change[each]['mean']:.2f}" if each in change else "" for each in fixed]
+        rows.append(f"| {change['label']} | {' | '.join(cells)} |")
+    heads = "".join(f" {LABELS[method]} |" for method in fixed)
+    return f"""What is it worth where something is not as in evolution?
+
+    epg-tf robustness --loss={name} {" ".join(words)} --output_dir=OUT
+
+| | final return | interval |{heads}
+|---|---|---|{"---|" * len(fixed)}
+{chr(10).join(rows)}
 """
 
 

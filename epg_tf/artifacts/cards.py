@@ -38,6 +38,10 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
     described, experiment = describe(loss), loss.experiment
+    untested = "settings of the inner loop than those of evolution"
+    if tests.robustness is None:
+        given = tests.equal["about"]["task"]["range"]
+        untested = f"policy networks and longer lives; tasks outside the range `{given}`"
     return f"""# {name}
 
 {_opening(experiment.loss, described)}
@@ -45,9 +49,8 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
 {facts_table(_life_facts(loss, described) | _run_facts(run))}
 
 {tests_section(name, tests, learned_name(experiment), experiment)}
-Not tested: bodies other than {described["family"]}'s; other frame skips, episode limits, policy \
-networks and longer lives than
-those above; tasks outside the range `{tests.equal["about"]["task"]["range"]}`.
+Not tested: bodies other than {described["family"]}'s; other frame skips, episode limits,
+{untested}.
 """
 
 

@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Request
@@ -23,7 +21,7 @@ from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.lives import sample_tasks
 from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.evaluate import check_phi
-from epg_tf.evaluation.statistics import confidence_interval, worst_for_failed
+from epg_tf.evaluation.statistics import difference_row, interval_row
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
 
@@ -163,36 +161,21 @@ def summarize_adaptation(found: dict[str, Array], differing: int, switch: int) -
       far they end above "own", agent by agent. Those of "switch" are of the end of the life.
     """
     own = found["own"]
-    summary: dict[str, Any] = {"own": _interval(own)}
+    summary: dict[str, Any] = {"own": interval_row(own)}
     for name in ("transfer", "yoked"):
-        summary[name] = {**_interval(found[name]), "above_own": _difference(found[name], own)}
+        summary[name] = {**interval_row(found[name]), "above_own": difference_row(found[name], own)}
     before, after, end = (found[name] for name in ("before", "after", "end"))
     summary["switch"] = {
-        **_interval(end),
+        **interval_row(end),
         "updates_before": switch,
-        "before": _interval(before),
-        "after": _interval(after),
-        "lost": _difference(before, after),
-        "regained": _difference(end, after),
+        "before": interval_row(before),
+        "after": interval_row(after),
+        "lost": difference_row(before, after),
+        "regained": difference_row(end, after),
     }
     measured = {measure.name for measure in MEASURES}
-    fixed = {name: _interval(returns) for name, returns in found.items() if name not in measured}
+    fixed = {name: interval_row(returns) for name, returns in found.items() if name not in measured}
     if fixed:
         summary["zero_shot"] = fixed
     summary["pairs"] = {"differing_tasks": differing, "all": len(own)}
     return summary
-
-
-def _interval(returns: Array) -> dict[str, Any]:
-    counted = worst_for_failed(returns)
-    return {
-        "mean": float(np.mean(counted)),
-        "ci95": confidence_interval(counted),
-        "lives": len(returns),
-        "failed_lives": int(np.isnan(returns).sum()),
-    }
-
-
-def _difference(one: Array, other: Array) -> dict[str, Any]:
-    above = worst_for_failed(one) - worst_for_failed(other)
-    return {"mean": float(np.mean(above)), "ci95": confidence_interval(above)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import stats
 
@@ -52,3 +54,24 @@ def worst_for_failed(values: Array) -> Array:
     """
     known = np.isfinite(values)
     return np.where(known, values, values[known].min()) if known.any() else values
+
+
+def interval_row(returns: Array) -> dict[str, Any]:
+    """Returns `mean`, `ci95`, `lives` and `failed_lives` of [L] returns, NaN where an agent failed,
+    which counts as the worst of the others.
+    """
+    counted = worst_for_failed(returns)
+    return {
+        "mean": float(np.mean(counted)),
+        "ci95": confidence_interval(counted),
+        "lives": len(returns),
+        "failed_lives": int(np.isnan(returns).sum()),
+    }
+
+
+def difference_row(one: Array, other: Array) -> dict[str, Any]:
+    """Returns `mean` and `ci95` of how far [L] returns end above others, agent by agent; failed
+    agents count as in `interval_row`.
+    """
+    above = worst_for_failed(one) - worst_for_failed(other)
+    return {"mean": float(np.mean(above)), "ci95": confidence_interval(above)}

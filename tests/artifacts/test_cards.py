@@ -139,11 +139,33 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
     ):
         assert text in card, text
     alone = shipped_card("hopper", loss, run, CardTests(equal))
+    assert "longer lives; tasks outside the range `training`." in alone
     assert "times as many" not in alone and "Does it teach" not in alone
     no_rivals = {key: equal[key] for key in ("epg", "untrained")}
     no_rivals["about"] = {**equal["about"], "compare_updates": 4}
     card = shipped_card("hopper", loss, run, CardTests(no_rivals))
     assert "Rivals learn for 4 times as many env steps." in card and "--compare=none" in card
+
+
+def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
+    loss, run = epg_tf.load_loss("random_hopper"), read("random_hopper", "summary.json")
+    row = {"mean": 1.5, "ci95": [1.0, 2.0], "lives": 8, "failed_lives": 0}
+    found = {
+        "changes": {
+            "own": {"label": "as before", "loss": row, "zero_shot_policy": {**row, "mean": 7.0}},
+            "deep": {"label": "deep policy", "loss": {**row, "mean": -3.25}},
+        },
+        "about": {"seed": 4, "updates": loss.experiment.inner.updates, "phase": "reporting"},
+    }
+    equal = read("reporting", "random_hopper.json")
+    card = shipped_card("hopper", loss, run, CardTests(equal, robustness=found))
+    for text in (
+        "epg-tf robustness --loss=hopper --lives=8 --seed=4 --reporting --output_dir=OUT\n",
+        "| | final return | interval | fixed network policy |\n|---|---|---|---|\n",
+        "| as before | 1.50 | 1.00 to 2.00 | 7.00 |\n| deep policy | -3.25 | 1.00 to 2.00 |  |",
+    ):
+        assert text in card, text
+    assert "tasks outside" not in card and "settings of the inner loop" in card
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs launch.adaptation, and the evolution of fixed policies, as users do."""
+"""Runs launch.adaptation, launch.robustness and the evolution of fixed policies, as users do."""
 
 from __future__ import annotations
 
@@ -62,6 +62,21 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
 
 
 @pytest.mark.slow
+def test_robustness_of_a_loss_with_a_fixed_policy(loss, tmp_path):
+    flags = [f"--loss={loss}", "--lives=2", f"--output_dir={tmp_path / 'out'}"]
+    process = commands.run("robustness", *flags)
+    assert process.returncode == 0, process.stderr
+    assert "lives 4 times as long: done" in process.stdout
+    assert (tmp_path / "out" / "robustness.png").is_file()
+    found = json.loads((tmp_path / "out" / "robustness.json").read_text())
+    assert "zero_shot_linear" in found["changes"]["shifted"]
+    assert found["changes"]["deep"]["loss"]["lives"] == 2
+    again = commands.run("robustness", *flags)
+    assert again.returncode == 2 and "--overwrite" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["adaptation", "robustness"])
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -76,8 +91,8 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(flags, words, tmp_path):
+def test_what_is_wrong_is_one_line(command, flags, words, tmp_path):
     named = [flag.replace("OUT", str(tmp_path / "out")) for flag in flags]
-    process = commands.run("adaptation", *named)
+    process = commands.run(command, *named)
     assert process.returncode != 0
     assert all(word in process.stderr for word in words)

@@ -213,7 +213,7 @@ def test_a_loss_goes_only_where_observations_and_actions_fit(loss, tmp_path):
 
 @pytest.mark.slow
 def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
-    """The loss and how it teaches stay; if rivals were tuned with other observations, users know."""
+    """The loss and how it teaches stay; users know if rivals were tuned with other observations."""
     config = json.loads((loss.parent / "config.json").read_text())
     config["config"]["inner"]["centred_observations"] = False
     (tmp_path / "uncentred").mkdir()

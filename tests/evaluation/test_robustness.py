@@ -1,0 +1,116 @@
+"""Tests epg_tf.evaluation.robustness: what is changed, and what is made of the returns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.evaluation.evaluate import evaluate, loss_request
+from epg_tf.evaluation.robustness import (
+    LOSS,
+    OWN,
+    Change,
+    RobustnessTest,
+    changes,
+    summarize_robustness,
+)
+from epg_tf.reports.robustness_report import OWN as FILES
+from epg_tf.reports.robustness_report import table, write_robustness
+from epg_tf.tasks.registry import FAMILIES, make_family
+
+
+def by_name(experiment):
+    return {change.name: change for change in changes(experiment)}
+
+
+def test_the_ends_of_a_range_are_single_tasks(make_tiny):
+    for family in ("point_goal", "random_hopper", "directional_hopper"):
+        experiment = make_tiny(task={"family": family})
+        found = by_name(experiment)
+        for name, end in (("lowest", 0), ("highest", 1)):
+            drawn = make_family(found[name].apply(experiment).task)
+            task = drawn.sample_task(np.random.default_rng(0))
+            for quantity in drawn.quantities:
+                np.testing.assert_array_equal(task[quantity.name], quantity.training[end])
+        assert by_name(experiment)["shifted"].task_range == "out_of_distribution"
+    assert {"lowest", "highest"}.isdisjoint(by_name(make_tiny(task={"family": "fetch"})))
+    assert "shifted" not in by_name(make_tiny(task={"family": "hopper"}))
+
+
+def test_every_family_has_changes_that_it_understands(make_tiny):
+    for family in FAMILIES:
+        experiment = make_tiny(task={"family": family})
+        for change in changes(experiment):
+            make_family(change.apply(experiment).task)
+
+
+def test_a_policy_as_in_evolution_is_no_change(make_tiny):
+    found = by_name(make_tiny(policy={"hidden": (64, 64), "activation": "relu"}))
+    assert "relu" not in found
+    assert found["wide"].policy.hidden == (256, 256) and found["wide"].policy.activation == "tanh"
+    assert found["longer"].times == 4
+    start = by_name(make_tiny(evolution={"moves": "both"}))
+    assert not {"wide", "deep", "relu"} & {*start}
+
+
+def test_a_change_leaves_the_rest_alone(make_tiny):
+    experiment = make_tiny(task={"family": "point_goal"})
+    policy = dataclasses.replace(experiment.policy, hidden=(3,))
+    changed = Change("x", "x", "out_of_distribution", policy).apply(experiment)
+    assert changed.task == TaskConfig(
+        **{**dataclasses.asdict(experiment.task), "range": "out_of_distribution"}
+    )
+    assert changed.policy == policy and changed.inner == experiment.inner
+    assert Change("x", "x").apply(experiment) == experiment
+
+
+def test_a_summary_compares_agents_with_themselves(tmp_path):
+    own, changed = Change(OWN, "as in evolution"), Change("deep", "deep policy")
+    found = [
+        (own, {LOSS: np.array([3.0, 5.0]), "zero_shot_linear": np.array([7.0, 9.0])}),
+        (changed, {LOSS: np.array([1.0, np.nan])}),
+    ]
+    summary = summarize_robustness(found)
+    assert summary["own"]["loss"]["mean"] == 4.0 and "above_own" not in summary["own"]
+    assert summary["own"]["zero_shot_linear"]["mean"] == 8.0
+    assert summary["deep"]["loss"]["mean"] == 1.0 and summary["deep"]["loss"]["failed_lives"] == 1
+    assert summary["deep"]["above_own"]["mean"] == -3.0
+    write_robustness(tmp_path, summary, {"seed": 4}, "a title")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+    written = json.loads((tmp_path / "robustness.json").read_text())
+    assert written["about"] == {"seed": 4} and written["changes"]["deep"]["label"] == "deep policy"
+    text = table(summary)
+    assert "as in evolution: fixed linear policy" in text and "deep policy" in text
+
+
+@pytest.mark.slow
+def test_returns_are_those_of_tests_with_these_settings_to_the_bit(tiny):
+    learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
+    test = RobustnessTest(learned, loss_request(tiny, 3, 4))
+    found = {change.name: returns[LOSS] for change, returns in test.run()}
+    assert list(found) == [change.name for change in changes(tiny)]
+    methods = ["epg"]
+    own = evaluate(tiny, learned.phi, seed=3, lives=4, methods=methods).final()
+    np.testing.assert_array_equal(found["own"], own)
+    longer = evaluate(
+        tiny, learned.phi, seed=3, lives=4, updates=4 * tiny.inner.updates, methods=methods
+    )
+    np.testing.assert_array_equal(found["longer"], longer.final())
+    deep = by_name(tiny)["deep"].apply(tiny)
+    shaped = evaluate(deep, learned.phi, seed=3, lives=4, methods=methods).final()
+    np.testing.assert_array_equal(found["deep"], shaped)
+
+
+def test_what_cannot_be_measured_is_refused(tiny):
+    learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
+    with pytest.raises(ConfigError, match="lives=1 gives no interval"):
+        RobustnessTest(learned, loss_request(tiny, 3, 1))
+    with pytest.raises(ConfigError, match="updates=0: agents that do not learn"):
+        RobustnessTest(learned, loss_request(tiny, 3, 4, updates=0))
