@@ -252,12 +252,12 @@ def _one_by_one(test: FoundTest) -> list[FoundTest]:
     learned = "objective"
     facts = {about["loss"]: about["loss_facts"], **about["other_loss_facts"]}
     keys = {name: f"{learned} {name}" for name in facts}
-    if not all(isinstance(its, dict) for its in facts.values()) or not all(
+    if not all(isinstance(its, dict) and "seed" in its for its in facts.values()) or not all(
         key in test.methods for key in keys.values()
     ):
-        raise ValueError("an objective has no facts or no row")
+        raise ValueError("an objective has no facts, no seed or no row")
     rivals = {key: row for key, row in test.methods.items() if key not in {learned, *keys.values()}}
-    first = min(facts, key=lambda name: facts[name].get("seed", 0))
+    first = min(facts, key=lambda name: facts[name]["seed"])
     found = []
     for name, key in keys.items():
         its = {**about, "loss": name, "loss_facts": facts[name], "other_losses": []}

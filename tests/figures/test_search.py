@@ -328,7 +328,7 @@ def test_a_test_of_several_objectives_is_one_of_each(tmp_path, seeds):
     assert len([words for words in missing if words.startswith("a test of")]) == 2
 
 
-@pytest.mark.parametrize("damage", ["facts", "row"])
+@pytest.mark.parametrize("damage", ["facts", "seed", "row"])
 def test_a_damaged_test_of_several_objectives_does_no_harm(tmp_path, damage):
     path = kept.test(tmp_path / "test", "metagenrl_laptop", 0, methods=(), learned="objective")
     summary = json.loads((path / "summary.json").read_text())
@@ -336,13 +336,15 @@ def test_a_damaged_test_of_several_objectives_does_no_harm(tmp_path, damage):
     summary["objective a loss"] = summary["objective b"] = summary["objective"]
     if damage == "row":
         del summary["objective b"]
+    elif damage == "seed":
+        summary["about"]["other_loss_facts"]["b"] = {}
     else:
         summary["about"]["other_loss_facts"]["b"] = None
     (path / "summary.json").write_text(json.dumps(summary))
     with open_library([tmp_path]) as library:
         assert not library.tests
         assert [reason for _, reason in library.unreadable] == [
-            "an objective has no facts or no row"
+            "an objective has no facts, no seed or no row"
         ]
 
 
