@@ -7,7 +7,7 @@
 Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomHopper's). In `night`
 the noise on phi and the policy's standard deviation are small, means and deviations are held within
 limits (docs/evolution.md), and lives of evolution have 48 updates; validation and tests have the
-paper's.
+paper's. Its run ends half-way through the schedule of its step size.
 PPO of `laptop` and `night` is of epg-tf tune-baseline (results/tuning), `paper` has defaults.
 """
 
@@ -32,6 +32,7 @@ def _night() -> Experiment:
         inner=dataclasses.replace(usual.inner, minibatch=64, learning_rate=5e-3),
         evolution=dataclasses.replace(
             usual.evolution,
+            epochs=150,
             sigma=0.03,
             longest_life=48,
             learning_rate=2e-2,

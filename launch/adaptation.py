@@ -21,7 +21,7 @@ from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import loss_request
 from epg_tf.reports.adaptation_report import OWN, table, write_adaptation
-from .evaluation_flags import prepare_results, required, required_loss
+from .evaluation_flags import facts_of_lives, prepare_results, required, required_loss
 
 _LOSS = flags.DEFINE_string(
     "loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss."
@@ -70,21 +70,7 @@ def main(argv: list[str]) -> int:
         found[name] = returns
         print(f"  {name}: done", flush=True)
     summary = summarize_adaptation(found, pairs.differing, test.updates // 2)
-    experiment = test.learned.experiment
-    about = {
-        "loss": loss,
-        "loss_facts": test.learned.facts,
-        "task": dataclasses.asdict(request.task),
-        "seed": request.seed,
-        "phase": request.phase,
-        "updates": test.updates,
-        "env_steps": request.env_steps,
-        "policy": dataclasses.asdict(experiment.policy),
-        "zero_shot_facts": {
-            method.name: method.learned.facts
-            for method in zero_shot.methods(test.learned, test.fixed)
-        },
-    }
+    about = facts_of_lives(loss, test.learned, request, test.fixed)
     title = f"{request.task.family}: what agents learn from"
     picture = write_adaptation(output, summary, about, title)
     print(f"\n{table(summary)}\nresults are in {output}; the picture:\n{picture}")

@@ -183,19 +183,22 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     return print_and_end(moved.in_physics(physics))
 
 
-def note_on_centring(home: Experiment) -> str:
-    """Returns a line for users where the rivals of --config were tuned with centred observations
-    and the loss has others, or the reverse; empty if they agree or there is no --config.
+def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
+    """Returns a line for users where rivals of a test have settings of a --config whose agents see
+    centred observations and the loss's do not, or the reverse; else it is empty.
 
     Args:
       home: As the loss was made.
+      methods: What is tested.
     """
-    tuned = from_mapping(_settings()).inner.centred_observations if is_given() else None
-    if tuned is None or tuned == home.inner.centred_observations:
+    if not is_given() or not {"ppo", "reinforce"} & {*methods}:
+        return ""
+    theirs = from_mapping(_settings()).inner.centred_observations
+    if theirs == home.inner.centred_observations:
         return ""
     return (
-        f"--config={_typed()}: its rivals were tuned with inner.centred_observations={tuned}; here "
-        f"they have the loss's, {not tuned}, and other settings may be better for them\n"
+        f"--config={_typed()} has inner.centred_observations={theirs}, and rivals have the loss's "
+        f"here, {not theirs}; other settings may be better for them\n"
     )
 
 

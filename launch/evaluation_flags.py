@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
 from epg_tf.artifacts import saved_models
-from epg_tf.artifacts.learned_loss import loss_folder
+from epg_tf.artifacts.learned_loss import LearnedLoss, loss_folder
 from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.evaluate_objective import objective_request
 
 
@@ -136,3 +139,29 @@ def request_of(
             else "config.environments of the objective, which --environment replaces"
         )
         raise command_line.UsageError(f"{field}: {error}") from error
+
+
+def facts_of_lives(
+    loss: str, learned: LearnedLoss, request: Request, fixed: Sequence[LearnedLoss]
+) -> dict[str, Any]:
+    """Returns what a measurement of a loss of EPG was made with, for JSON.
+
+    Args:
+      loss: As the user named it.
+      learned: The loss, with the settings of the measurement.
+      request: Which agents.
+      fixed: Fixed policies in the same tasks.
+    """
+    return {
+        "loss": loss,
+        "loss_facts": learned.facts,
+        "task": dataclasses.asdict(request.task),
+        "seed": request.seed,
+        "phase": request.phase,
+        "updates": request.env_steps // learned.experiment.inner.update_period,
+        "env_steps": request.env_steps,
+        "policy": dataclasses.asdict(learned.experiment.policy),
+        "zero_shot_facts": {
+            method.name: method.learned.facts for method in zero_shot.methods(learned, fixed)
+        },
+    }

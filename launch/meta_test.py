@@ -251,12 +251,13 @@ def _of_loss(
     except ConfigError as error:
         raise command_line.UsageError(f"--physics={physics}: {error}") from error
     request = loss_request(experiment, _SEED.value, _LIVES.value or 64, _UPDATES.value, physics)
-    print(config_flag.note_on_centring(experiment), end="")
+    methods = _methods(lambda words: comparisons.of_loss(experiment, words))
+    print(config_flag.note_on_centring(experiment, methods), end="")
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
         dataclasses.replace(request, phase="reporting") if _REPORTING.value else request,
-        _methods(lambda words: comparisons.of_loss(experiment, words)),
+        methods,
         config_flag.replaced(learned.experiment, experiment),
         fixed=_fixed_policies(learned),
         alpha=_ALPHA.value,

@@ -21,7 +21,7 @@ from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.evaluate import loss_request
 from epg_tf.evaluation.robustness import RobustnessTest, changes, summarize_robustness
 from epg_tf.reports.robustness_report import OWN, table, write_robustness
-from .evaluation_flags import prepare_results, required, required_loss
+from .evaluation_flags import facts_of_lives, prepare_results, required, required_loss
 
 _LOSS = flags.DEFINE_string(
     "loss", None, "Folder of a run or of a learned loss, or the name of a shipped loss."
@@ -51,34 +51,21 @@ def main(argv: list[str]) -> int:
     test = _test()
     output = required(_OUTPUT_DIR, "runs/first-robustness")
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN)
-    request, experiment = test.request, test.learned.experiment
+    request = test.request
     print(
         f"{request.agents} fresh agents on unseen {request.task.family} tasks, "
         f"{formatting.count(request.env_steps)} env steps of learning each, under "
-        f"{len(changes(experiment))} conditions",
+        f"{len(changes(test.learned.experiment))} conditions",
         flush=True,
     )
+    about = facts_of_lives(loss, test.learned, request, test.fixed)
+    title = f"{request.task.family}: away from what evolution had"
     found = []
     for change, returns in test.run():
         found.append((change, returns))
+        summary = summarize_robustness(found)
+        picture = write_robustness(output, summary, about, title)  # what is known is kept
         print(f"  {change.label}: done", flush=True)
-    summary = summarize_robustness(found)
-    about = {
-        "loss": loss,
-        "loss_facts": test.learned.facts,
-        "task": dataclasses.asdict(request.task),
-        "seed": request.seed,
-        "phase": request.phase,
-        "updates": request.env_steps // experiment.inner.update_period,
-        "env_steps": request.env_steps,
-        "policy": dataclasses.asdict(experiment.policy),
-        "zero_shot_facts": {
-            method.name: method.learned.facts
-            for method in zero_shot.methods(test.learned, test.fixed)
-        },
-    }
-    title = f"{request.task.family}: away from what evolution had"
-    picture = write_robustness(output, summary, about, title)
     print(f"\n{table(summary)}\nresults are in {output}; the picture:\n{picture}")
     return 0
 

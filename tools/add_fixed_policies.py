@@ -3,9 +3,9 @@
     python tools/add_fixed_policies.py --output=FOLDER TEST POLICY ...
 
 TEST is the folder of a test of epg-tf meta-test, POLICY that of a fixed policy, evolved with
-config.evolution.moves="initialisation" and config.inner.updates=0. FOLDER gets what
-`epg-tf meta-test --zero_shot=POLICY,...` would have written: a life does not depend on what else is
-in a test.
+config.evolution.moves="initialisation" and config.inner.updates=0. FOLDER gets the
+rows that `epg-tf meta-test --zero_shot=POLICY,...` would have written, because a life does not
+depend on what else is in a test; `zero_shot_made_with` in its summary is about the new ones.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def main(words: Sequence[str]) -> int:
         summary = files.read_json(Path(given.test) / "summary.json", "the summary of a test")
         about = summary["about"]
         if about["zero_shot_facts"]:
-            raise ConfigError(f"{given.test} has fixed policies: {', '.join(summary)}")
+            names = ", ".join(about["zero_shot_facts"])
+            raise ConfigError(f"{given.test} has fixed policies: {names}; name a test without")
         experiment = read_experiment(about["config"])
         if not isinstance(experiment, Experiment):
             raise ConfigError(f"{given.test} is no test of a loss of EPG")
@@ -71,6 +72,10 @@ def main(words: Sequence[str]) -> int:
         policies = [zero_shot.load_fixed_policy(folder) for folder in given.policies]
         home = LearnedLoss(np.zeros(0, np.float32), experiment, {})
         methods = zero_shot.methods(home, policies)
+        for policy in policies:
+            zero_shot.check_body(policy, request.task)
+        if Path(given.output).exists():
+            raise RecordError(f"--output={given.output} is there; name a folder that is not")
         files.prepare_folder(given.output, OWN, overwrite=False)
         tables = list(train_all(methods, request))
     except (ConfigError, RecordError) as error:
@@ -80,7 +85,7 @@ def main(words: Sequence[str]) -> int:
         print(f"error: {given.test} holds no test of a loss of EPG ({error!r})", file=sys.stderr)
         return 2
     learned = {each.name: each.learned for each in methods}
-    costs = {f"{name} {each.name}": each.facts["env_steps"] for name, each in learned.items()}
+    costs = {f"{name} {each.name}": each.facts.get("env_steps") for name, each in learned.items()}
     about = {
         **about,
         "meta_training_env_steps": {**about["meta_training_env_steps"], **costs},

@@ -151,6 +151,19 @@ Lost at the switch {lost}, regained {regained}.
 """
 
 
+def untested_changes(tests: CardTests) -> list[str]:
+    """Returns what no test of a loss changes, in words."""
+    changed = set() if tests.robustness is None else {*tests.robustness["changes"]}
+    found = ["other frame skips, episode limits and settings of the inner loop"]
+    if not changed & {"wide", "deep", "relu"}:
+        found.append("other policy networks")
+    if "longer" not in changed:
+        found.append("longer lives than those above")
+    if "shifted" not in changed:
+        found.append(f"tasks outside the range `{tests.equal['about']['task']['range']}`")
+    return found
+
+
 def _robustness(name: str, found: Mapping[str, Any], experiment: Experiment) -> str:
     """Returns what the loss is worth where something is not as in evolution."""
     about, changes = found["about"], found["changes"]
@@ -159,19 +172,28 @@ def _robustness(name: str, found: Mapping[str, Any], experiment: Experiment) -> 
     fixed = [method for method in _FIXED if method in changes["own"]]
     rows = []
     for change in changes.values():
-        cells = [f"{change['loss']['mean']:.2f} | {_interval(change['loss'])}"]
-        cells += [f"{change[each]['mean']:.2f}" if each in change else "" for each in fixed]
+        row, others = change["loss"], [change.get(method) for method in fixed]
+        cells = [_mean(row), _interval(row), *map(_mean, others), f"{row['failed_lives']}"]
         rows.append(f"| {change['label']} | {' | '.join(cells)} |")
     heads = "".join(f" {LABELS[method]} |" for method in fixed)
     return f"""What is it worth where something is not as in evolution?
 
     epg-tf robustness --loss={name} {" ".join(words)} --output_dir=OUT
 
-| | final return | interval |{heads}
-|---|---|---|{"---|" * len(fixed)}
+| | final return | interval |{heads} failed lives |
+|---|---|---|{"---|" * len(fixed)}---|
 {chr(10).join(rows)}
 """
 
 
+def _mean(row: Mapping[str, Any] | None) -> str:
+    """Returns the mean of a row; empty without a row, and words where all lives failed."""
+    if row is None:
+        return ""
+    return "all failed" if row["mean"] is None else f"{row['mean']:.2f}"
+
+
 def _interval(place: Mapping[str, Any]) -> str:
+    if None in place["ci95"]:
+        return ""
     return "{:.2f} to {:.2f}".format(*place["ci95"])

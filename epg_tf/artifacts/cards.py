@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.card_tests import CardTests, tests_section
+from epg_tf.artifacts.card_tests import CardTests, tests_section, untested_changes
 from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import learned_name
@@ -38,10 +38,7 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
       KeyError, TypeError, AttributeError: A summary is of something else.
     """
     described, experiment = describe(loss), loss.experiment
-    untested = "settings of the inner loop than those of evolution"
-    if tests.robustness is None:
-        given = tests.equal["about"]["task"]["range"]
-        untested = f"policy networks and longer lives; tasks outside the range `{given}`"
+    untested = ["bodies other than " + described["family"] + "'s", *untested_changes(tests)]
     return f"""# {name}
 
 {_opening(experiment.loss, described)}
@@ -49,8 +46,7 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
 {facts_table(_life_facts(loss, described) | _run_facts(run))}
 
 {tests_section(name, tests, learned_name(experiment), experiment)}
-Not tested: bodies other than {described["family"]}'s; other frame skips, episode limits,
-{untested}.
+Not tested: {"; ".join(untested)}.
 """
 
 

@@ -15,9 +15,11 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, PolicyConfig
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.evaluate import check_phi
 from epg_tf.evaluation.statistics import difference_row, interval_row
+from epg_tf.tasks.quantities import ranges
 from epg_tf.tasks.registry import make_family
 
 OWN = "own"
@@ -54,23 +56,37 @@ class Change:
             task = dataclasses.replace(task, range=self.task_range)
         return dataclasses.replace(experiment, task=task, policy=self.policy or experiment.policy)
 
+    def facts(self) -> dict[str, Any]:
+        """Returns the label and what is changed, for JSON; None stands for "as in evolution"."""
+        return {
+            "label": self.label,
+            "task_range": self.task_range,
+            "policy": None if self.policy is None else dataclasses.asdict(self.policy),
+            "times": self.times,
+        }
+
 
 def changes(experiment: Experiment) -> tuple[Change, ...]:
     """Returns the changes that are measured, after the lives without any.
 
-    A family whose tasks do not differ has no ends of its range, one without out-of-distribution
-    tasks none of these; policies that the loss was evolved with are no change, and a loss with an
-    initial policy fits no other shape.
+    Ends are those of the range that the loss had; where its tasks do not differ, there are none.
+    "shifted" is left out where the family has no out-of-distribution tasks or the loss had these;
+    policies that the loss was evolved with are no change, and a loss with an initial policy fits no
+    other shape.
     """
     found = [Change(OWN, "as in evolution"), *_ranges(experiment)]
-    shapes = {
-        "wide": ("policy of 2 x 256 tanh", {"hidden": (256, 256), "activation": "tanh"}),
-        "deep": ("policy of 4 x 64 tanh", {"hidden": (64,) * 4, "activation": "tanh"}),
-        "relu": ("policy of 2 x 64 ReLU", {"hidden": (64, 64), "activation": "relu"}),
-    }
+    tanh = dataclasses.replace(experiment.policy, activation="tanh")
+    shapes = (
+        ("wide", "policy of 2 x 256 tanh", dataclasses.replace(tanh, hidden=(256, 256))),
+        ("deep", "policy of 4 x 64 tanh", dataclasses.replace(tanh, hidden=(64,) * 4)),
+        (
+            "relu",
+            "policy of 2 x 64 ReLU",
+            dataclasses.replace(tanh, hidden=(64, 64), activation="relu"),
+        ),
+    )
     if experiment.evolution.moves == "loss":
-        for name, (label, shape) in shapes.items():
-            policy = dataclasses.replace(experiment.policy, **shape)
+        for name, label, policy in shapes:
             if policy != experiment.policy:
                 found.append(Change(name, label, policy=policy))
     return (*found, Change("longer", f"lives {_LONGER} times as long", times=_LONGER))
@@ -79,16 +95,19 @@ def changes(experiment: Experiment) -> tuple[Change, ...]:
 def _ranges(experiment: Experiment) -> list[Change]:
     """Returns the changes of where tasks are drawn from."""
     quantities = make_family(experiment.task).quantities
-    varied = [each for each in quantities if each.training[0] < each.training[1]]
+    own = ranges(quantities, experiment.task.range)
     found = []
-    if varied:
+    if any(bounds is not None and bounds[0] < bounds[1] for bounds in own.values()):
         for name, end in (("lowest", 0), ("highest", 1)):
-            words = ",".join(
-                f"{each.name}={each.training[end]!r}:{each.training[end]!r}" for each in varied
-            )
-            found.append(Change(name, f"every quantity at its {name}", words))
-    if any(each.shifted is not None for each in quantities):
-        found.append(Change("shifted", "tasks outside the range", "out_of_distribution"))
+            words = []
+            for each in quantities:
+                value = (own[each.name] or (each.nominal,) * 2)[end]
+                words.append(f"{each.name}={value!r}:{value!r}")
+            found.append(Change(name, f"every quantity at its {name}", ",".join(words)))
+    shifted = "out_of_distribution"
+    exists = any(each.shifted is not None for each in quantities)
+    if exists and ranges(quantities, shifted) != own:
+        found.append(Change("shifted", "tasks outside the training range", shifted))
     return found
 
 
@@ -107,12 +126,18 @@ class RobustnessTest:
     fixed: Sequence[LearnedLoss] = ()
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where phi does not fit, or lives are too few or without updates."""
+        """Raises ConfigError where phi does not fit, a fixed policy does not fit the body, lives
+        are too few or without updates, or memory does not hold them.
+        """
         check_phi(self.learned.experiment, self.learned.phi)
+        for policy in self.fixed:
+            zero_shot.check_body(policy, self.request.task)
         if self.request.agents < 2:
             raise ConfigError(f"lives={self.request.agents} gives no interval; ask for 2 or more")
         if not self.request.env_steps:
             raise ConfigError("updates=0: agents that do not learn cannot learn for longer")
+        for change in changes(self.learned.experiment):
+            refuse_lives_that_cannot_fit(change.apply(self.learned.experiment), self.request.agents)
 
     def run(self) -> Iterator[tuple[Change, dict[str, Array]]]:
         """Yields each change with the final returns [L] of the loss's agents and, where tasks are
@@ -137,9 +162,9 @@ class RobustnessTest:
 def summarize_robustness(
     found: Sequence[tuple[Change, Mapping[str, Array]]],
 ) -> dict[str, dict[str, Any]]:
-    """Returns what `robustness.json` holds: by the name of a change its `label`, and `loss` and the
-    fixed policies as of `statistics.interval_row`; `above_own` says how far the loss's agents end
-    above those without any change, agent by agent.
+    """Returns what `robustness.json` holds: by the name of a change what it changes, and `loss` and
+    the fixed policies as of `statistics.interval_row`; `above_own` says how far the loss's agents
+    end above those without any change, agent by agent.
 
     Args:
       found: From `RobustnessTest.run`; the first has no change.
@@ -150,5 +175,5 @@ def summarize_robustness(
         rows: dict[str, Any] = {name: interval_row(each) for name, each in returns.items()}
         if change.name != OWN:
             rows["above_own"] = difference_row(returns[LOSS], own)
-        summary[change.name] = {"label": change.label, **rows}
+        summary[change.name] = {**change.facts(), **rows}
     return summary

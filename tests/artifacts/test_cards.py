@@ -139,7 +139,7 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
     ):
         assert text in card, text
     alone = shipped_card("hopper", loss, run, CardTests(equal))
-    assert "longer lives; tasks outside the range `training`." in alone
+    assert "longer lives than those above; tasks outside the range `training`." in alone
     assert "times as many" not in alone and "Does it teach" not in alone
     no_rivals = {key: equal[key] for key in ("epg", "untrained")}
     no_rivals["about"] = {**equal["about"], "compare_updates": 4}
@@ -150,10 +150,12 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
 def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
     loss, run = epg_tf.load_loss("random_hopper"), read("random_hopper", "summary.json")
     row = {"mean": 1.5, "ci95": [1.0, 2.0], "lives": 8, "failed_lives": 0}
+    lost = {"mean": None, "ci95": [None, None], "lives": 8, "failed_lives": 8}
     found = {
         "changes": {
             "own": {"label": "as before", "loss": row, "zero_shot_policy": {**row, "mean": 7.0}},
             "deep": {"label": "deep policy", "loss": {**row, "mean": -3.25}},
+            "longer": {"label": "long lives", "loss": lost},
         },
         "about": {"seed": 4, "updates": loss.experiment.inner.updates, "phase": "reporting"},
     }
@@ -161,11 +163,15 @@ def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
     card = shipped_card("hopper", loss, run, CardTests(equal, robustness=found))
     for text in (
         "epg-tf robustness --loss=hopper --lives=8 --seed=4 --reporting --output_dir=OUT\n",
-        "| | final return | interval | fixed network policy |\n|---|---|---|---|\n",
-        "| as before | 1.50 | 1.00 to 2.00 | 7.00 |\n| deep policy | -3.25 | 1.00 to 2.00 |  |",
+        "| | final return | interval | fixed network policy | failed lives |\n",
+        "| as before | 1.50 | 1.00 to 2.00 | 7.00 | 0 |\n",
+        "| deep policy | -3.25 | 1.00 to 2.00 |  | 0 |\n| long lives | all failed |  |  | 8 |\n",
+        "settings of the inner loop; tasks outside the range `training`.",
     ):
         assert text in card, text
-    assert "tasks outside" not in card and "settings of the inner loop" in card
+    found["changes"] = {"own": found["changes"]["own"], "shifted": found["changes"]["own"]}
+    card = shipped_card("hopper", loss, run, CardTests(equal, robustness=found))
+    assert "inner loop; other policy networks; longer lives than those above." in card
 
 
 @pytest.mark.parametrize(

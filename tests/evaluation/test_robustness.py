@@ -21,6 +21,7 @@ from epg_tf.evaluation.robustness import (
     changes,
     summarize_robustness,
 )
+from epg_tf.evaluation.zero_shot import methods
 from epg_tf.reports.robustness_report import OWN as FILES
 from epg_tf.reports.robustness_report import table, write_robustness
 from epg_tf.tasks.registry import FAMILIES, make_family
@@ -42,6 +43,18 @@ def test_the_ends_of_a_range_are_single_tasks(make_tiny):
         assert by_name(experiment)["shifted"].task_range == "out_of_distribution"
     assert {"lowest", "highest"}.isdisjoint(by_name(make_tiny(task={"family": "fetch"})))
     assert "shifted" not in by_name(make_tiny(task={"family": "hopper"}))
+
+
+def test_the_ends_are_those_of_the_range_that_a_loss_had(make_tiny):
+    task = {"family": "random_hopper", "range": "mass=0.9:1.1,gravity=-5:-4"}
+    drawn = make_family(by_name(make_tiny(task=task))["lowest"].apply(make_tiny(task=task)).task)
+    found = drawn.sample_task(np.random.default_rng(0))
+    assert found["gravity"] == -5.0 and (found["mass"] == 0.9).all()
+    assert (found["friction"] == 0.5).all()  # as in training, where nothing is named
+    nominal = by_name(make_tiny(task={"family": "random_hopper", "range": "nominal"}))
+    assert {"lowest", "highest"}.isdisjoint(nominal) and "shifted" in nominal
+    shifted = by_name(make_tiny(task={"family": "point_goal", "range": "out_of_distribution"}))
+    assert "shifted" not in shifted and "mass=2.0:2.0" in shifted["lowest"].task_range
 
 
 def test_every_family_has_changes_that_it_understands(make_tiny):
@@ -82,6 +95,7 @@ def test_a_summary_compares_agents_with_themselves(tmp_path):
     assert summary["own"]["zero_shot_linear"]["mean"] == 8.0
     assert summary["deep"]["loss"]["mean"] == 1.0 and summary["deep"]["loss"]["failed_lives"] == 1
     assert summary["deep"]["above_own"]["mean"] == -3.0
+    assert summary["deep"]["times"] == 1 and summary["deep"]["task_range"] is None
     write_robustness(tmp_path, summary, {"seed": 4}, "a title")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
     written = json.loads((tmp_path / "robustness.json").read_text())
@@ -90,27 +104,47 @@ def test_a_summary_compares_agents_with_themselves(tmp_path):
     assert "as in evolution: fixed linear policy" in text and "deep policy" in text
 
 
+@pytest.fixture(scope="module")
+def fixed(make_tiny):
+    """A policy that was never evolved and does not learn."""
+    experiment = make_tiny(inner={"updates": 0}, evolution={"moves": "initialisation"})
+    return LearnedLoss(initial_phi(experiment, 1), experiment, {})
+
+
 @pytest.mark.slow
-def test_returns_are_those_of_tests_with_these_settings_to_the_bit(tiny):
+def test_returns_are_those_of_tests_with_these_settings_to_the_bit(tiny, fixed):
     learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
-    test = RobustnessTest(learned, loss_request(tiny, 3, 4))
-    found = {change.name: returns[LOSS] for change, returns in test.run()}
+    request = loss_request(tiny, 3, 4)
+    found = {change.name: each for change, each in RobustnessTest(learned, request, [fixed]).run()}
     assert list(found) == [change.name for change in changes(tiny)]
-    methods = ["epg"]
-    own = evaluate(tiny, learned.phi, seed=3, lives=4, methods=methods).final()
-    np.testing.assert_array_equal(found["own"], own)
-    longer = evaluate(
-        tiny, learned.phi, seed=3, lives=4, updates=4 * tiny.inner.updates, methods=methods
-    )
-    np.testing.assert_array_equal(found["longer"], longer.final())
-    deep = by_name(tiny)["deep"].apply(tiny)
-    shaped = evaluate(deep, learned.phi, seed=3, lives=4, methods=methods).final()
-    np.testing.assert_array_equal(found["deep"], shaped)
+    for name, change in by_name(tiny).items():
+        updates = change.times * tiny.inner.updates
+        changed = change.apply(tiny)
+        alone = evaluate(changed, learned.phi, seed=3, lives=4, updates=updates, methods=["epg"])
+        np.testing.assert_array_equal(found[name][LOSS], alone.final())
+        with_fixed = name == OWN or change.task_range is not None
+        assert ("zero_shot_policy" in found[name]) == with_fixed
+        if with_fixed:
+            (method,) = methods(learned, [fixed])
+            its = method.train(dataclasses.replace(request, task=changed.task)).final_return
+            np.testing.assert_array_equal(found[name]["zero_shot_policy"], its)
+    assert not np.array_equal(found["shifted"][LOSS], found["own"][LOSS])
 
 
-def test_what_cannot_be_measured_is_refused(tiny):
+def test_what_cannot_be_measured_is_refused(tiny, make_tiny):
     learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
     with pytest.raises(ConfigError, match="lives=1 gives no interval"):
         RobustnessTest(learned, loss_request(tiny, 3, 1))
+    large = make_tiny(policy={"hidden": (20_000, 20_000)})
+    with pytest.raises(ConfigError, match="GiB"):
+        RobustnessTest(dataclasses.replace(learned, experiment=large), loss_request(large, 3, 64))
+    other = make_tiny(
+        task={"family": "random_hopper"},
+        inner={"updates": 0},
+        evolution={"moves": "initialisation"},
+    )
+    policy = LearnedLoss(initial_phi(other, 0), other, {})
+    with pytest.raises(ConfigError, match="the policy is for random_hopper"):
+        RobustnessTest(learned, loss_request(tiny, 3, 4), [policy])
     with pytest.raises(ConfigError, match="updates=0: agents that do not learn"):
         RobustnessTest(learned, loss_request(tiny, 3, 4, updates=0))

@@ -228,7 +228,10 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
         "--config.policy.hidden=(5,)",
     )
     assert process.returncode == 0, process.stderr
-    assert "tuned with inner.centred_observations=False; here" in process.stdout
+    assert (
+        "has inner.centred_observations=False, and rivals have the loss's here, True"
+        in process.stdout
+    )
     about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
     assert about["task"]["range"] == "mass=3:4" and about["updates"] == 3
     assert about["policy"]["hidden"] == [5]
