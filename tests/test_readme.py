@@ -234,6 +234,26 @@ def test_the_page_of_nights_shows_losses_that_are_not_in_the_package(name, digit
     assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", digits) in page
 
 
+def test_the_page_of_robustness_shows_the_results_that_are_kept():
+    page = TEXTS[ROOT / "docs" / "robustness.md"]
+    kept = {
+        path.stem: json.loads(path.read_text())["changes"]
+        for path in sorted((RESULTS / "robustness").glob("*.json"))
+    }
+    heads = re.search(r"^\| the loss \|(.*)\|$", page, re.MULTILINE)
+    assert heads is not None
+    losses = [cell.strip(" `") for cell in heads[1].split("|")]
+    assert sorted(losses) == [*kept]
+    for name, change in kept[losses[0]].items():
+        rows = {change["label"]: "loss"}
+        for word, policy in (("linear", "zero_shot_linear"), ("network", "zero_shot_policy")):
+            if policy in change:
+                rows[f"{word}, {change['label']}"] = policy
+        for label, method in rows.items():
+            cells = [interval(kept[loss][name][method], "mean", "ci95", 1) for loss in losses]
+            assert f"| {label} | {' | '.join(cells)} |" in page, label
+
+
 def test_the_page_of_nights_shows_sac_beside_directional_hopper():
     page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
     beside_sac = json.loads((RESULTS / "night" / "directional_hopper_sac.json").read_text())
