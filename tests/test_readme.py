@@ -144,8 +144,9 @@ def test_the_readme_shows_the_results_that_are_kept(name):
     kept = json.loads((RESULTS / "reporting" / f"{name}.json").read_text())
     (row,) = re.findall(rf"^\| `{name}`.*$", README, re.MULTILINE)
     cells = [cell.strip() for cell in row.split("|")[2:-1]]
-    fixed = [kept["zero_shot_linear"], kept["zero_shot_policy"]]
-    best = max(fixed, key=lambda values: values["final_return_mean"])
+    fixed = [kept[key] for key in ("zero_shot_linear", "zero_shot_policy") if key in kept]
+    best = max(fixed, key=lambda values: values["final_return_mean"], default=None)
+    digits = 2 if abs(kept["epg"]["final_return_mean"]) < 2 else 1
     shown = [kept["epg"], kept.get("sac"), kept["ppo"], best, kept["untrained"]]
     note = ["", "", "", "", ""]
     apart = RESULTS / "night" / f"{name}_sac.json"
@@ -155,7 +156,8 @@ def test_the_readme_shows_the_results_that_are_kept(name):
     expected = [
         "not run"
         if values is None
-        else f"{values['final_return_mean']:.1f} ± {np.diff(values['ci95'])[0] / 2:.1f}{words}"
+        else f"{values['final_return_mean']:.{digits}f} ± "
+        f"{np.diff(values['ci95'])[0] / 2:.{digits}f}{words}"
         for values, words in zip(shown, note, strict=True)
     ]
     assert [cell.replace("*", "") for cell in cells] == expected
@@ -213,14 +215,17 @@ def test_the_table_of_three_losses_shows_the_results_that_are_kept(name, digits)
 def test_the_page_of_nights_shows_the_results_that_are_kept(name):
     kept = json.loads((RESULTS / "reporting" / f"{name}.json").read_text())
     page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
+    digits = 2 if abs(kept["epg"]["final_return_mean"]) < 20 else 1
     others = {"reinforce"} & {*kept}
     for method in ("epg", "ppo", "ppo_as_epg", "untrained", *others):
         ends = (("final_return_mean", "ci95"), ("auc_mean", "auc_ci95"))
-        cells = [interval(kept[method], mean, both, 1) for mean, both in ends]
+        cells = [interval(kept[method], mean, both, digits) for mean, both in ends]
         assert f"| {' | '.join(cells)} |" in page, method
-    for method in ("zero_shot_linear", "zero_shot_policy"):
-        assert f"| {interval(kept[method], 'final_return_mean', 'ci95', 1)} |" in page
-    assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1) in page
+    fixed = {"zero_shot_linear", "zero_shot_policy"} & {*kept}
+    assert fixed or name == "fetch_night"  # the page says why it has none
+    for method in fixed:
+        assert f"| {interval(kept[method], 'final_return_mean', 'ci95', digits)} |" in page
+    assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", digits) in page
 
 
 @pytest.mark.parametrize(("name", "digits"), [("fetch", 2)])
