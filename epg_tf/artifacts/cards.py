@@ -162,7 +162,7 @@ def _use_of_start(described: Mapping[str, Any]) -> str:
     shapes = described["initial_policy"]["shapes"].items()
     rows = "\n".join(f"| `{name}` | {shape} |" for name, shape in shapes)
     learning = "It is used as it is: agents do not learn in their lives"
-    if agent["updates"]:
+    if agent["updates"] and agent["learning_rate"]:
         learning = f"""Agents learn by {surrogate["kind"]}, whose settings are `surrogate` in the
   description, and see the rewards: {agent["updates"]} updates in a life, M =
   {described["update_period"]}, minibatch {described["minibatch"]}; {agent["rule"]};

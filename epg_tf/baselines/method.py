@@ -47,7 +47,7 @@ def learned_name(experiment: Experiment) -> str:
     Agents start from the initial policy where it was moved, too; where nothing else was, they learn
     by PPO, or not at all.
     """
-    if experiment.inner.updates:
+    if experiment.learns or experiment.evolution.moves != "initialisation":
         return _LEARNED[experiment.evolution.moves]
     return "zero_shot_policy" if experiment.policy.hidden else "zero_shot_linear"
 

@@ -195,6 +195,11 @@ class Experiment:
         """U, env steps in a life without its final episodes."""
         return self.inner.updates * self.inner.update_period
 
+    @property
+    def learns(self) -> bool:
+        """Whether agents change in their lives; others act from the same policy to the end."""
+        return self.inner.updates > 0 and self.inner.learning_rate > 0.0
+
     def in_physics(self, physics: Physics) -> Experiment:
         """Returns the same experiment in other physics."""
         return dataclasses.replace(self, task=dataclasses.replace(self.task, physics=physics))

@@ -26,14 +26,16 @@ NAMES = ("zero_shot_linear", "zero_shot_policy")
 
 @dataclasses.dataclass(frozen=True)
 class FixedPolicy(Baseline):
-    """Puts one policy into every task; it has no updates, and sees observations as they are.
+    """Puts one policy into every task; it never learns.
 
+    Without updates it sees observations as they are. With some, at a learning rate of 0, it first
+    acts for as many steps, from which observations are normalised as those of learning agents are.
     It acts with its noise, as learning agents do, so its episodes are listed with theirs; its curve
     is flat.
 
     Attributes:
       name: Key of the method in files: with or without hidden layers.
-      learned: The policy, of a run with `evolution.moves` "initialisation" and no updates.
+      learned: The policy, from `load_fixed_policy`.
       threads: `compute.threads` of the process, which the policy's own settings may not share.
     """
 
@@ -50,7 +52,7 @@ class FixedPolicy(Baseline):
         experiment, phi = self.learned.experiment, self.learned.phi
         compute = dataclasses.replace(experiment.compute, threads=self.threads)
         experiment = dataclasses.replace(experiment, compute=compute)
-        unlearning = dataclasses.replace(request, env_steps=0)
+        unlearning = dataclasses.replace(request, env_steps=experiment.life_steps)
         with InnerLoops(experiment) as loops:
             found = loops.run(unlearning, lambda agent: phi, final_teaching(experiment))
         ends = np.unique([0, request.env_steps])
@@ -81,10 +83,11 @@ def load_fixed_policy(folder: PathLike) -> LearnedLoss:
       RecordError: There is none; one line that begins with the folder.
     """
     learned = load_loss(folder)
-    if learned.experiment.inner.updates or learned.experiment.evolution.moves != "initialisation":
+    experiment = learned.experiment
+    if experiment.learns or experiment.evolution.moves != "initialisation":
         raise RecordError(
             f"{folder}: it is no fixed policy; name the folder of a run with config.evolution."
-            "moves='initialisation' and config.inner.updates=0"
+            "moves='initialisation' and config.inner.updates=0 or config.inner.learning_rate=0"
         )
     return learned
 

@@ -34,6 +34,16 @@ def make_fixed(make_tiny):
 
 
 @pytest.fixture
+def normalising(make_tiny):
+    """The settings of a fixed policy that acts for two updates, and learns nothing."""
+    return make_tiny(
+        evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0},
+        inner={"updates": 2, "learning_rate": 0.0},
+        policy={"hidden": (8,)},
+    )
+
+
+@pytest.fixture
 def home(tiny, make_fixed, tmp_path):
     """The folder of a loss that carries both kinds of policies."""
     save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
@@ -61,6 +71,31 @@ def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
     assert row.final_return_mean == pytest.approx(row.auc_mean)
     assert row.ahead_mean is not None and np.isfinite(summaries["epg"].auc_mean)
     learning_curves(results, tmp_path / "curves.png", "title")
+
+
+def test_a_policy_that_does_not_learn_has_observations_normalised(normalising, tiny, tmp_path):
+    """By what it saw in its own updates, however long the lives of the others are."""
+    phi = initial_phi(normalising, 1)
+    save_loss(tmp_path, phi, normalising, {})
+    policy = zero_shot.load_fixed_policy(tmp_path)
+    (method,) = zero_shot.methods(policy, [policy])
+    assert method.name == "zero_shot_policy"
+    long = method.train(loss_request(tiny, 3, 4, updates=9))
+    alone = evaluate(normalising, phi, seed=3, lives=4, methods=["epg"])
+    np.testing.assert_array_equal(long.final_return, alone.final())
+    inner = dataclasses.replace(normalising.inner, updates=0)
+    raw = evaluate(
+        dataclasses.replace(normalising, inner=inner), phi, seed=3, lives=4, methods=["epg"]
+    )
+    assert not np.array_equal(alone.final(), raw.final())
+
+
+def test_a_policy_that_learns_is_not_fixed(normalising, tmp_path):
+    inner = dataclasses.replace(normalising.inner, learning_rate=1e-3)
+    learning = dataclasses.replace(normalising, inner=inner)
+    save_loss(tmp_path, initial_phi(learning, 1), learning, {})
+    with pytest.raises(RecordError, match="or config.inner.learning_rate=0"):
+        zero_shot.load_fixed_policy(tmp_path)
 
 
 def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
