@@ -134,6 +134,30 @@ def observation_pairs(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     )
 
 
+def reward_correlations(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    """Computes the correlation coefficient of the reward with each component of the observation
+    over the life's steps in the buffer (Pearson's), the same at all of these: [P, N, O], in
+    [-1, 1]; 0 where one of the two hardly varies.
+
+    Where a velocity is rewarded, it tells in which direction, before agents have learned to move
+    there.
+    """
+    del loss
+    steps = tf.maximum(tf.reduce_sum(recorded.lived, axis=1, keepdims=True), 1.0)
+
+    def centred(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns values about their mean, zeros in the padding, and their deviation [P, 1, K]."""
+        mean = tf.reduce_sum(values, axis=1, keepdims=True) / steps
+        about = (values - mean) * recorded.lived
+        return about, tf.sqrt(tf.reduce_sum(tf.square(about), axis=1, keepdims=True) / steps)
+
+    reward, reward_deviation = centred(recorded.reward)
+    observation, deviation = centred(recorded.observation)
+    covariance = tf.reduce_sum(reward * observation, axis=1, keepdims=True) / steps
+    sizes = tf.maximum(reward_deviation * deviation, _DEVIATION_FLOOR**2)
+    return covariance / sizes * recorded.lived
+
+
 def _time_in_episode(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
     return recorded.time_in_episode
@@ -176,6 +200,13 @@ _SHIPPED = {
         "... (2, 2), ...",
         width=lambda size: size * (size + 1) // 2,
         sees_reward=False,
+    ),
+    "reward_correlations": ExtraChannel(
+        reward_correlations,
+        "correlation coefficients of the normalised reward with each component of the normalised "
+        "observation over the steps since the life began, as far as the buffer goes; the same at "
+        "all steps, 0 in the padding and where one of the two hardly varies",
+        width=lambda size: size,
     ),
     "goal": ExtraChannel(
         _goal,
