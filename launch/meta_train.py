@@ -16,6 +16,7 @@ from . import command_line, config_flag, run_flags  # first: it silences the fra
 
 from absl import flags
 
+from epg_tf.artifacts.learned_loss import load_loss
 from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.shards import Shards
@@ -23,6 +24,12 @@ from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.progress import cost_lines
 
+_BEGIN_WITH = flags.DEFINE_string(
+    "begin_with",
+    None,
+    "Loss that a new run begins with: a shipped loss or a run's folder; its settings of the loss "
+    "and the policy have to be the same. By default a fresh loss.",
+)
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
 
@@ -44,6 +51,7 @@ def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicato
             target,
             Workers(shards, communicator),
             run_flags.write,
+            None if _BEGIN_WITH.value is None else load_loss(_BEGIN_WITH.value),
         )
         received = command_line.stop_on_signals(
             "stopping as soon as the lives have finished the update they are in",

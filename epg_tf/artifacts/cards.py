@@ -90,9 +90,11 @@ def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
       KeyError, TypeError, ValueError, AttributeError: It is something else.
     """
     versions = run["versions"].items()
+    begun = {"begun with": run["begun_with"]["loss"]} if "begun_with" in run else {}
     return {
         "evolved in": f"{count(run['env_steps'])} env steps, {run['epochs']} epochs, "
         f"{duration(run['seconds'])}",
+        **begun,
         "seed, commit": f"{run['seed']}, {run['commit']}",
         "packages": ", ".join(f"{package} {version}" for package, version in versions),
         "settings": "`config` in loss.json",

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_loss import save_loss
+from epg_tf.artifacts.learned_loss import LearnedLoss, save_loss
 from epg_tf.core import files
 from epg_tf.core.errors import VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.rival_settings import RIVAL_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
 from epg_tf.epg.past_policies import PastPolicies
-from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
+from epg_tf.epg.state import EpochResult, EvolutionState
 from epg_tf.runs import checkpoints
+from epg_tf.runs.beginning import beginning, facts_of
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.rare_drawing import RareDrawing
@@ -36,9 +37,11 @@ EVOLUTION = RunKind(
 )
 
 
-def identity_of(experiment: Experiment, seed: int) -> RunIdentity:
-    """Returns the identity of a run of evolution."""
-    return RunIdentity(EVOLUTION, experiment.to_mapping(), seed)
+def identity_of(
+    experiment: Experiment, seed: int, earlier: LearnedLoss | None = None
+) -> RunIdentity:
+    """Returns the identity of a run of evolution, and what it says of what it begins with."""
+    return RunIdentity(EVOLUTION, experiment.to_mapping(), seed, facts_of(earlier))
 
 
 class EvolutionRun:
@@ -48,6 +51,7 @@ class EvolutionRun:
       experiment: Settings of the run.
       seed: Of the run.
       target: The folder, and what happens to an earlier run there.
+      earlier: What a new run begins with; None: a fresh vector.
 
     Attributes:
       path: The folder.
@@ -57,9 +61,16 @@ class EvolutionRun:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
     """
 
-    def __init__(self, experiment: Experiment, seed: int, target: RunTarget):
-        self._folder = RunFolder(identity_of(experiment, seed), target)
-        self._experiment, self._seed = experiment, seed
+    def __init__(
+        self,
+        experiment: Experiment,
+        seed: int,
+        target: RunTarget,
+        earlier: LearnedLoss | None = None,
+    ):
+        self._first = beginning(experiment, seed, earlier)
+        self._folder = RunFolder(identity_of(experiment, seed, earlier), target)
+        self._experiment = experiment
         self.path = self._folder.path
         self.warnings: list[str] = []
         self._picture = RareDrawing(self._draw)
@@ -85,7 +96,7 @@ class EvolutionRun:
     def _newest_state(self) -> EvolutionState:
         checkpoint = self._folder.newest_checkpoint()
         if checkpoint is None:
-            return initial_state(self._experiment, self._seed)
+            return self._first
         arrays, facts = checkpoint.arrays, checkpoint.facts
         try:
             return EvolutionState(

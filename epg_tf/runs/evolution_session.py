@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.errors import Interrupted, RunFailed, Stopped
 from epg_tf.core.experiment import Experiment
@@ -29,6 +30,7 @@ def evolve_in_folder(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    begin_with: LearnedLoss | None = None,
     write: Write | None = None,
 ) -> Iterator[EpochResult]:
     """Evolves a loss in this process and records the run, as the command epg-tf meta-train does.
@@ -41,6 +43,8 @@ def evolve_in_folder(
       run_dir: Folder for all files of the run; `read_run` reads it.
       resume: Continue the run that is there, or start it if there is none.
       overwrite: Replace the run that is there; other files in the folder stay.
+      begin_with: What a new run begins with, e.g. `load_loss("random_hopper_night")`; its inputs,
+        sizes and `evolution.moves` are those of the settings. None: a fresh loss.
       write: Called with lines about progress, e.g. print; None is silent.
 
     Yields:
@@ -49,7 +53,7 @@ def evolve_in_folder(
 
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
-      ConfigError: The settings need more memory than there is.
+      ConfigError: The settings need more memory than there is, or do not fit `begin_with`.
       OSError: A file cannot be written; earlier checkpoints are unchanged.
       RunFailed: In `config.evolution.failed_epochs` epochs in a row all lives failed.
     """
@@ -57,7 +61,7 @@ def evolve_in_folder(
     with Shards(experiment) as shards:
         workers = Workers(shards, SingleProcess())
         with contextlib.closing(
-            EvolutionSession(experiment, seed, target, workers, write)
+            EvolutionSession(experiment, seed, target, workers, write, begin_with)
         ) as session:
             yield from session.epochs()
 
@@ -84,6 +88,7 @@ class EvolutionSession:
       target: The folder, and what happens to an earlier run there; only rank 0 uses it.
       workers: Shards and ranks.
       write: Called with lines about progress on rank 0; None is silent.
+      earlier: What a new run begins with; rank 0's counts. None: a fresh loss.
 
     Attributes:
       state: The newest state; None before the first one. It stays when other ranks are lost.
@@ -99,8 +104,10 @@ class EvolutionSession:
         target: RunTarget,
         workers: Workers,
         write: Write | None = None,
+        earlier: LearnedLoss | None = None,
     ):
         self._experiment, self._seed, self._target = experiment, seed, target
+        self._earlier = earlier
         self._workers = workers
         needs = evolution_needs(experiment, workers.shards.threads)
         refuse_what_cannot_fit(needs, workers.communicator.local_size)
@@ -181,7 +188,9 @@ class EvolutionSession:
             identity_of(self._experiment, self._seed).digest(),
         )
         if communicator.rank == 0 and not isinstance(self._recorder, Recorder):
-            self._recorder = Recorder(self._experiment, self._seed, self._target, self._progress)
+            self._recorder = Recorder(
+                self._experiment, self._seed, self._target, self._progress, self._earlier
+            )
         return self._recorder
 
     def stop(self) -> None:

@@ -23,6 +23,7 @@ from epg_tf.runs.provenance import commit, machine
 from epg_tf.runs.tensorboard import TensorBoardWriter
 
 CONFIG = "config.json"
+BEGUN_WITH = "begun_with"  # in the facts of a run that began with what another one evolved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +120,8 @@ class RunFolder:
         self._lock.acquire()
         files.remove_unfinished(self.path, self._identity.kind.own)
         self.facts = now if before is None else {name: before.get(name) for name in now}
+        stated = self._identity.begun if before is None else before
+        self.facts |= {name: stated[name] for name in (BEGUN_WITH,) if name in stated}
         self.warnings = [
             f"this run started with {name} {self.facts[name]}; now it is {now[name]}, so numbers "
             "may differ"
@@ -227,7 +230,19 @@ class RunFolder:
                 f"{before.get('seed')}; pass that, overwrite=True, or another folder"
             )
         self._check_same_settings(before)
+        self._check_same_beginning(before)
         return before
+
+    def _check_same_beginning(self, before: Mapping[str, Any]) -> None:
+        """Refuses to resume with another beginning; one that is not named is the run's own."""
+        named, own = self._identity.begun.get(BEGUN_WITH), before.get(BEGUN_WITH)
+        if named is None or (own is not None and own["phi_sha256"] == named["phi_sha256"]):
+            return
+        raise RecordError(
+            f"begin_with={named['loss']}: the run in {self.path} began with "
+            f"{begun_with(before) or 'a fresh loss'}; leave it out, pass overwrite=True, or choose "
+            "another folder"
+        )
 
     def _check_replaceable(self) -> None:
         """Refuses to overwrite files of the same names that are not of a run."""
@@ -270,6 +285,12 @@ def is_new(folder: Path, description: str) -> bool:
 def kind_of(description: Mapping[str, Any]) -> str:
     """Returns the kind in the content of a config.json; early runs, all of evolution, have none."""
     return str(description.get("kind", "evolution"))
+
+
+def begun_with(description: Mapping[str, Any]) -> str | None:
+    """Returns what a run began with, by the content of its config.json; None: a fresh vector."""
+    begun = description.get(BEGUN_WITH)
+    return begun.get("loss") if isinstance(begun, dict) else None
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:

@@ -52,11 +52,13 @@ class RunIdentity:
       kind: Its system.
       settings: Of its experiment, nested mappings.
       seed: Of all its randomness.
+      begun: What it says of what it begins with, by name; empty: what settings and seed imply.
     """
 
     kind: RunKind
     settings: Mapping[str, Any]
     seed: int
+    begun: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises ConfigError where the seed cannot name random streams."""

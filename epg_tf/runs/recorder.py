@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.state import EpochResult, EvolutionState, initial_state
 from epg_tf.runs.evolution_run import EvolutionRun
@@ -64,13 +65,19 @@ class Recorder(NullRecorder):
       seed: Of the run.
       target: The folder, and what happens to an earlier run there.
       progress: Shows what is recorded.
+      earlier: What a new run begins with; None: a fresh vector.
     """
 
     def __init__(
-        self, experiment: Experiment, seed: int, target: RunTarget, progress: SilentProgress
+        self,
+        experiment: Experiment,
+        seed: int,
+        target: RunTarget,
+        progress: SilentProgress,
+        earlier: LearnedLoss | None = None,
     ):
         super().__init__(experiment, seed)
-        self._target, self._progress = target, progress
+        self._target, self._progress, self._earlier = target, progress, earlier
         self._opened: EvolutionRun | None = None
         self._restored: EvolutionState | None = None
 
@@ -103,7 +110,7 @@ class Recorder(NullRecorder):
         target = self._target
         if state is not None:
             target = RunTarget(target.path, resume=True)
-        self._opened = run = EvolutionRun(self._experiment, self._seed, target)
+        self._opened = run = EvolutionRun(self._experiment, self._seed, target, self._earlier)
         saved = run.restore()
         self._progress.warn(run.warnings)
         if state is None or state.epoch <= saved.epoch + 1:

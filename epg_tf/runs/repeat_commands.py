@@ -19,15 +19,17 @@ _RUNS = {
 }
 
 
-def repeat_run(path: Path, kind: str, seed: int) -> str:
+def repeat_run(path: Path, kind: str, seed: int, begun: str | None = None) -> str:
     """Returns the command that makes a run with the settings of the run in `path` once more.
 
     Args:
       path: Folder of the run.
       kind: Of the run, see `reader.RunRecord`.
       seed: Of the run.
+      begun: What it began with; None: a fresh vector.
     """
-    return _command(_RUNS[kind], {"config": path, "seed": seed, "run_dir": f"{path}-again"})
+    words = {"config": path, "seed": seed, "run_dir": f"{path}-again"}
+    return _command(_RUNS[kind], words if begun is None else words | {"begin_with": begun})
 
 
 def repeat_study(path: Path, choices: Mapping[str, Any]) -> str:

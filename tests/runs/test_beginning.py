@@ -1,0 +1,128 @@
+"""Tests epg_tf.runs.beginning: a run that begins with what an earlier one evolved."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+
+import pytest
+
+import epg_tf
+from epg_tf.artifacts.cards import _run_facts
+from epg_tf.artifacts.loss_files import checksum
+from epg_tf.core.communication import SingleProcess
+from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.epg.shards import Shards
+from epg_tf.epg.state import initial_state
+from epg_tf.runs.beginning import beginning, facts_of
+from epg_tf.runs.evolution_session import EvolutionSession, Workers
+from epg_tf.runs.folder import BEGUN_WITH, RunTarget, begun_with
+from epg_tf.runs.repeat_commands import repeat_run
+from tests.thread_ranks import on_ranks
+
+
+@pytest.fixture(scope="module")
+def shards(tiny):
+    with Shards(tiny) as shards:
+        yield shards
+
+
+@pytest.fixture(scope="module")
+def earlier(tiny, shards, tmp_path_factory):
+    """The loss of a finished run with another seed."""
+    folder = tmp_path_factory.mktemp("earlier") / "run"
+    with contextlib.closing(open_session(tiny, shards, folder, seed=7)) as session:
+        list(session.epochs())
+    return epg_tf.load_loss(folder / "final")
+
+
+def open_session(experiment, shards, folder, earlier=None, seed=3, **how):
+    workers = Workers(shards, SingleProcess())
+    return EvolutionSession(experiment, seed, RunTarget(folder, **how), workers, None, earlier)
+
+
+def test_the_first_state_holds_its_vector_and_its_env_steps(tiny, earlier):
+    state = beginning(tiny, 3, earlier)
+    assert state.phi.tobytes() == state.best_phi.tobytes() == earlier.phi.tobytes()
+    assert state.env_steps == earlier.facts["env_steps"] > 0
+    assert state.epoch == 0 and not state.second_moment.any()
+    assert state.phi.tobytes() != initial_state(tiny, 3).phi.tobytes()
+    fresh = beginning(tiny, 3, None)
+    assert fresh.phi.tobytes() == initial_state(tiny, 3).phi.tobytes() and not fresh.env_steps
+    assert facts_of(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": {"head": 7}}, "its parameter shapes differ from those of these settings"),
+        ({"loss": {"reward": True}}, "its channels differ"),
+        ({"evolution": {"moves": "both"}}, "its kind differ"),
+    ],
+)
+def test_other_settings_are_refused_before_anything_is_written(
+    make_tiny, earlier, tmp_path, changes, message
+):
+    with pytest.raises(ConfigError, match=f"^begin_with=.*final: {message}") as raised:
+        next(epg_tf.evolve_in_folder(make_tiny(**changes), 3, tmp_path / "run", begin_with=earlier))
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
+    """Resumed without naming the beginning, and with it; the folder and its losses state it."""
+    ends = []
+    for name, again in (("whole", None), ("unnamed", None), ("named", earlier)):
+        folder = tmp_path / name
+        with contextlib.closing(open_session(tiny, shards, folder, earlier)) as session:
+            stop = None if name == "whole" else 1
+            list(itertools.islice(session.epochs(), stop))
+        if name != "whole":
+            with contextlib.closing(
+                open_session(tiny, shards, folder, again, resume=True)
+            ) as session:
+                list(session.epochs())
+        ends.append((folder / "final" / "loss.npz").read_bytes())
+        facts = json.loads((folder / "config.json").read_text())
+        assert facts[BEGUN_WITH] == {"loss": earlier.name, "phi_sha256": checksum(earlier.phi)}
+        assert epg_tf.load_loss(folder).facts[BEGUN_WITH] == facts[BEGUN_WITH]
+        summary = json.loads((folder / "summary.json").read_text())
+        assert summary["env_steps"] > earlier.facts["env_steps"]
+        assert _run_facts(summary)["begun with"] == begun_with(facts) == earlier.name
+    assert ends[0] == ends[1] == ends[2]
+    command = repeat_run(tmp_path / "whole", "evolution", 3, begun_with(facts))
+    assert command.endswith(f"--begin_with={earlier.name}")
+
+
+def test_another_beginning_is_refused_where_a_run_is_resumed(tiny, shards, earlier, tmp_path):
+    other = dataclasses.replace(earlier, phi=earlier.phi + 1.0)
+    for name, first, message in (
+        ("fresh", None, "began with a fresh loss"),
+        ("other", other, "began with .*final"),
+    ):
+        folder = tmp_path / name
+        with contextlib.closing(open_session(tiny, shards, folder, first)) as session:
+            next(session.epochs())
+        before = {path: path.read_bytes() for path in folder.rglob("*.npz")}
+        with (
+            pytest.raises(RecordError, match=f"^begin_with=.*: the run in .*{name} {message}"),
+            contextlib.closing(open_session(tiny, shards, folder, earlier, resume=True)) as session,
+        ):
+            next(session.epochs())
+        assert {path: path.read_bytes() for path in folder.rglob("*.npz")} == before
+
+
+def test_all_ranks_begin_with_that_of_rank_0(tiny, earlier, tmp_path):
+    def first_state(rank):
+        with Shards(tiny) as own:
+            given = earlier if rank.rank == 0 else None
+            session = EvolutionSession(
+                tiny, 3, RunTarget(tmp_path / "run"), Workers(own, rank), None, given
+            )
+            with contextlib.closing(session):
+                return next(session.epochs()).state.phi
+
+    one, two = on_ranks(2, first_state)
+    assert one.tobytes() == two.tobytes()
