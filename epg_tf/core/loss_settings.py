@@ -78,8 +78,11 @@ class LossConfig:
         ),
     ] = ()
     without: Annotated[
-        tuple[Literal["observation", "action", "termination", "policy"], ...],
-        means("inputs of the paper that the loss does not see, for ablations"),
+        tuple[Literal["observation", "action", "termination", "policy", "log_prob"], ...],
+        means(
+            "inputs that the loss does not see, for ablations and for small losses; log_prob: that "
+            "of the action taken, which product units see"
+        ),
     ] = ()
     mean_limit: Annotated[
         NonNegative,

@@ -52,6 +52,7 @@ class _Row(NamedTuple):
 
 MEANS = "policy_mean"  # of Gaussian policies
 LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
+LOG_PROB = "policy_log_prob"  # of the action taken
 # Order is part of the parameters of shipped losses: append, never reorder.
 _ROWS = (
     _Row("observation", HISTORY, lambda spec, loss: spec.observation_size),
@@ -63,7 +64,7 @@ _ROWS = (
     _Row(LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
     # log pi(a | s) of the action taken: of each component, or of the one choice.
-    _Row("policy_log_prob", SCORED, lambda s, loss: _choices(s) if loss.products else 0),
+    _Row(LOG_PROB, SCORED, lambda s, loss: _choices(s) if loss.products else 0),
 )
 
 
@@ -73,10 +74,11 @@ _PARTS = {
     "action": ("action",),
     "termination": ("termination",),
     "policy": ("policy_probability", MEANS, LOG_STD),
+    "log_prob": (LOG_PROB,),
 }
 
 # Of which a loss that is shared over actions sees one number for each component of the action.
-BY_COMPONENT = ("action", MEANS, LOG_STD, "policy_log_prob")
+BY_COMPONENT = ("action", MEANS, LOG_STD, LOG_PROB)
 
 
 def _choices(spec: EnvironmentSpec) -> int:
@@ -173,6 +175,13 @@ def _without_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[
         )
     if blind and config.start in ("centred", "correlating"):
         yield f"has no means for config.loss.start={config.start!r}; use 'random'"
+    if "log_prob" in config.without:
+        if not config.products:
+            yield "has 'log_prob', which product units alone see; leave it out, or add some"
+        if blind:
+            yield "has 'log_prob' and 'policy', so nothing moves the policy; keep one of them"
+        if config.start == "policy_gradient":
+            yield "has 'log_prob', which config.loss.start='policy_gradient' needs; keep it"
     if "observation" in config.without and config.start == "correlating":
         yield "has no observation for config.loss.start='correlating'; use 'centred'"
 

@@ -14,7 +14,7 @@ With `config.mean_limit` the loss of a step also has what holds policies within 
 `losses.policy_limits`.
 
 With `config.products` the head also has product units, which alone see the log probability of the
-action taken; see `losses.product_units`.
+action taken (unless `config.without` has it); see `losses.product_units`.
 
 Convolutions are not padded, so a few of the newest steps may lie past the last window (with the
 paper's sizes, the newest 7 of 512). The head sees those steps all the same.
@@ -73,8 +73,8 @@ class PolicyChannels(NamedTuple):
       buffered: [P, N, C_p], policy channels at all buffered steps.
       scored: [P, B, C_p], the same at the minibatch's steps.
       constants: [P, C_c], constant channels; C_c may be 0.
-      log_prob: [P, B, C_s], of the actions taken at the minibatch's steps; None without product
-        units.
+      log_prob: [P, B, C_s], of the actions taken at the minibatch's steps; None where no product
+        units see it.
     """
 
     buffered: tf.Tensor
@@ -173,7 +173,7 @@ class TemporalConv:
         shared = tf.concat([constants, context], axis=2)
         hidden += parallel_matmul(shared, self._kernel(params, "head/kernel", CONSTANT, _CONTEXT))
         hidden = self._activate(hidden + params["head/bias"][:, None])
-        if policy.log_prob is not None:
+        if self.config.products:
             products = self._products(params, varying, shared, policy.log_prob)
             hidden = tf.concat([hidden, products], axis=2)
         outputs = parallel_matmul(hidden, params["output/kernel"])
@@ -220,13 +220,14 @@ class TemporalConv:
         return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)
 
     def _products(
-        self, params: Params, varying: tf.Tensor, shared: tf.Tensor, log_prob: tf.Tensor
+        self, params: Params, varying: tf.Tensor, shared: tf.Tensor, log_prob: tf.Tensor | None
     ) -> tf.Tensor:
         """Computes the product units, [P, B, K], from what differs between steps and what does
         not.
         """
         kernel = self._kernel(params, "products/kernel", HISTORY, POLICY, SCORED)
-        forms = parallel_matmul(tf.concat([varying, log_prob], axis=2), kernel)
+        seen = varying if log_prob is None else tf.concat([varying, log_prob], axis=2)
+        forms = parallel_matmul(seen, kernel)
         forms += parallel_matmul(
             shared, self._kernel(params, "products/kernel", CONSTANT, _CONTEXT)
         )

@@ -217,6 +217,27 @@ def test_a_resumed_run_keeps_its_seed(finished, tmp_path):
     assert refused.returncode == 2 and "has seed 3" in refused.stderr
 
 
+def test_a_run_begins_with_the_loss_of_another_one(finished, tmp_path):
+    """With noise of almost 0 its loss stays what it began with; a loss of other sizes, or a name
+    that nothing has, is refused in one line.
+    """
+    folder, flags = tmp_path / "run", [f"--run_dir={tmp_path / 'run'}", *commands.settings()]
+    still = ["--config.evolution.learning_rate=1e-9", "--config.evolution.final_learning_rate=1e-9"]
+    begun = ["--config.evolution.epochs=1", f"--begin_with={finished[0] / 'final'}"]
+    assert commands.run("meta_train", CONFIG, *flags, *still, *begun).returncode == 0
+    np.testing.assert_allclose(phi(folder / "final"), phi(finished[0] / "final"), atol=1e-6)
+    for name, message in (("nothing", "nothing"), ("random_hopper", "begin_with=random_hopper")):
+        refused = commands.run(
+            "meta_train",
+            CONFIG,
+            *commands.settings(),
+            f"--run_dir={tmp_path / name}",
+            f"--begin_with={name}",
+        )
+        assert refused.returncode == 2 and message in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1 and not (tmp_path / name).exists()
+
+
 def test_changed_settings_are_not_resumed(finished):
     folder, _ = finished
     process = commands.run(

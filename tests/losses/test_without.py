@@ -19,7 +19,7 @@ from epg_tf.tasks.registry import make_family
 P, O, A, N, M = 3, 5, 2, 32, 8  # noqa: E741 (the legend's letter)
 STEPS = tf.constant([[7, 0, 3], [1, 2, 6], [5, 5, 4]])
 SPEC = EnvironmentSpec(O, A)
-WIDTHS = {"observation": O, "action": A, "termination": 1, "policy": 2 * A}
+WIDTHS = {"observation": O, "action": A, "termination": 1, "policy": 2 * A, "log_prob": 0}
 
 
 @pytest.mark.parametrize("part", WIDTHS)
@@ -74,6 +74,12 @@ def test_agents_learn_from_a_loss_that_sees_little(make_tiny):
         ({"without": ("policy",), "products": 1, "start": "centred"}, "start='centred'"),
         ({"without": ("action",), "shared_over_actions": True}, "shared_over_actions=True"),
         ({"without": ("observation",), "start": "correlating", "reward": True}, "no observation"),
+        ({"without": ("log_prob",)}, "which product units alone see"),
+        ({"without": ("log_prob", "policy"), "products": 1}, "nothing moves the policy"),
+        (
+            {"without": ("log_prob",), "products": 2, "start": "policy_gradient", "reward": True},
+            "start='policy_gradient' needs",
+        ),
     ],
 )
 def test_a_loss_that_needs_what_is_left_out_is_refused(settings, message):
