@@ -12,8 +12,9 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.losses.channels import declared_channels, input_width
-from epg_tf.losses.temporal_conv import TemporalConvLoss
+from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, declared_channels, input_width
+from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from epg_tf.tasks.registry import make_family
 
 P, O, A, N, M = 3, 5, 2, 32, 8  # noqa: E741 (the legend's letter)
@@ -54,6 +55,41 @@ def test_what_is_left_out_changes_nothing(make_tiny, make_agent, make_experience
     inputs |= {"policy_log_prob": newest, "memory": agent.memory_output(), "minibatch": STEPS}
     by_name = {c.name: inputs[c.name] for c in channels} | {"minibatch": STEPS}
     np.testing.assert_allclose(loss.network.reduced(loss(by_name)), before, rtol=1e-5, atol=1e-6)
+
+
+def test_without_log_prob_product_units_see_what_the_head_sees(make_tiny):
+    """Their kernel has as many rows as the head's, and a valley of soft squares holds the means at
+    zero: its gradient in them is 2 mean near there, whatever the deviation is.
+    """
+    settings = {"products": A, "factors": 1, "start": "quadratic", "without": ("log_prob",)}
+    experiment = make_tiny(loss=settings)
+    channels = declared_channels(SPEC, experiment.loss)
+    assert [channel for channel in channels if channel.kind == SCORED] == []
+    shapes = parameter_shapes(channels, experiment.loss)
+    assert shapes["products/kernel"][0] == shapes["head/kernel"][0]
+    usual = declared_channels(SPEC, make_tiny(loss=settings | {"without": ()}).loss)
+    assert parameter_shapes(usual, experiment.loss)["products/kernel"][0] == (
+        shapes["head/kernel"][0] + A
+    )
+    phi = initial_parameters(np.random.default_rng(0), channels, experiment.loss)
+    loss = TemporalConvLoss(1, channels, experiment.loss, M)
+    loss.load(phi[None])
+    means = tf.constant(0.1 * np.random.default_rng(1).standard_normal((1, N, A)), tf.float32)
+    generator = np.random.default_rng(2)
+    inputs = {
+        channel.name: tf.constant(generator.standard_normal((1, N, channel.width)), tf.float32)
+        for channel in channels
+        if channel.kind == HISTORY
+    }
+    constants = {c.name: tf.zeros([1, c.width]) for c in channels if c.kind == CONSTANT}
+    with tf.GradientTape() as tape:
+        tape.watch(means)
+        total = tf.reduce_sum(
+            loss({**inputs, **constants, "policy_mean": means, "minibatch": STEPS[:1]})
+        )
+    newest = tape.gradient(total, means)[:, -M:]
+    for step in (0, 3, 7):
+        np.testing.assert_allclose(newest[0, step], 2 * means[0, N - M + step], rtol=0.03)
 
 
 def test_agents_learn_from_a_loss_that_sees_little(make_tiny):
