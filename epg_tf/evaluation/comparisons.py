@@ -11,13 +11,16 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.evaluation import loss_methods, objective_methods, trained_methods
 from epg_tf.tasks.registry import make_family
 
+ALONE = "alone"
+"""Word for a test without the methods of every test, e.g. where an earlier one has them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Menu:
     """What one kind of test can compare with.
 
     Attributes:
-      always: Methods that every test trains.
+      always: Methods that every test trains, unless it is `ALONE`; what is tested comes first.
       groups: Word -> the methods that it stands for.
       methods: All methods without a folder, in the order of tables.
       trained: Methods that were meta-trained before, each from a folder that the user names.
@@ -38,13 +41,17 @@ class Menu:
         those that were meta-trained before are in `folders`.
 
         Args:
-          words: Each the key of a group, else NAME of a method, or NAME:FOLDER of one that was
-            meta-trained before.
+          words: `ALONE`, or each the key of a group, else NAME of a method, or NAME:FOLDER of one
+            that was meta-trained before.
 
         Raises:
           ConfigError: A word means nothing, names a folder that its method has no use for, or names
             none that its method needs.
         """
+        if ALONE in words:
+            if len(words) > 1:
+                raise ConfigError(f"compare={','.join(words)}: {ALONE!r} goes with no other word")
+            return self.always[:1]
         wanted = set(self.always)
         self.folders(words)
         for word in words:
@@ -53,7 +60,7 @@ class Menu:
                 continue
             if name not in self.groups and name not in self.rivals:
                 with_folder = (f"{each}:FOLDER" for each in self.trained)
-                names = dict.fromkeys((*self.groups, *self.rivals, *with_folder))
+                names = dict.fromkeys((*self.groups, ALONE, *self.rivals, *with_folder))
                 raise ConfigError(f"compare={word!r} is no method; name some of {', '.join(names)}")
             if colon:
                 raise ConfigError(

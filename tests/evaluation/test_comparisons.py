@@ -30,12 +30,15 @@ def test_tests_of_objectives_have_the_names_they_had():
     assert OBJECTIVES.chosen(["ppo"]) == (*always, "off_policy_reinforce", "ppo")
     assert OBJECTIVES.chosen(["all"]) == OBJECTIVES.methods
     assert OBJECTIVES.chosen(["ddpg"]) == (*always, "ddpg")
+    assert OBJECTIVES.chosen(["alone"]) == ("objective",) and LOSSES.chosen(["alone"]) == ("epg",)
+    with pytest.raises(ConfigError, match="compare=ppo,alone: 'alone' goes with no other word"):
+        LOSSES.chosen(["ppo", "alone"])
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("sacc", "^compare='sacc' is no method; name some of none, ppo, all, ppo_as_epg, sac"),
+        ("sacc", "^compare='sacc' is no method; name some of none, ppo, all, alone, ppo_as_epg, sac"),
         ("epg", "^compare='epg' is no method"),
         ("", "^compare='' is no method"),
         ("sac:runs/a", "^compare='sac:runs/a': sac was not trained before"),
