@@ -211,6 +211,16 @@ def test_methods_that_were_meta_trained_are_in_the_command(tested):
     assert compare == "ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
 
 
+@pytest.mark.parametrize(("others", "compare"), [((), "alone"), (("untrained",), "none")])
+def test_a_test_without_rivals_is_repeated_as_it_was(tested, others, compare):
+    """Without methods of every test, or with them."""
+    curve = np.zeros((3, 4))
+    epg = table("epg", [3.0, 5.0, 4.25], curve, loss=LossName("runs/a b/best", 0))
+    tables = [epg, *(table(name, [1.0, 1.0, 1.0], curve) for name in others)]
+    Results.join(tables).write(tested / "curves.csv")
+    assert words(pages.read_entry(tested))["compare"] == compare
+
+
 def test_losses_with_shares_of_ppo_of_their_own_are_repeated_with_them(tested):
     path = tested / "summary.json"
     summary = json.loads(path.read_text())
