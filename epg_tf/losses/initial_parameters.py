@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from epg_tf.core.loss_settings import LossConfig
+from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.losses.channels import (
     FEATURES,
@@ -95,6 +96,33 @@ def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: Lo
         kernel[mean, unit : 2 * units : units] = 1.0
         bias[2 * units + unit :: units] = 1.0  # of a third factor, if there is one
         output[config.head + unit] = 1.0
+
+
+def with_floor(
+    phi: Array, channels: Sequence[Channel], config: LossConfig, kernel: Array, bias: Array
+) -> Array:
+    """Moves the floor of a valley to a linear policy: the loss of a step is lowest where its means
+    are observation kernel + bias.
+
+    Args:
+      phi: [D], begun as "quadratic" with the same channels and settings; stays as it is.
+      channels: Declared inputs, the observation and the means among them.
+      config: Settings of the loss.
+      kernel: [O, A], of the policy.
+      bias: [A].
+
+    Returns:
+      [D] float32.
+    """
+    shapes = parameter_shapes(channels, config)
+    params = {name: values[0].copy() for name, values in split(phi[None], shapes).items()}
+    rows, units = kernel_rows(channels), config.products
+    for unit in range(len(bias)):
+        for factor in range(min(config.factors, 2)):  # a third one is the constant 1
+            column = factor * units + unit
+            params["products/kernel"][list(rows["observation"]), column] = -kernel[:, unit]
+            params["products/bias"][column] = -bias[unit]
+    return np.concatenate([values.ravel() for values in params.values()]).astype(np.float32)
 
 
 def _correlate(params: Mapping[str, Array], channels: Sequence[Channel]) -> None:

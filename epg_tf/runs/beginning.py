@@ -1,4 +1,6 @@
-"""Begins a run of evolution with what another run evolved, e.g. to go from easy tasks to all."""
+"""Begins a run of evolution with what another run evolved: a loss, e.g. of easier tasks, or a fixed
+linear policy, around which a loss begins as a valley.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,22 @@ from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.types import Array
+from epg_tf.epg.meta_parameters import initial_policy, loss_channels, moves_loss
 from epg_tf.epg.state import EvolutionState, initial_state
+from epg_tf.losses.initial_parameters import with_floor
 from epg_tf.runs.folder import BEGUN_WITH
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
+_SAME_BODY = ("observation_size", "action_size", "discrete_actions")
 
 
 def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) -> EvolutionState:
-    """Returns the state before the first epoch: that of a fresh run, or the vector that an earlier
-    run evolved, whose env steps count as spent.
+    """Returns the state before the first epoch: that of a fresh run, or one that holds what an
+    earlier run evolved, whose env steps count as spent.
+
+    A loss that begins with a fixed linear policy is the valley of `loss.start="quadratic"`, its
+    floor at that policy's means; the rest of it is drawn from the seed.
 
     Args:
       experiment: Settings.
@@ -25,25 +34,58 @@ def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) ->
       earlier: What the run begins with; None: a fresh vector.
 
     Raises:
-      ConfigError: The vector is none of these settings.
+      ConfigError: What the earlier run evolved does not fit these settings.
     """
     fresh = initial_state(experiment, seed)
     if earlier is None:
         return fresh
+    policy = not moves_loss(earlier.experiment)
+    if policy and experiment.evolution.moves == "loss":
+        phi = _valley(experiment, fresh.phi, earlier)
+    else:
+        _check_same(experiment, earlier, _SAME)
+        phi = earlier.phi
+    spent = earlier.facts.get("env_steps", 0)
+    return dataclasses.replace(
+        fresh, phi=phi, best_phi=phi, env_steps=spent if isinstance(spent, int) else 0
+    )
+
+
+def _check_same(experiment: Experiment, earlier: LearnedLoss, names: tuple[str, ...]) -> None:
     mine, its = interface(experiment), interface(earlier.experiment)
-    for name in _SAME:
+    for name in names:
         if mine[name] != its[name]:
             raise ConfigError(
                 f"begin_with={earlier.name}: its {name.replace('_', ' ')} differ from those of "
                 f"these settings ({its[name]} and {mine[name]}); set config.loss, config.policy "
                 "and config.evolution.moves as they were there"
             )
-    spent = earlier.facts.get("env_steps", 0)
-    return dataclasses.replace(
-        fresh,
-        phi=earlier.phi,
-        best_phi=earlier.phi,
-        env_steps=spent if isinstance(spent, int) else 0,
+
+
+def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
+    """Returns phi, begun as a valley, with its floor at a fixed linear policy."""
+    _check_same(experiment, earlier, _SAME_BODY)
+    loss, its = experiment.loss, earlier.experiment
+    if loss.start != "quadratic" or loss.shared_over_actions or "observation" in loss.without:
+        raise ConfigError(
+            f"begin_with={earlier.name} is a policy, and a loss with config.loss.start="
+            f"{loss.start!r}, shared_over_actions={loss.shared_over_actions} and without="
+            f"{loss.without} has no place for one; set config.loss.start='quadratic', the second "
+            "to False, and let it see observations"
+        )
+    if its.policy.hidden or its.policy.state_dependent_std:
+        raise ConfigError(
+            f"begin_with={earlier.name} is a policy with config.policy.hidden={its.policy.hidden}, "
+            "and the floor of a valley is linear; evolve one with config.policy.hidden=()"
+        )
+    if its.inner.centred_observations != experiment.inner.centred_observations:
+        raise ConfigError(
+            f"begin_with={earlier.name} has config.inner.centred_observations="
+            f"{its.inner.centred_observations}; set the same here"
+        )
+    policy = initial_policy(its, earlier.phi)
+    return with_floor(
+        phi, loss_channels(experiment), loss, policy["output/kernel"], policy["output/bias"]
     )
 
 

@@ -7,15 +7,20 @@ import dataclasses
 import itertools
 import json
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts.cards import _run_facts
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.epg.meta_parameters import initial_policy, loss_channels
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
+from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED
+from epg_tf.losses.temporal_conv import TemporalConvLoss
 from epg_tf.runs.beginning import beginning, facts_of
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import BEGUN_WITH, RunTarget, begun_with
@@ -69,6 +74,75 @@ def test_other_settings_are_refused_before_anything_is_written(
         next(epg_tf.evolve_in_folder(make_tiny(**changes), 3, tmp_path / "run", begin_with=earlier))
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "run").exists()
+
+
+VALLEY = {"start": "quadratic", "products": 4, "factors": 1}
+
+
+@pytest.fixture(scope="module")
+def policy(make_tiny, tmp_path_factory):
+    """A fixed linear policy of a finished run."""
+    evolution = {"moves": "initialisation", "epochs": 1}
+    linear = make_tiny(evolution=evolution, policy={"hidden": ()}, inner={"updates": 0})
+    folder = tmp_path_factory.mktemp("policy") / "run"
+    list(epg_tf.evolve_in_folder(linear, 5, folder))
+    return epg_tf.load_loss(folder / "final")
+
+
+@pytest.mark.parametrize("factors", [1, 2, 3])
+def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policy, factors):
+    """Its gradient in the means is zero where they are the policy's, twice the difference near
+    there, and never that of the fresh valley, whose floor is at zero.
+    """
+    experiment = make_tiny(loss=VALLEY | {"factors": factors})
+    state = beginning(experiment, 3, policy)
+    assert state.env_steps == policy.facts["env_steps"]
+    channels, loss = loss_channels(experiment), experiment.loss
+    network = TemporalConvLoss(1, channels, loss, experiment.inner.update_period)
+    network.load(state.phi[None])
+    weights = initial_policy(policy.experiment, policy.phi)
+    generator = np.random.default_rng(0)
+    inputs = {
+        channel.name: tf.constant(
+            generator.standard_normal((1, loss.buffer_steps, channel.width)), tf.float32
+        )
+        for channel in channels
+        if channel.kind in (HISTORY, SCORED)
+    }
+    inputs |= {c.name: tf.zeros([1, c.width]) for c in channels if c.kind == CONSTANT}
+    floor = tf.matmul(inputs["observation"], weights["output/kernel"][None])
+    floor += weights["output/bias"]
+    last = tf.constant([[experiment.inner.update_period - 1]])
+    for away in (0.0, 0.1):
+        means = floor + away
+        with tf.GradientTape() as tape:
+            tape.watch(means)
+            total = tf.reduce_sum(network({**inputs, "policy_mean": means, "minibatch": last}))
+        slope = tape.gradient(total, means)[0, -1]
+        np.testing.assert_allclose(slope, np.full(slope.shape, 2 * away), rtol=0.02, atol=1e-6)
+    assert np.abs(floor[0, -1]).min() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("loss", "inner", "message"),
+    [
+        ({"start": "centred"}, {}, "start='centred', shared.*no place"),
+        (VALLEY | {"without": ("observation",)}, {}, r"without=\('observation',\) has no place"),
+        (VALLEY, {"centred_observations": False}, "has config.inner.centred_observations=True"),
+    ],
+)
+def test_a_loss_without_place_for_a_policy_is_refused(make_tiny, policy, loss, inner, message):
+    with pytest.raises(ConfigError, match=f"^begin_with=.*{message}") as raised:
+        beginning(make_tiny(loss=loss, inner=inner), 3, policy)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_policy_that_is_not_linear_is_refused(make_tiny, policy):
+    moves = {"moves": "initialisation"}
+    other = make_tiny(evolution=moves, policy={"hidden": (3,)}, inner={"updates": 0})
+    network = dataclasses.replace(policy, experiment=other)
+    with pytest.raises(ConfigError, match=r"hidden=\(3,\), and the floor of a valley is linear"):
+        beginning(make_tiny(loss=VALLEY), 3, network)
 
 
 def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
