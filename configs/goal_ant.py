@@ -18,7 +18,7 @@ import dataclasses
 from ml_collections import ConfigDict
 
 from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
 from epg_tf.core.rival_settings import PPOConfig
 
 _TASKS = {
@@ -36,6 +36,45 @@ _PPO = PPOConfig(
     discount=0.9,
     gae_lambda=1.0,
 )
+
+
+def _in_front(usual: Experiment) -> Experiment:
+    """Returns the scale `night` for goals in front, with a small loss that may begin as a valley
+    around a fixed policy, sees how the reward correlates with observations, and has short lives.
+    """
+    loss = scales.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.0))
+    return dataclasses.replace(
+        usual,
+        policy=PolicyConfig(log_std=-2.0),
+        loss=dataclasses.replace(
+            loss,
+            reward=False,
+            channels=("reward_correlations",),
+            buffer_steps=256,
+            without=("action", "termination", "log_prob"),
+        ),
+        inner=dataclasses.replace(
+            usual.inner, learning_rate=3e-3, final_episodes=2, centred_observations=False
+        ),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            epochs=100,
+            lives=128,
+            noise_vectors=128,
+            sigma=0.05,
+            final_sigma=0.01,
+            fitness="rank_in_pair",
+            shortest_life=12,
+            longest_life=24,
+            learning_rate=2e-2,
+            final_learning_rate=2e-3,
+            learning_rate_epochs=100,
+            validation_period=50,
+            validation_lives=32,
+        ),
+    )
+
+
 VARIANTS = {
     **{
         f"laptop{name}": dataclasses.replace(
@@ -70,6 +109,9 @@ VARIANTS |= {
     "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
     **scales.paper_starts(VARIANTS["paper"]),
 }
+
+
+VARIANTS["night_right_half"] = _in_front(VARIANTS["night_right_half"])
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

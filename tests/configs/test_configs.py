@@ -10,6 +10,7 @@ import pytest
 
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import from_mapping
+from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.registry import make_family
 from tests.launch import commands
 
@@ -104,7 +105,7 @@ def test_a_config_is_a_valid_experiment(name):
     family = make_family(made.task)
     assert made.evolution.lives % made.compute.shard_lives == 0
     if name.startswith(("directional", "goal_ant", "hidden_goal")):
-        assert made.loss.reward  # the task cannot be inferred without (EPG, section 3.3)
+        assert sees_reward(made.loss)  # the task cannot be inferred without (EPG, section 3.3)
     if name.startswith(("random", "fetch", "point")):
         assert not made.loss.reward and family.quantities
     if name.startswith("turned_motors"):
