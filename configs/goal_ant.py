@@ -10,7 +10,9 @@ All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`
 Goals lie in all directions, with `_right_half` only in front of the ant;
 config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
 frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg-tf tune-baseline
-(results/tuning), with goals in front; `night` and `paper` have defaults.
+(results/tuning), with goals in front; `night` and `paper` have defaults. `night_right_half` has a
+small loss and short lives of evolution, for --begin_with; no loss of it has learned to reach goals
+yet (results/night/README.md).
 """
 
 import dataclasses

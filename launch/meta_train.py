@@ -23,12 +23,13 @@ from epg_tf.epg.shards import Shards
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.progress import cost_lines
+from .evaluation_flags import required
 
 _BEGIN_WITH = flags.DEFINE_string(
     "begin_with",
     None,
-    "Loss that a new run begins with: a shipped loss or a run's folder; its settings of the loss "
-    "and the policy have to be the same. By default a fresh loss.",
+    "Loss that a new run begins with: a shipped loss or a run's folder, of the same inputs and "
+    "sizes; or a fixed linear policy, around which a loss begins. By default a fresh loss.",
 )
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
@@ -51,7 +52,7 @@ def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicato
             target,
             Workers(shards, communicator),
             run_flags.write,
-            None if _BEGIN_WITH.value is None else load_loss(_BEGIN_WITH.value),
+            None if _BEGIN_WITH.value is None else load_loss(required(_BEGIN_WITH, "runs/first")),
         )
         received = command_line.stop_on_signals(
             "stopping as soon as the lives have finished the update they are in",

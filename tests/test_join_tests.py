@@ -22,6 +22,7 @@ ONE = table("epg", [4.0, 5.0, 6.0], CURVE, loss=LossName("one", 0))
 TWO = table("epg", [7.0, 8.0, 9.0], CURVE, loss=LossName("two", 1))
 ABOUT = {
     "loss": "one",
+    "other_losses": [],
     "task": vars(TaskConfig()),
     "phase": "reporting",
     "seed": 0,
@@ -76,6 +77,8 @@ OTHER = table("epg", [4.0, 5.0, 6.5], CURVE, loss=LossName("one", 0))
     [
         ([OTHER, PPO], {}, "epg one differs between the tests"),
         ([PPO], {}, "no method and loss in common"),
+        ([ONE, table("ppo", [1.0, 2.0], CURVE[:2])], {}, "other agents than the 3 of the first"),
+        ([ONE, TWO], {"other_losses": ["two"]}, "the first test has no two; name the test of more"),
         ([ONE, PPO], {"seed": 1}, "the tests differ in seed: 0 and 1"),
         ([ONE, PPO], {"updates": 3}, "the tests differ in updates"),
         ([ONE, PPO], {"rivals": {"ppo": {}}}, "the tests differ in rivals"),

@@ -3,7 +3,8 @@
     python tools/join_tests.py --output=FOLDER FIRST SECOND
 
 FIRST and SECOND are folders of tests of epg-tf meta-test with the same tasks, lives and agents,
-e.g. a test of losses of several seeds and an earlier one of one of them beside PPO. A life does not
+e.g. a test of losses of several seeds and an earlier one of one of them beside PPO; all losses of
+the second are in the first. A life does not
 depend on what else is in a test, so FOLDER gets what one test of all would have written. What both
 have must be the same to the bit, and there must be something: so the two were made by code and on
 machines that agree.
@@ -21,7 +22,7 @@ import numpy as np
 
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.evaluation.results import Results, read_results
+from epg_tf.evaluation.results import COLUMNS, Results, read_results
 from epg_tf.reports.evaluation_report import OWN, write_report
 
 _SAME = ("task", "phase", "seed", "updates", "compare_updates", "policy", "alpha", "rivals")
@@ -42,11 +43,15 @@ def joined(first: Results, second: Results) -> Results:
             added.append(its)
             continue
         common += 1
-        for name in ("agent", "env_steps", "returns", "policy_sha256"):
-            if not np.array_equal(getattr(mine, name), getattr(its, name), name == "returns"):
+        for name in COLUMNS:
+            number = getattr(mine, name).dtype.kind == "f"
+            if not np.array_equal(getattr(mine, name), getattr(its, name), equal_nan=number):
                 raise ConfigError(f"{f'{method} {loss}'.strip()} differs between the tests")
     if not common:
         raise ConfigError("the tests have no method and loss in common, so nothing links them")
+    agents = set(first.agent)
+    if any(set(table.agent) != agents for table in added):
+        raise ConfigError(f"the tests have other agents than the {len(agents)} of the first one")
     return Results.join([first, *added])
 
 
@@ -59,6 +64,10 @@ def joined_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     for name in _SAME:
         if first[name] != second[name]:
             raise ConfigError(f"the tests differ in {name}: {first[name]!r} and {second[name]!r}")
+    losses = {first["loss"], *first["other_losses"]}
+    for loss in (second["loss"], *second["other_losses"]):
+        if loss not in losses:
+            raise ConfigError(f"the first test has no {loss}; name the test of more losses first")
     merged = {name: {**second[name], **first[name]} for name in _MERGED}
     return {**first, **merged, "joined_with": second["made_with"]}
 

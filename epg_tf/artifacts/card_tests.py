@@ -89,7 +89,8 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 def _flags(test: Mapping[str, Any], learned: str, experiment: Experiment) -> str:
     """Returns the flags of a test; those of a config that it replaced settings by are not known."""
     about = test["about"]
-    rivals = ",".join(rival for rival in _RIVALS if rival in test) or "none"
+    rivals = ",".join(rival for rival in _RIVALS if rival in test)
+    rivals = rivals or ("none" if "untrained" in test else "alone")
     words = [f"--lives={test[learned]['lives']}", f"--seed={about['seed']}", f"--compare={rivals}"]
     if about.get("compare_updates", 1) > 1:
         words.append(f"--compare_updates={about['compare_updates']}")

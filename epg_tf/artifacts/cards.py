@@ -226,7 +226,7 @@ def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
     stated = {
         name: json.dumps(value)
         for name, value in described["facts"].items()
-        if not run or name not in _SHARED
+        if not run or name not in (*_SHARED, "begun_with")
     }
     opening = _opening(learned.experiment.loss, described)
     what = "A loss" if described["channels"] else "An initial policy"

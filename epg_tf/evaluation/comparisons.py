@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from epg_tf.baselines.off_policy_lives import has_bounds
 from epg_tf.core.errors import ConfigError
@@ -90,6 +90,17 @@ class Menu:
                 raise ConfigError(f"compare={word!r} is there twice; name each run once")
             found.append((name, folder))
         return tuple(found)
+
+
+def asked_for(menu: Menu, rivals: Sequence[str], methods: Collection[str]) -> str:
+    """Returns what asks for a test again: its rivals, or the word for none of them.
+
+    Args:
+      menu: Of its kind.
+      rivals: Of the test, with folders where they have some.
+      methods: All that it trained.
+    """
+    return ",".join(rivals) or ("none" if set(methods) & set(menu.always[1:]) else ALONE)
 
 
 LOSSES = Menu(

@@ -122,7 +122,8 @@ def with_floor(
             column = factor * units + unit
             params["products/kernel"][list(rows["observation"]), column] = -kernel[:, unit]
             params["products/bias"][column] = -bias[unit]
-    return np.concatenate([values.ravel() for values in params.values()]).astype(np.float32)
+    moved: Array = np.concatenate([values.ravel() for values in params.values()])
+    return moved.astype(np.float32)
 
 
 def _correlate(params: Mapping[str, Array], channels: Sequence[Channel]) -> None:

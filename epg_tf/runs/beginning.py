@@ -5,6 +5,7 @@ linear policy, around which a loss begins as a valley.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
@@ -18,6 +19,11 @@ from epg_tf.losses.initial_parameters import with_floor
 from epg_tf.runs.folder import BEGUN_WITH
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
+_SAME_FUNCTION = (
+    ("loss", "leaky_slope"),
+    ("inner", "centred_observations"),
+    ("policy", "activation"),
+)
 _SAME_BODY = ("observation_size", "action_size", "discrete_actions")
 
 
@@ -43,28 +49,58 @@ def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) ->
     if policy and experiment.evolution.moves == "loss":
         phi = _valley(experiment, fresh.phi, earlier)
     else:
-        _check_same(experiment, earlier, _SAME)
+        _check_sizes(experiment, earlier, _SAME)
+        _check_functions(experiment, earlier)
         phi = earlier.phi
-    spent = earlier.facts.get("env_steps", 0)
-    return dataclasses.replace(
-        fresh, phi=phi, best_phi=phi, env_steps=spent if isinstance(spent, int) else 0
-    )
+    return dataclasses.replace(fresh, phi=phi, best_phi=phi, env_steps=_spent(earlier))
 
 
-def _check_same(experiment: Experiment, earlier: LearnedLoss, names: tuple[str, ...]) -> None:
+def _spent(earlier: LearnedLoss) -> int:
+    spent = earlier.facts.get("env_steps")
+    if type(spent) is not int or not 0 <= spent < 2**62:
+        raise ConfigError(
+            f"begin_with={earlier.name}: its facts have env_steps={spent!r:.50}, which is no "
+            "count; restore it from the run that wrote it"
+        )
+    return spent
+
+
+def _check_sizes(experiment: Experiment, earlier: LearnedLoss, names: Sequence[str]) -> None:
+    """Refuses a vector of other inputs or sizes, naming the first difference."""
     mine, its = interface(experiment), interface(earlier.experiment)
     for name in names:
-        if mine[name] != its[name]:
+        here, there = (_by_name(sizes[name]) for sizes in (mine, its))
+        for part in [part for part in {**there, **here} if here.get(part) != there.get(part)][:1]:
+            what = f"{name} {part}".strip().replace("_", " ")
             raise ConfigError(
-                f"begin_with={earlier.name}: its {name.replace('_', ' ')} differ from those of "
-                f"these settings ({its[name]} and {mine[name]}); set config.loss, config.policy "
-                "and config.evolution.moves as they were there"
+                f"begin_with={earlier.name}: {what} is {there.get(part, 'not there')}, these "
+                f"settings have {here.get(part, 'none')}; set config.loss, config.policy and "
+                "config.evolution.moves as they were there"
+            )
+
+
+def _by_name(sizes: Any) -> Mapping[str, Any]:
+    """Returns an entry of `interface` as name -> what it is."""
+    if isinstance(sizes, list):
+        return {channel["name"]: channel["width"] for channel in sizes}
+    return sizes if isinstance(sizes, dict) else {"": sizes}
+
+
+def _check_functions(experiment: Experiment, earlier: LearnedLoss) -> None:
+    """Refuses settings that make another function of the same parameters."""
+    mine, its = experiment.to_mapping(), earlier.experiment.to_mapping()
+    for group, name in _SAME_FUNCTION:
+        here, there = mine[group][name], its[group][name]
+        if here != there:
+            raise ConfigError(
+                f"begin_with={earlier.name} has config.{group}.{name}={there!r}, these settings "
+                f"have {here!r}; set the same here"
             )
 
 
 def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     """Returns phi, begun as a valley, with its floor at a fixed linear policy."""
-    _check_same(experiment, earlier, _SAME_BODY)
+    _check_sizes(experiment, earlier, _SAME_BODY)
     loss, its = experiment.loss, earlier.experiment
     if loss.start != "quadratic" or loss.shared_over_actions or "observation" in loss.without:
         raise ConfigError(

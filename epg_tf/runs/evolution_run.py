@@ -8,7 +8,7 @@ import numpy as np
 
 from epg_tf.artifacts.learned_loss import LearnedLoss, save_loss
 from epg_tf.core import files
-from epg_tf.core.errors import VersionError
+from epg_tf.core.errors import RecordError, VersionError
 from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.rival_settings import RIVAL_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
@@ -16,7 +16,7 @@ from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.state import EpochResult, EvolutionState
 from epg_tf.runs import checkpoints
 from epg_tf.runs.beginning import beginning, facts_of
-from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
+from epg_tf.runs.folder import BEGUN_WITH, RunFolder, RunLength, RunTarget, begun_with
 from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.rare_drawing import RareDrawing
 
@@ -59,6 +59,7 @@ class EvolutionRun:
 
     Raises:
       RecordError: The folder cannot be used in this way; nothing has been deleted.
+      ConfigError: What the run is to begin with does not fit the settings.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class EvolutionRun:
     ):
         self._first = beginning(experiment, seed, earlier)
         self._folder = RunFolder(identity_of(experiment, seed, earlier), target)
-        self._experiment = experiment
+        self._experiment, self._earlier = experiment, earlier
         self.path = self._folder.path
         self.warnings: list[str] = []
         self._picture = RareDrawing(self._draw)
@@ -79,8 +80,9 @@ class EvolutionRun:
         """Returns the newest state that is saved, or the initial one, and drops what is later.
 
         Raises:
-          RecordError: No checkpoint can be read, though there is or was one, or the run has
-            already more epochs than its experiment allows. Nothing has been deleted.
+          RecordError: No checkpoint can be read, though there is or was one; there is none yet,
+            and the run began with a loss that is not given again; or the run has already more
+            epochs than its experiment allows. Nothing has been deleted.
         """
         state = self._newest_state()
         epochs = self._experiment.evolution.epochs
@@ -96,6 +98,11 @@ class EvolutionRun:
     def _newest_state(self) -> EvolutionState:
         checkpoint = self._folder.newest_checkpoint()
         if checkpoint is None:
+            if self._earlier is None and BEGUN_WITH in self._folder.facts:
+                raise RecordError(
+                    f"{self.path}: the run began with {begun_with(self._folder.facts)} and has no "
+                    "checkpoint yet; pass begin_with again, or overwrite=True"
+                )
             return self._first
         arrays, facts = checkpoint.arrays, checkpoint.facts
         try:

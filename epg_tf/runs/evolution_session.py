@@ -129,6 +129,7 @@ class EvolutionSession:
 
         Raises:
           Interrupted, Stopped: `stop` was called.
+          ConfigError: What the run is to begin with does not fit the settings.
           RecordError, OSError, RunFailed: As `evolve_in_folder`.
         """
         communicator, recorder = self._workers.communicator, self._own_recorder()

@@ -236,7 +236,14 @@ class RunFolder:
     def _check_same_beginning(self, before: Mapping[str, Any]) -> None:
         """Refuses to resume with another beginning; one that is not named is the run's own."""
         named, own = self._identity.begun.get(BEGUN_WITH), before.get(BEGUN_WITH)
-        if named is None or (own is not None and own["phi_sha256"] == named["phi_sha256"]):
+        stated = own if isinstance(own, dict) else {}
+        parts = [stated.get(name) for name in ("loss", "phi_sha256")]
+        if BEGUN_WITH in before and not all(isinstance(part, str) for part in parts):
+            raise RecordError(
+                f"{self.path}: config.json is damaged ({BEGUN_WITH}={own!r:.100}); restore it, or "
+                "pass overwrite=True to start again"
+            )
+        if named is None or stated.get("phi_sha256") == named["phi_sha256"]:
             return
         raise RecordError(
             f"begin_with={named['loss']}: the run in {self.path} began with "
@@ -290,7 +297,7 @@ def kind_of(description: Mapping[str, Any]) -> str:
 def begun_with(description: Mapping[str, Any]) -> str | None:
     """Returns what a run began with, by the content of its config.json; None: a fresh vector."""
     begun = description.get(BEGUN_WITH)
-    return begun.get("loss") if isinstance(begun, dict) else None
+    return str(begun.get("loss")) if isinstance(begun, dict) else None
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:

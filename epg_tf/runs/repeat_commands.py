@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.evaluation.comparisons import ALONE, LOSSES, OBJECTIVES
+from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.zero_shot import NAMES
 
@@ -79,7 +79,7 @@ def repeat_test(path: Path, about: Mapping[str, Any], results: Results) -> str:
     words = {
         "loss": ",".join([about["loss"], *about.get("other_losses", [])]),
         "lives": agents,
-        "compare": ",".join(rivals) or ("none" if methods & set(menu.always[1:]) else ALONE),
+        "compare": asked_for(menu, rivals, methods),
         "compare_updates": None if times == 1 else times,
     }
     specific = _of_objective(about) if objective else _of_loss(about, methods)

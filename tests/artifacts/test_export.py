@@ -76,13 +76,14 @@ def asked(make_agent, make_experience):
         else:
             moved = {"policy_mean": seen, "policy_log_std": policy.shared_output}
         moved |= {} if memory is None else {"memory": memory}
-        if experiment.loss.products:
+        if experiment.loss.products and "log_prob" not in experiment.loss.without:
             newest = policy(experience.observation[:, -M:])
             found = policy.log_prob_from(newest, policy.shared_output, experience.raw_action)
             older = [[0, 0], [experiment.loss.buffer_steps - M, 0], [0, 0]]
             moved["policy_log_prob"] = tf.pad(found, older, constant_values=np.nan)
+        widths = {channel.name: channel.width for channel in own.network.channels}
         extra = {
-            name: experience.reward + number
+            name: tf.repeat(experience.reward + number, widths[name], axis=2)
             for number, name in enumerate(experiment.loss.channels, 1)
         }
         experience = experience._replace(extra=extra)
@@ -104,6 +105,17 @@ SETTINGS = [
     ),
     pytest.param(
         {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(
+        {
+            "loss": {
+                "products": 3,
+                "factors": 1,
+                "channels": ("reward_correlations",),
+                "without": ("log_prob", "termination"),
+            }
+        },
         marks=pytest.mark.slow,
     ),
     pytest.param(

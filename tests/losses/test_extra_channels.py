@@ -128,6 +128,11 @@ def test_reward_correlations_show_the_rewarded_direction(recorded):
             "reward_correlations", recorded._replace(reward=(sign * first + 2.0) * recorded.lived)
         )
         np.testing.assert_allclose(found[:, -LIVED:, 0], sign, rtol=1e-5)
+    small = recorded._replace(reward=1e-3 * first)
+    deviation = first.numpy()[:, -LIVED:, 0].std(axis=1)
+    np.testing.assert_allclose(
+        compute("reward_correlations", small)[:, -1, 0], 0.1 * deviation, rtol=1e-4
+    )
     constant = recorded._replace(reward=3.0 * recorded.lived * tf.ones_like(recorded.reward))
     assert not compute("reward_correlations", constant).any()
     nothing = recorded._replace(lived=0.0 * recorded.lived)

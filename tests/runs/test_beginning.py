@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -62,15 +63,18 @@ def test_the_first_state_holds_its_vector_and_its_env_steps(tiny, earlier):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": {"head": 7}}, "its parameter shapes differ from those of these settings"),
-        ({"loss": {"reward": True}}, "its channels differ"),
-        ({"evolution": {"moves": "both"}}, "its kind differ"),
+        ({"loss": {"head": 7}}, r"parameter shapes head/kernel is \[.*, these settings have \["),
+        ({"loss": {"reward": True}}, "channels reward is not there, these settings have 1;"),
+        ({"evolution": {"moves": "both"}}, "kind is temporal_conv_loss, these settings have"),
+        ({"loss": {"leaky_slope": 0.5}}, "config.loss.leaky_slope=0.2, these settings have 0.5"),
+        ({"inner": {"centred_observations": False}}, "config.inner.centred_observations=True"),
+        ({"policy": {"activation": "relu"}}, "config.policy.activation='tanh', these settings"),
     ],
 )
 def test_other_settings_are_refused_before_anything_is_written(
     make_tiny, earlier, tmp_path, changes, message
 ):
-    with pytest.raises(ConfigError, match=f"^begin_with=.*final: {message}") as raised:
+    with pytest.raises(ConfigError, match=f"^begin_with=.*final:? (has )?{message}") as raised:
         next(epg_tf.evolve_in_folder(make_tiny(**changes), 3, tmp_path / "run", begin_with=earlier))
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "run").exists()
@@ -168,6 +172,53 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
     assert ends[0] == ends[1] == ends[2]
     command = repeat_run(tmp_path / "whole", "evolution", 3, begun_with(facts))
     assert command.endswith(f"--begin_with={earlier.name}")
+
+
+@pytest.mark.parametrize("spent", [-5, True, 2**70, 1.5, "many", None])
+def test_env_steps_that_are_no_count_are_refused(tiny, earlier, spent):
+    damaged = dataclasses.replace(earlier, facts=earlier.facts | {"env_steps": spent})
+    with pytest.raises(ConfigError, match="which is no count") as raised:
+        beginning(tiny, 3, damaged)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
+    tiny, shards, earlier, tmp_path
+):
+    """Without it the run would go on with a fresh loss, and state the other one."""
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    for path in (whole, folder):
+        with contextlib.closing(open_session(tiny, shards, path, earlier)) as session:
+            list(itertools.islice(session.epochs(), None if path == whole else 1))
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "metrics.csv").unlink()
+    with (
+        pytest.raises(RecordError, match="began with .*final and has no checkpoint yet; pass"),
+        contextlib.closing(open_session(tiny, shards, folder, None, resume=True)) as session,
+    ):
+        next(session.epochs())
+    with contextlib.closing(open_session(tiny, shards, folder, earlier, resume=True)) as session:
+        list(session.epochs())
+    ends = [(path / "final" / "loss.npz").read_bytes() for path in (whole, folder)]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("begun", ["x", [], 5, {}, {"loss": "a"}, {"phi_sha256": 3}, None])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_damaged_statement_is_refused(tiny, shards, earlier, tmp_path, begun, named):
+    with contextlib.closing(open_session(tiny, shards, tmp_path / "run", earlier)) as session:
+        next(session.epochs())
+    config = tmp_path / "run" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {BEGUN_WITH: begun}))
+    given = earlier if named else None
+    with (
+        pytest.raises(RecordError, match="config.json is damaged .begun_with=") as raised,
+        contextlib.closing(
+            open_session(tiny, shards, tmp_path / "run", given, resume=True)
+        ) as session,
+    ):
+        next(session.epochs())
+    assert "\n" not in str(raised.value)
 
 
 def test_another_beginning_is_refused_where_a_run_is_resumed(tiny, shards, earlier, tmp_path):
