@@ -67,7 +67,7 @@ def _in_front(usual: Experiment) -> Experiment:
             final_sigma=0.01,
             fitness="rank_in_pair",
             shortest_life=12,
-            longest_life=24,
+            longest_life=48,
             learning_rate=2e-2,
             final_learning_rate=2e-3,
             learning_rate_epochs=100,

@@ -279,7 +279,7 @@ def test_the_night_of_goals_in_front_has_a_small_loss_that_can_tell_where_they_a
     made = experiment(IN_FRONT)
     assert made.loss.channels == ("reward_correlations",) and made.loss.start == "quadratic"
     assert made.loss.products == made.loss.factors * 8 and "log_prob" in made.loss.without
-    assert not made.inner.centred_observations and made.evolution.longest_life == 24
+    assert not made.inner.centred_observations and made.evolution.longest_life == 48
 
 
 @pytest.mark.parametrize("name", LIMITED)
