@@ -82,7 +82,7 @@ def _check_sizes(experiment: Experiment, earlier: LearnedLoss, names: Sequence[s
 def _by_name(sizes: Any) -> Mapping[str, Any]:
     """Returns an entry of `interface` as name -> what it is."""
     if isinstance(sizes, list):
-        return {channel["name"]: channel["width"] for channel in sizes}
+        return {channel["name"]: f"{channel['width']} ({channel['kind']})" for channel in sizes}
     return sizes if isinstance(sizes, dict) else {"": sizes}
 
 

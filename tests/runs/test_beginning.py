@@ -64,7 +64,11 @@ def test_the_first_state_holds_its_vector_and_its_env_steps(tiny, earlier):
     ("changes", "message"),
     [
         ({"loss": {"head": 7}}, r"parameter shapes head/kernel is \[.*, these settings have \["),
-        ({"loss": {"reward": True}}, "channels reward is not there, these settings have 1;"),
+        ({"loss": {"reward": True}}, r"channels reward is not there, .* have 1 \(history\);"),
+        (
+            {"policy": {"state_dependent_std": True}},
+            r"channels policy log std is 2 \(constant\), these settings have 2 \(policy\)",
+        ),
         ({"evolution": {"moves": "both"}}, "kind is temporal_conv_loss, these settings have"),
         ({"loss": {"leaky_slope": 0.5}}, "config.loss.leaky_slope=0.2, these settings have 0.5"),
         ({"inner": {"centred_observations": False}}, "config.inner.centred_observations=True"),
