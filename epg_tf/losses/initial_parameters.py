@@ -102,7 +102,7 @@ def with_floor(
     phi: Array, channels: Sequence[Channel], config: LossConfig, kernel: Array, bias: Array
 ) -> Array:
     """Moves the floor of a valley to a linear policy: the loss of a step is lowest where its means
-    are observation kernel + bias.
+    are observation kernel + bias. Not in the papers.
 
     Args:
       phi: [D], begun as "quadratic" with the same channels and settings; stays as it is.

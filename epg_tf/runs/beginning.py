@@ -19,11 +19,8 @@ from epg_tf.losses.initial_parameters import with_floor
 from epg_tf.runs.folder import BEGUN_WITH
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
-_SAME_FUNCTION = (
-    ("loss", "leaky_slope"),
-    ("inner", "centred_observations"),
-    ("policy", "activation"),
-)
+_CENTRING = ("inner", "centred_observations")
+_SAME_FUNCTION = (("loss", "leaky_slope"), ("policy", "activation"), _CENTRING)
 _SAME_BODY = ("observation_size", "action_size", "discrete_actions")
 
 
@@ -50,7 +47,7 @@ def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) ->
         phi = _valley(experiment, fresh.phi, earlier)
     else:
         _check_sizes(experiment, earlier, _SAME)
-        _check_functions(experiment, earlier)
+        _check_functions(experiment, earlier, _SAME_FUNCTION)
         phi = earlier.phi
     return dataclasses.replace(fresh, phi=phi, best_phi=phi, env_steps=_spent(earlier))
 
@@ -86,10 +83,12 @@ def _by_name(sizes: Any) -> Mapping[str, Any]:
     return sizes if isinstance(sizes, dict) else {"": sizes}
 
 
-def _check_functions(experiment: Experiment, earlier: LearnedLoss) -> None:
-    """Refuses settings that make another function of the same parameters."""
+def _check_functions(
+    experiment: Experiment, earlier: LearnedLoss, names: Sequence[tuple[str, str]]
+) -> None:
+    """Refuses settings, by group and name, that make another function of the same parameters."""
     mine, its = experiment.to_mapping(), earlier.experiment.to_mapping()
-    for group, name in _SAME_FUNCTION:
+    for group, name in names:
         here, there = mine[group][name], its[group][name]
         if here != there:
             raise ConfigError(
@@ -114,11 +113,7 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
             f"begin_with={earlier.name} is a policy with config.policy.hidden={its.policy.hidden}, "
             "and the floor of a valley is linear; evolve one with config.policy.hidden=()"
         )
-    if its.inner.centred_observations != experiment.inner.centred_observations:
-        raise ConfigError(
-            f"begin_with={earlier.name} has config.inner.centred_observations="
-            f"{its.inner.centred_observations}; set the same here"
-        )
+    _check_functions(experiment, earlier, (_CENTRING,))
     policy = initial_policy(its, earlier.phi)
     return with_floor(
         phi, loss_channels(experiment), loss, policy["output/kernel"], policy["output/bias"]
