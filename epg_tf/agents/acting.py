@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import NORM_EPSILON
+from epg_tf.core.products import with_products
 from epg_tf.core.types import Array
 
 Activation = Callable[[Array], Array]
@@ -54,7 +55,8 @@ class ActingPolicy(abc.ABC):
 
     def policy_output(self, observation: Array) -> Array:
         """Returns the networks' outputs [P, A] at normalised observations [P, O], float32."""
-        hidden = observation[:, None]
+        pairs = self._kernels[0].shape[1] != observation.shape[1]
+        hidden = (with_products(observation) if pairs else observation)[:, None]
         last = len(self._kernels) - 1
         for number, (kernel, bias) in enumerate(zip(self._kernels, self._biases, strict=True)):
             hidden = np.matmul(hidden, kernel)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from epg_tf.agents.policies import Policy
-from epg_tf.core.parallel_layers import parallel_mlp
+from epg_tf.agents.policy_network import policy_network
 
 
 class FunctionalPolicy:
@@ -32,7 +32,7 @@ class FunctionalPolicy:
 
     def __call__(self, observation: tf.Tensor) -> tf.Tensor:
         """Returns the policy_output [P, T, A] at normalised observations [P, T, O]."""
-        return parallel_mlp(observation, self._network, self._policy.activation)
+        return policy_network(observation, self._network, self._policy.activation)
 
     def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:
         """Returns action distributions of batch shape [P, T] at observations."""

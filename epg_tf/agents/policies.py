@@ -28,9 +28,11 @@ from epg_tf.agents.distributions import (
     gaussian_log_prob,
     one_hot_categorical,
 )
+from epg_tf.agents.policy_network import policy_network
 from epg_tf.core.experiment import PolicyConfig
-from epg_tf.core.parallel_layers import initial_mlp, parallel_mlp
+from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
+from epg_tf.core.products import number_of_pairs
 from epg_tf.core.types import Array, EnvironmentSpec
 
 
@@ -73,7 +75,7 @@ class Policy(ParallelModel, abc.ABC):
     def call(self, observation: tf.Tensor) -> tf.Tensor:
         """Returns the policy_output [P, T, A] at normalised observations [P, T, O]."""
         weights = [(layer.kernel, layer.bias) for layer in self.dense]
-        return parallel_mlp(observation, weights, self.activation)
+        return policy_network(observation, weights, self.activation)
 
     @property
     @abc.abstractmethod
@@ -269,7 +271,9 @@ def policy_class(spec: EnvironmentSpec, config: PolicyConfig) -> type[Policy]:
 def network_sizes(spec: EnvironmentSpec, config: PolicyConfig) -> tuple[int, ...]:
     """Returns the sizes of the layers of a policy's network, from input to output."""
     outputs = 1 if spec.discrete_actions or not config.state_dependent_std else 2
-    return (spec.observation_size, *config.hidden, outputs * spec.action_size)
+    size = spec.observation_size
+    inputs = size + config.observation_pairs * number_of_pairs(size)
+    return (inputs, *config.hidden, outputs * spec.action_size)
 
 
 def policy_shapes(spec: EnvironmentSpec, config: PolicyConfig) -> dict[str, tuple[int, ...]]:

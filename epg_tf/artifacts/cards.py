@@ -197,7 +197,8 @@ def _outputs(described: Mapping[str, Any]) -> str:
 
 
 def _network(agent: Mapping[str, Any]) -> str:
-    return f"hidden layers {agent['hidden']} of {agent['activation']}"
+    pairs = ", which also see products of pairs of components" * agent["observation_pairs"]
+    return f"hidden layers {agent['hidden']} of {agent['activation']}{pairs}"
 
 
 def input_rows(inputs: Mapping[str, Any]) -> str:

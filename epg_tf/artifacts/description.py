@@ -159,6 +159,7 @@ def _agent(experiment: Experiment) -> dict[str, Any]:
     policy, inner = experiment.policy, experiment.inner
     return {
         "hidden": list(policy.hidden),
+        "observation_pairs": policy.observation_pairs,
         "activation": policy.activation,
         "log_std": policy.log_std,
         "state_dependent_std": policy.state_dependent_std,

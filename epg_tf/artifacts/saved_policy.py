@@ -16,9 +16,9 @@ from tf_agents.trajectories import time_step as ts
 
 from epg_tf.agents.deterministic import policy_action
 from epg_tf.agents.distributions import diagonal_gaussian
+from epg_tf.agents.policy_network import policy_network
 from epg_tf.artifacts import saved_models
 from epg_tf.core import files
-from epg_tf.core.parallel_layers import parallel_mlp
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
 
@@ -111,7 +111,7 @@ class TrainedPolicy(AgentPolicy):
         shared = len(self._weights) % 2  # a last array without kernel: log_std of all states
         layers = self._weights[:-1] if shared else self._weights
         pairs = list(zip(layers[::2], layers[1::2], strict=True))
-        policy_output = parallel_mlp(observation[None], pairs, self._activation)
+        policy_output = policy_network(observation[None], pairs, self._activation)
         if self._discrete:  # numbers, where agents have one-hot rows
             actions = tfp.distributions.Categorical(logits=policy_output[0], dtype=tf.int32)
         else:

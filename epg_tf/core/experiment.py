@@ -79,6 +79,13 @@ class PolicyConfig:
     output_scale: Annotated[
         Positive, means("norm of the columns of a new policy's last kernel")
     ] = 0.01
+    observation_pairs: Annotated[
+        bool,
+        means(
+            "whether the network also sees the products of all pairs of components of the "
+            "normalised observation; not in the papers"
+        ),
+    ] = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.loss_settings import LossConfig
+from epg_tf.core.products import number_of_pairs, products_of_pairs
 
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
@@ -128,10 +129,7 @@ def observation_pairs(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     torques that move a fingertip in a direction are.
     """
     del loss
-    first, second = np.triu_indices(recorded.observation.shape[2])
-    return tf.gather(recorded.observation, first, axis=2) * tf.gather(
-        recorded.observation, second, axis=2
-    )
+    return products_of_pairs(recorded.observation)
 
 
 def reward_correlations(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
@@ -199,7 +197,7 @@ _SHIPPED = {
         observation_pairs,
         "products of all pairs of components j <= k of the normalised observation, (1, 1), (1, 2), "
         "... (2, 2), ...",
-        width=lambda size: size * (size + 1) // 2,
+        width=number_of_pairs,
         sees_reward=False,
     ),
     "reward_correlations": ExtraChannel(

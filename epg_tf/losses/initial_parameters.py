@@ -102,13 +102,15 @@ def with_floor(
     phi: Array, channels: Sequence[Channel], config: LossConfig, kernel: Array, bias: Array
 ) -> Array:
     """Moves the floor of a valley to a linear policy: the loss of a step is lowest where its means
-    are observation kernel + bias. Not in the papers.
+    are inputs kernel + bias, with inputs the observation, and the products of pairs of its
+    components where the policy sees them. Not in the papers.
 
     Args:
       phi: [D], begun as "quadratic" with the same channels and settings; stays as it is.
-      channels: Declared inputs, the observation and the means among them.
+      channels: Declared inputs, the observation, the means and what else the policy sees among
+        them.
       config: Settings of the loss.
-      kernel: [O, A], of the policy.
+      kernel: [I, A], of the policy; I is O, or O + O (O + 1) / 2 with products.
       bias: [A].
 
     Returns:
@@ -117,10 +119,13 @@ def with_floor(
     shapes = parameter_shapes(channels, config)
     params = {name: values[0].copy() for name, values in split(phi[None], shapes).items()}
     rows, units = kernel_rows(channels), config.products
+    seen = list(rows["observation"])
+    if len(kernel) > len(seen):
+        seen += rows["observation_pairs"]
     for unit in range(len(bias)):
         for factor in range(min(config.factors, 2)):  # a third one is the constant 1
             column = factor * units + unit
-            params["products/kernel"][list(rows["observation"]), column] = -kernel[:, unit]
+            params["products/kernel"][seen, column] = -kernel[:, unit]
             params["products/bias"][column] = -bias[unit]
     moved: Array = np.concatenate([values.ravel() for values in params.values()])
     return moved.astype(np.float32)

@@ -113,6 +113,12 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
             f"begin_with={earlier.name} is a policy with config.policy.hidden={its.policy.hidden}, "
             "and the floor of a valley is linear; evolve one with config.policy.hidden=()"
         )
+    if its.policy.observation_pairs and "observation_pairs" not in loss.channels:
+        raise ConfigError(
+            f"begin_with={earlier.name} is a policy with config.policy.observation_pairs=True, and "
+            f"a loss with config.loss.channels={loss.channels} does not see the same; add "
+            "'observation_pairs' to them"
+        )
     _check_functions(experiment, earlier, (_CENTRING,))
     policy = initial_policy(its, earlier.phi)
     return with_floor(

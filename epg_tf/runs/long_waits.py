@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from epg_tf.agents.policies import network_sizes
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -38,7 +39,7 @@ def _waits_of_task(experiment: Experiment) -> list[str]:
                 f"{count(steps)} physics steps and take about {duration(seconds)}, in which the "
                 f"run cannot stop; config.task.frame_skip={experiment.task.frame_skip} sets them"
             )
-    sizes = (family.observation_size, *experiment.policy.hidden, family.action_size)
+    sizes = network_sizes(family.spec, experiment.policy)
     weights = sum(before * after for before, after in zip(sizes[:-1], sizes[1:], strict=True))
     minibatches = inner.update_period // inner.minibatch
     # A product is an addition and a multiplication, forwards and twice as many backwards.

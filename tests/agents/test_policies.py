@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.agent import Agent
+from epg_tf.agents.functional_policy import FunctionalPolicy
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, initial_policy
 from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.experiment import PolicyConfig
@@ -81,6 +82,36 @@ def test_distribution_equals_the_reference_density():
             for a, m in zip(action[life], means, strict=True)
         ]
         np.testing.assert_allclose(found[life], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("hidden", [(), (7,)])
+def test_policies_that_see_pairs_are_networks_of_a_longer_observation(hidden):
+    """The same at updates, in functions of weights and in the copy that acts; the products are
+    written out by hand.
+    """
+    spec, config = EnvironmentSpec(3, A), PolicyConfig(hidden=hidden, observation_pairs=True)
+    policy = GaussianPolicy(P, spec, config)
+    assert policy.sizes == (9, *hidden, A)
+    generator = np.random.default_rng(0)
+    for variable in policy.variables_in_order:
+        variable.assign(generator.standard_normal(variable.shape))
+    a, b, c = seen = generator.standard_normal((3, P, 4)).astype(np.float32)
+    longer = np.stack([*seen, a * a, a * b, a * c, b * b, b * c, c * c], axis=2)
+    weights = [variable.numpy() for variable in policy.variables_in_order]
+    expected = np.stack(
+        [
+            reference.mlp([np.float64(w[life]) for w in weights[:-1]], longer[life], np.tanh)
+            for life in range(P)
+        ]
+    )
+    observation = np.stack(seen, axis=2)
+    acting = acting_copy(policy)
+    for found in (
+        policy(observation),
+        FunctionalPolicy(policy, weights)(tf.constant(observation)),
+        np.stack([acting.policy_output(observation[:, step]) for step in range(4)], axis=1),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu"])

@@ -147,6 +147,22 @@ def test_one_observation_or_many(discrete):
             policy.act(np.zeros(shape))
 
 
+def test_a_policy_that_sees_pairs_is_saved(tmp_path):
+    """With deviations near zero its actions are the means of the copy that acts."""
+    family, generator = PointGoal(4, 25), np.random.default_rng(0)
+    kernel = 0.05 * generator.standard_normal((6 + 21, 2)).astype(np.float32)
+    parts = [kernel, np.float32([0.1, -0.1]), np.float32([-20.0, -20.0])]
+    shift, scale = generator.uniform(0.5, 2.0, (2, 6)).astype(np.float32)
+    save_policy(TrainedPolicy(family, parts, "tanh", shift, scale), tmp_path, {})
+    seen = observations(50)
+    acting = ActingGaussian([np.repeat(part[None], 50, axis=0) for part in parts], "tanh")
+    expected = np.clip(acting.policy_output((seen - shift) * scale), *family.action_bounds)
+    opened = saved_models.open_saved_model(tmp_path)
+    found = opened.action(ts.restart(tf.constant(seen), 50)).action
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert expected.std(axis=0).min() > 0.05
+
+
 @pytest.mark.slow
 def test_the_saved_agent_is_the_one_that_was_tested(tmp_path):
     """Same hash as in the test, hence same policy; in its own task it earns about what the test

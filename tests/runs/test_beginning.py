@@ -17,6 +17,7 @@ from epg_tf.artifacts.cards import _run_facts
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.products import products_of_pairs
 from epg_tf.epg.meta_parameters import initial_policy, loss_channels
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
@@ -88,21 +89,32 @@ VALLEY = {"start": "quadratic", "products": 4, "factors": 1}
 
 
 @pytest.fixture(scope="module")
-def policy(make_tiny, tmp_path_factory):
-    """A fixed linear policy of a finished run."""
-    evolution = {"moves": "initialisation", "epochs": 1}
-    linear = make_tiny(evolution=evolution, policy={"hidden": ()}, inner={"updates": 0})
-    folder = tmp_path_factory.mktemp("policy") / "run"
-    list(epg_tf.evolve_in_folder(linear, 5, folder))
-    return epg_tf.load_loss(folder / "final")
+def policies(make_tiny, tmp_path_factory):
+    """Fixed linear policies of finished runs, by whether they see products of pairs."""
+    found, evolution = {}, {"moves": "initialisation", "epochs": 1}
+    for pairs in (False, True):
+        network = {"hidden": (), "observation_pairs": pairs}
+        linear = make_tiny(evolution=evolution, policy=network, inner={"updates": 0})
+        folder = tmp_path_factory.mktemp("policy") / "run"
+        list(epg_tf.evolve_in_folder(linear, 5, folder))
+        found[pairs] = epg_tf.load_loss(folder / "final")
+    return found
 
 
+@pytest.fixture(scope="module")
+def policy(policies):
+    return policies[False]
+
+
+@pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("factors", [1, 2, 3])
-def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policy, factors):
+def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policies, factors, pairs):
     """Its gradient in the means is zero where they are the policy's, twice the difference near
     there, and never that of the fresh valley, whose floor is at zero.
     """
-    experiment = make_tiny(loss=VALLEY | {"factors": factors})
+    policy = policies[pairs]
+    more = {"channels": ("observation_pairs",)} if pairs else {}
+    experiment = make_tiny(loss=VALLEY | {"factors": factors} | more)
     state = beginning(experiment, 3, policy)
     assert state.env_steps == policy.facts["env_steps"]
     channels, loss = loss_channels(experiment), experiment.loss
@@ -118,7 +130,10 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policy, factors):
         if channel.kind in (HISTORY, SCORED)
     }
     inputs |= {c.name: tf.zeros([1, c.width]) for c in channels if c.kind == CONSTANT}
-    floor = tf.matmul(inputs["observation"], weights["output/kernel"][None])
+    if pairs:
+        inputs["observation_pairs"] = products_of_pairs(inputs["observation"])
+    seen = tf.concat([inputs[name] for name in ("observation", *more.get("channels", ()))], axis=2)
+    floor = tf.matmul(seen, weights["output/kernel"][None])
     floor += weights["output/bias"]
     last = tf.constant([[experiment.inner.update_period - 1]])
     for away in (0.0, 0.1):
@@ -142,6 +157,12 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policy, factors):
 def test_a_loss_without_place_for_a_policy_is_refused(make_tiny, policy, loss, inner, message):
     with pytest.raises(ConfigError, match=f"^begin_with=.*{message}") as raised:
         beginning(make_tiny(loss=loss, inner=inner), 3, policy)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_policy_that_sees_more_than_the_loss_is_refused(make_tiny, policies):
+    with pytest.raises(ConfigError, match=r"channels=\(\) does not see the same; add") as raised:
+        beginning(make_tiny(loss=VALLEY), 3, policies[True])
     assert "\n" not in str(raised.value)
 
 
