@@ -17,6 +17,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.artifacts import learned_loss, learned_objective
+from epg_tf.artifacts.card_tests import losses_of
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, shipped_card
 from epg_tf.artifacts.objective_cards import shipped_objective_card
 from epg_tf.core import files
@@ -42,6 +43,12 @@ _ADAPTATION_DIR = flags.DEFINE_string(
 )
 _ROBUSTNESS_DIR = flags.DEFINE_string(
     "robustness_dir", None, "What epg-tf robustness found for that loss."
+)
+_SEEDS_DIR = flags.DEFINE_string(
+    "seeds_dir",
+    None,
+    "What epg-tf meta-test found for losses of the same settings and other seeds, that loss among "
+    "them.",
 )
 _NAME = flags.DEFINE_string("name", None, "Name of the loss, e.g. random_hopper.")
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -77,13 +84,15 @@ def main(argv: list[str]) -> int:
         )
     adaptation = _optional(_ADAPTATION_DIR, "adaptation.json", loss)
     robustness = _optional(_ROBUSTNESS_DIR, "robustness.json", loss)
+    seeds = _of_seeds(loss)
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
         rivals = tested["about"].get("rivals", {})
         exact = all(_is_exact(found["about"]) for found in (tested, longer or tested))
-        text = shipped_card(name, loss, evolved, CardTests(tested, longer, adaptation, robustness))
+        tests = CardTests(tested, longer, adaptation, robustness, seeds)
+        text = shipped_card(name, loss, evolved, tests)
     except (KeyError, TypeError, AttributeError) as error:
-        given = (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR)
+        given = (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR, _SEEDS_DIR)
         further = "".join(f" or --{flag.name}={flag.value}" for flag in given if flag.value)
         raise command_line.UsageError(
             f"--run_dir={run} or --test_dir={test}{further} holds the results of something else "
@@ -112,7 +121,7 @@ def main(argv: list[str]) -> int:
 
 def _ship_objective(run: Path, test: Path, name: str) -> int:
     """Ships an objective; returns the exit code."""
-    for flag in (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR):
+    for flag in (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR, _SEEDS_DIR):
         if flag.value is not None:
             raise command_line.UsageError(
                 f"--{flag.name}={flag.value} is of losses of EPG, but --run_dir={run} holds an "
@@ -186,6 +195,27 @@ def _optional(
             f"the --output_dir of such a test"
         )
     return _of_one_loss(found, flag)
+
+
+def _of_seeds(loss: learned_loss.LearnedLoss) -> dict[str, Any] | None:
+    """Returns what a test of losses of other seeds found, or None where the flag names none."""
+    if _SEEDS_DIR.value is None:
+        return None
+    found = files.read_json(Path(_SEEDS_DIR.value) / "summary.json", "a test, --seeds_dir")
+    try:
+        losses = losses_of(found).values()
+    except (KeyError, TypeError, AttributeError) as error:
+        raise command_line.UsageError(
+            f"--seeds_dir={_SEEDS_DIR.value} holds the results of something else; name the "
+            f"--output_dir of {command_line.program('meta_test')} --loss=A,B"
+        ) from error
+    if len(losses) < 2 or loss.facts not in losses:
+        raise command_line.UsageError(
+            f"--seeds_dir={_SEEDS_DIR.value} is no test of --run_dir={_RUN_DIR.value}/best and "
+            f"losses of other seeds; run {command_line.program('meta_test')} --loss=A,B with it "
+            "among them"
+        )
+    return found
 
 
 if __name__ == "__main__":

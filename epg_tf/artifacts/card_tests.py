@@ -30,15 +30,24 @@ class CardTests:
       longer: The same of a test in which rivals live longer; None: there is none.
       adaptation: `adaptation.json`; None: it was not measured.
       robustness: `robustness.json`; None: it was not measured.
+      seeds: `summary.json` of a test of losses that runs of the same settings and other seeds
+        evolved, the loss itself among them; None: there is none.
     """
 
     equal: Mapping[str, Any]
     longer: Mapping[str, Any] | None = None
     adaptation: Mapping[str, Any] | None = None
     robustness: Mapping[str, Any] | None = None
+    seeds: Mapping[str, Any] | None = None
 
 
-def tests_section(name: str, tests: CardTests, learned: str, experiment: Experiment) -> str:
+def tests_section(
+    name: str,
+    tests: CardTests,
+    learned: str,
+    experiment: Experiment,
+    facts: Mapping[str, Any],
+) -> str:
     """Returns tables of all tests, with the commands that made them.
 
     Args:
@@ -46,6 +55,7 @@ def tests_section(name: str, tests: CardTests, learned: str, experiment: Experim
       tests: What they found.
       learned: Key of the loss's own row.
       experiment: Settings of the loss.
+      facts: Of the loss.
 
     Raises:
       KeyError, TypeError, AttributeError: A summary is of something else.
@@ -79,6 +89,8 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 {rows_of_tests(tests.longer)}
 """
         )
+    if tests.seeds is not None:
+        sections.append(_seeds(tests.seeds, facts))
     if tests.adaptation is not None:
         sections.append(_adaptation(name, tests.adaptation, experiment))
     if tests.robustness is not None:
@@ -106,6 +118,39 @@ def _lives(about: Mapping[str, Any], experiment: Experiment) -> list[str]:
     updates, reporting = about["updates"], about.get("phase") == "reporting"
     words = [] if updates == experiment.inner.updates else [f"--updates={updates}"]
     return [*words, "--reporting"] if reporting else words
+
+
+def losses_of(test: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Returns the facts of each loss of a test, by the name that it has there.
+
+    Raises:
+      KeyError, TypeError: It is the summary of something else.
+    """
+    about = test["about"]
+    return {about["loss"]: about["loss_facts"], **about.get("other_loss_facts", {})}
+
+
+def _seeds(test: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """Returns how the losses of other seeds compare."""
+    losses, rows = losses_of(test), []
+    for name, facts in losses.items():
+        this = ", this loss" if facts == own else ""
+        rows.append(_return_row(f"seed {facts['seed']}{this}", test[f"epg {name}"]))
+    rows.append(_return_row("all together", test["epg"]))
+    rows += [_return_row(LABELS[rival], test[rival]) for rival in _RIVALS if rival in test]
+    return f"""Losses of the same settings and other seeds, {test["epg"]["lives"] // len(losses)} \
+agents each, in the same tasks; the interval of all together is over losses and agents:
+
+| | final return | interval |
+|---|---|---|
+{chr(10).join(rows)}
+"""
+
+
+def _return_row(label: str, row: Mapping[str, Any]) -> str:
+    return "| {} | {:.2f} | {:.2f} to {:.2f} |".format(
+        label, row["final_return_mean"], *row["ci95"]
+    )
 
 
 def rows_of_tests(test: Mapping[str, Any]) -> str:

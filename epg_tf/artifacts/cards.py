@@ -45,7 +45,7 @@ def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: Ca
 
 {facts_table(_life_facts(loss, described) | _run_facts(run))}
 
-{tests_section(name, tests, learned_name(experiment), experiment)}
+{tests_section(name, tests, learned_name(experiment), experiment, loss.facts)}
 Not tested: {"; ".join(untested)}.
 """
 

@@ -147,6 +147,26 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
     assert "Rivals learn for 4 times as many env steps." in card and "--compare=none" in card
 
 
+def test_a_card_has_the_losses_of_other_seeds():
+    """Three evolutions, of which the second is the loss of the card."""
+    loss = epg_tf.load_loss("random_walker_night")
+    run, equal = (
+        read("night", "random_walker", "summary.json"),
+        read("reporting", f"{loss.name}.json"),
+    )
+    seeds = read("night", "random_walker_seeds.json")
+    card = shipped_card("walker", loss, run, CardTests(equal, seeds=seeds))
+    returns = [
+        f"{row['final_return_mean']:.2f}" for name, row in seeds.items() if "epg" in name[:3]
+    ]
+    labels = ("all together", "seed 0", "seed 1, this loss", "seed 2")
+    for label, value in zip(labels, returns, strict=True):
+        assert f"\n| {label} | {value} | " in card
+    assert "and other seeds, 128 agents each" in card
+    assert f"\n| PPO (tuned) | {seeds['ppo']['final_return_mean']:.2f} | " in card
+    assert "other seeds" not in shipped_card("walker", loss, run, CardTests(equal))
+
+
 def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
     loss, run = epg_tf.load_loss("random_hopper"), read("random_hopper", "summary.json")
     row = {"mean": 1.5, "ci95": [1.0, 2.0], "lives": 8, "failed_lives": 0}
