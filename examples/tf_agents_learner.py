@@ -38,7 +38,8 @@ class LearnedLossAgent(tf_agent.TFAgent):
         if version != 1:
             raise ValueError(
                 f"format_version={version}; this agent reads 1 and centres observations, which 2 "
-                "does not want; use train_without_reward.py"
+                "does not want (use train_without_reward.py), and sees no products of pairs, as 3 "
+                "does"
             )
         # Older exports have another name for the log standard deviation.
         names = self.about["inputs"]

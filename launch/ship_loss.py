@@ -58,6 +58,7 @@ _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a shipped loss of th
 
 _SUMMARY = "the summary of a test, --test_dir"
 _OWN = ("loss.npz", "loss.json", CARD_FILE)
+_OF_A_TEST = ("task", "phase", "seed", "updates", "alpha", "compare_updates")  # in its facts
 
 
 def main(argv: list[str]) -> int:
@@ -84,14 +85,14 @@ def main(argv: list[str]) -> int:
         )
     adaptation = _optional(_ADAPTATION_DIR, "adaptation.json", loss)
     robustness = _optional(_ROBUSTNESS_DIR, "robustness.json", loss)
-    seeds = _of_seeds(loss)
+    seeds = _of_seeds(loss, tested)
     try:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
         rivals = tested["about"].get("rivals", {})
         exact = all(_is_exact(found["about"]) for found in (tested, longer or tested))
         tests = CardTests(tested, longer, adaptation, robustness, seeds)
         text = shipped_card(name, loss, evolved, tests)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         given = (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR, _SEEDS_DIR)
         further = "".join(f" or --{flag.name}={flag.value}" for flag in given if flag.value)
         raise command_line.UsageError(
@@ -197,23 +198,32 @@ def _optional(
     return _of_one_loss(found, flag)
 
 
-def _of_seeds(loss: learned_loss.LearnedLoss) -> dict[str, Any] | None:
+def _of_seeds(loss: learned_loss.LearnedLoss, tested: dict[str, Any]) -> dict[str, Any] | None:
     """Returns what a test of losses of other seeds found, or None where the flag names none."""
     if _SEEDS_DIR.value is None:
         return None
     found = files.read_json(Path(_SEEDS_DIR.value) / "summary.json", "a test, --seeds_dir")
+    given = f"--seeds_dir={_SEEDS_DIR.value}"
     try:
-        losses = losses_of(found).values()
+        losses = [*losses_of(found).values()]
+        seeds = {facts["seed"] for facts in losses}
+        differing = [
+            name for name in _OF_A_TEST if found["about"].get(name) != tested["about"].get(name)
+        ]
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(
-            f"--seeds_dir={_SEEDS_DIR.value} holds the results of something else; name the "
-            f"--output_dir of {command_line.program('meta_test')} --loss=A,B"
+            f"{given} holds the results of something else; name the --output_dir of "
+            f"{command_line.program('meta_test')} --loss=A,B"
         ) from error
-    if len(losses) < 2 or loss.facts not in losses:
+    if len(losses) < 2 or len(seeds) < len(losses) or loss.facts not in losses:
         raise command_line.UsageError(
-            f"--seeds_dir={_SEEDS_DIR.value} is no test of --run_dir={_RUN_DIR.value}/best and "
-            f"losses of other seeds; run {command_line.program('meta_test')} --loss=A,B with it "
-            "among them"
+            f"{given} is no test of --run_dir={_RUN_DIR.value}/best and losses of other seeds; run "
+            f"{command_line.program('meta_test')} --loss=A,B with it among them"
+        )
+    if differing:
+        raise command_line.UsageError(
+            f"{given} and --test_dir={_TEST_DIR.value} differ in {differing[0]}; make both tests "
+            "with the same flags"
         )
     return found
 

@@ -44,7 +44,8 @@ class ActingPolicy(abc.ABC):
     """Copies of P policies with random actions.
 
     Args:
-      weights: Kernels and biases from input to output, as arrays.
+      weights: Kernels and biases from input to output, as arrays. The first kernel has O inputs, or
+        O + O (O + 1) / 2 where policies also see the products of pairs of components.
       activation: Keras name of the activation between layers.
     """
 

@@ -90,7 +90,7 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 """
         )
     if tests.seeds is not None:
-        sections.append(_seeds(tests.seeds, facts))
+        sections.append(_seeds(tests.seeds, learned, experiment, facts))
     if tests.adaptation is not None:
         sections.append(_adaptation(name, tests.adaptation, experiment))
     if tests.robustness is not None:
@@ -130,27 +130,33 @@ def losses_of(test: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {about["loss"]: about["loss_facts"], **about.get("other_loss_facts", {})}
 
 
-def _seeds(test: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+def _seeds(
+    test: Mapping[str, Any], learned: str, experiment: Experiment, own: Mapping[str, Any]
+) -> str:
     """Returns how the losses of other seeds compare."""
     losses, rows = losses_of(test), []
     for name, facts in losses.items():
         this = ", this loss" if facts == own else ""
-        rows.append(_return_row(f"seed {facts['seed']}{this}", test[f"epg {name}"]))
-    rows.append(_return_row("all together", test["epg"]))
+        rows.append(_return_row(f"seed {facts['seed']}{this}", test[f"{learned} {name}"]))
+    rows.append(_return_row("all together", test[learned]))
     rows += [_return_row(LABELS[rival], test[rival]) for rival in _RIVALS if rival in test]
-    return f"""Losses of the same settings and other seeds, {test["epg"]["lives"] // len(losses)} \
-agents each, in the same tasks; the interval of all together is over losses and agents:
+    agents = test[learned]["lives"] // len(losses)
+    flags = _flags({**test, learned: {"lives": agents}}, learned, experiment)
+    return f"""Losses of the same settings and other seeds, {agents} agents each, in the same \
+tasks; the interval of all together is over losses and agents:
 
-| | final return | interval |
-|---|---|---|
+    epg-tf meta-test --loss=LOSSES{flags} --output_dir=OUT
+
+| | final return | interval | failed lives |
+|---|---|---|---|
 {chr(10).join(rows)}
 """
 
 
 def _return_row(label: str, row: Mapping[str, Any]) -> str:
-    return "| {} | {:.2f} | {:.2f} to {:.2f} |".format(
-        label, row["final_return_mean"], *row["ci95"]
-    )
+    low, high = row["ci95"]
+    final = f"{row['final_return_mean']:.2f} | {low:.2f} to {high:.2f}"
+    return f"| {label} | {final} | {row['failed_lives']} |"
 
 
 def rows_of_tests(test: Mapping[str, Any]) -> str:

@@ -150,6 +150,7 @@ are free; buffers hold {described["buffer_steps"]} steps, oldest first.{start}
 
 - Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
 - Memory: {remembered}.
+- Inputs of policies: {agent["inputs"]}.
 - Agents in evolution: {_network(agent)}, columns of norm 1, of the last kernel
   {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first{by_state}.
 - {agent["updates"]} updates in a life, M = {described["update_period"]}, minibatch
@@ -181,6 +182,7 @@ Signatures: `initial_policy` (-> the weights), `describe` (-> `json`).
 |---|---|
 {rows}
 
+- Inputs: {agent["inputs"]}.
 - {_network(agent).capitalize()}, then {_outputs(described)}.
 - Normalisation of observations: {rule["rule"]}; floor {rule["floor"]}.
 - {learning}.
@@ -197,8 +199,7 @@ def _outputs(described: Mapping[str, Any]) -> str:
 
 
 def _network(agent: Mapping[str, Any]) -> str:
-    pairs = ", which also see products of pairs of components" * agent["observation_pairs"]
-    return f"hidden layers {agent['hidden']} of {agent['activation']}{pairs}"
+    return f"hidden layers {agent['hidden']} of {agent['activation']}"
 
 
 def input_rows(inputs: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from epg_tf.losses.extra_channels import extra_channel, meaning_of
 
 FORMAT_VERSION = 1
 NOT_CENTRED = 2  # format version where observations are not centred, which version 1 does not know
+PAIRS = 3  # format version where policies see products of pairs, which earlier ones do not know
 
 _MEANINGS = {
     "observation": "what the agent saw before acting, normalised",
@@ -38,6 +39,9 @@ _MEANINGS = {
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 
+_PAIRS_TOO = (
+    ", then the products of all pairs j <= k of its components, (1, 1), (1, 2), ... (2, 2), ..."
+)
 _CENTRED = "(x - mean) / max(standard deviation of the population, floor)"
 _ABOUT_ZERO = "x / max(root mean square, floor)"
 _OVER = (
@@ -60,7 +64,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
     known = interface(experiment)
     alone = not moves_loss(experiment)
     return {
-        "format_version": FORMAT_VERSION if experiment.inner.centred_observations else NOT_CENTRED,
+        "format_version": _version(experiment),
         **known,
         "kind": "exported_initial_policy" if alone else "exported_temporal_conv_loss",
         "task": dataclasses.asdict(experiment.task),
@@ -73,6 +77,13 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         "phi_sha256": loss_files.checksum(learned.phi),
         "facts": learned.facts,
     }
+
+
+def _version(experiment: Experiment) -> int:
+    """Returns the format version, so that no reader of an earlier one misuses an export."""
+    if experiment.policy.observation_pairs:
+        return PAIRS
+    return FORMAT_VERSION if experiment.inner.centred_observations else NOT_CENTRED
 
 
 def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +170,7 @@ def _agent(experiment: Experiment) -> dict[str, Any]:
     policy, inner = experiment.policy, experiment.inner
     return {
         "hidden": list(policy.hidden),
-        "observation_pairs": policy.observation_pairs,
+        "inputs": "the normalised observation" + _PAIRS_TOO * policy.observation_pairs,
         "activation": policy.activation,
         "log_std": policy.log_std,
         "state_dependent_std": policy.state_dependent_std,

@@ -32,7 +32,8 @@ class OwnPeriodMethod(Baseline):
         settings = own_settings(self.experiment, self.name, request.env_steps)
         rival = settings.ppo if self.name == "ppo" else settings.reinforce
         with InnerLoops(settings, measure_kl=True) as loops:
-            return loops.run(request, no_loss, Teaching(1.0, rival.learning_rate, rival.epochs))
+            teaching = Teaching(1.0, rival.learning_rate, rival.epochs, fresh=True)
+            return loops.run(request, no_loss, teaching)
 
 
 def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experiment:

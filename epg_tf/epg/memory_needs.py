@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from epg_tf.agents.policies import network_sizes
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.products import number_of_pairs
 from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.past_policies import agent_sizes
@@ -98,6 +99,12 @@ def memory_needs(
             else f"{buffer}, {shard}",
         ),
         MemoryNeed(
+            # Gathered factors, products, and these beside the observation; not all are kept.
+            agents * loss.buffer_steps * (3 * number_of_pairs(observed) * policy.observation_pairs),
+            "the products that policies see at these steps",
+            f"config.policy.observation_pairs={policy.observation_pairs}, {buffer}, {shard}",
+        ),
+        MemoryNeed(
             # The layers' outputs, which the gradient needs, and the gradient of the widest.
             agents * loss.buffer_steps * (sum(policy.hidden) + max(policy.hidden, default=0)),
             "the outputs of policies at these steps",
@@ -117,7 +124,8 @@ def memory_needs(
         MemoryNeed(
             agents * networks,
             "the agents' networks",
-            f"config.policy.hidden={policy.hidden}, config.surrogate.value_hidden="
+            f"config.policy.hidden={policy.hidden}, config.policy.observation_pairs="
+            f"{policy.observation_pairs}, config.surrogate.value_hidden="
             f"{experiment.surrogate.value_hidden}, {shard}",
         ),
         MemoryNeed(

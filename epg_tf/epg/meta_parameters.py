@@ -110,6 +110,9 @@ def needed(experiment: Experiment) -> str:
         count = parameter_count(loss_shapes(experiment))
         parts.append(f"a loss of these settings has {count} parameters")
     if moves_start(experiment):
-        count, hidden = parameter_count(start_shapes(experiment)), experiment.policy.hidden
-        parts.append(f"an initial policy of config.policy.hidden={hidden} has {count} parameters")
+        count, policy = parameter_count(start_shapes(experiment)), experiment.policy
+        parts.append(
+            f"an initial policy of config.policy.hidden={policy.hidden} and observation_pairs="
+            f"{policy.observation_pairs} has {count} parameters"
+        )
     return ", and ".join(parts)

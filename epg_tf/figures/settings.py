@@ -19,7 +19,8 @@ from epg_tf.tasks.registry import usual_limit
 
 _STAGES = "objectives"  # folder of a run of MetaGenRL
 _TASK = ("task.family", "task.frame_skip", "task.episode_limit", "task.range")
-_POLICY = ("policy.hidden", "policy.activation", "policy.state_dependent_std")
+_NETWORK = ("policy.hidden", "policy.activation", "policy.observation_pairs")
+_POLICY = (*_NETWORK, "policy.state_dependent_std")
 _LOSS = (
     *("loss.reward", "loss.start", "loss.buffer_steps", "loss.filters", "loss.memory_units"),
     *("inner.updates", "inner.update_period", "evolution.moves"),
@@ -27,7 +28,7 @@ _LOSS = (
 _EVOLUTION = ("evolution.fitness_from", "past.policies", "mix.families")
 SAME = {
     "EPG": (*_TASK, *_POLICY, *_LOSS, *_EVOLUTION),
-    "MAML": (*_TASK, "policy.hidden", "policy.activation"),
+    "MAML": (*_TASK, *_NETWORK),
     "RL²": (*_TASK, "trial.episodes", "trial.exploratory_episodes"),
     "MetaGenRL": (
         "environments",

@@ -47,8 +47,9 @@ def _waits_of_task(experiment: Experiment) -> list[str]:
     if seconds > LONG:
         lines.append(
             f"slow: an update of a shard of {lives} lives takes about {duration(seconds)}, in "
-            f"which the run cannot stop; config.loss.buffer_steps={loss.buffer_steps} and "
-            f"config.policy.hidden={experiment.policy.hidden} set it"
+            f"which the run cannot stop; config.loss.buffer_steps={loss.buffer_steps}, "
+            f"config.policy.hidden={experiment.policy.hidden} and observation_pairs="
+            f"{experiment.policy.observation_pairs} set it"
         )
     return lines
 

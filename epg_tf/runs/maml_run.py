@@ -19,6 +19,7 @@ from epg_tf.core import files
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.products import number_of_pairs
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
@@ -180,6 +181,8 @@ def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:
     sampled = 2 * (2 * spec.observation_size + 2 * spec.action_size + 4)
     # Outputs of the layers, of the gradient step through them, and of the gradient of both.
     derived = hidden * (1 if adaptation.first_order else 4)
+    pairs = experiment.policy.observation_pairs
+    products = 3 * number_of_pairs(spec.observation_size) * pairs  # factors, products, inputs
     named = (
         f"config.outer.tasks={experiment.outer.tasks}, config.adaptation.env_steps="
         f"{adaptation.env_steps}, config.adaptation.steps={adaptation.steps}"
@@ -187,8 +190,9 @@ def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:
     return [
         MemoryNeed(4.0 * samples * batches * sampled, "the samples", named),
         MemoryNeed(
-            4.0 * samples * batches * derived,
+            4.0 * samples * batches * (derived + products),
             "the outputs of policies that gradients need",
-            f"{named}, config.policy.hidden={experiment.policy.hidden}",
+            f"{named}, config.policy.hidden={experiment.policy.hidden}, "
+            f"config.policy.observation_pairs={pairs}",
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -163,8 +164,19 @@ def test_a_card_has_the_losses_of_other_seeds():
     for label, value in zip(labels, returns, strict=True):
         assert f"\n| {label} | {value} | " in card
     assert "and other seeds, 128 agents each" in card
+    command = (
+        "--loss=LOSSES --lives=128 --seed=0 --compare=ppo,ppo_as_epg --zero_shot=own --reporting"
+    )
+    assert command in card
     assert f"\n| PPO (tuned) | {seeds['ppo']['final_return_mean']:.2f} | " in card
     assert "other seeds" not in shipped_card("walker", loss, run, CardTests(equal))
+    other = "epg results/night/random_walker_seed2"
+    seeds[other]["failed_lives"] = 100
+    seeds["epg"]["lives"] = 12  # of three losses
+    seeds["about"]["loss_facts"]["seed"] = 1  # of another run than this loss's
+    card = shipped_card("walker", loss, run, CardTests(equal, seeds=seeds))
+    assert "other seeds, 4 agents each" in card and card.count("this loss |") == 1
+    assert re.search(r"\| seed 2 \| .* \| 100 \|\n", card)
 
 
 def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():

@@ -58,6 +58,16 @@ def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
     assert other.env_steps.tolist() == [24] and (other.final_return != same.final_return).any()
 
 
+def test_rivals_of_a_loss_with_its_own_start_begin_afresh(make_tiny):
+    """So the same agents as beside a loss without one."""
+    finals = []
+    for moves in ("loss", "both"):
+        experiment = make_tiny(evolution={"moves": moves})
+        request = Request(experiment.task, 0, "test", 4, 24, 2)
+        finals.append(OwnPeriodMethod("ppo", experiment).train(request).final_return)
+    np.testing.assert_array_equal(*finals)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("ppo", 60.0), ("reinforce", 20.0)])
 def test_rivals_learn_to_hop(name, least):

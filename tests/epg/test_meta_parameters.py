@@ -220,7 +220,8 @@ def test_it_is_tested_under_its_own_name(name, methods, request):
 def test_sizes_are_named(both, start):
     with pytest.raises(ConfigError, match=r"phi has shape \(3,\); a loss of these settings has "):
         evaluate(both, np.zeros(3, np.float32), 0)
-    with pytest.raises(ConfigError, match=r"an initial policy of config.policy.hidden=\(8,\) has"):
+    named = r"an initial policy of config.policy.hidden=\(8,\) and observation_pairs=False has 76"
+    with pytest.raises(ConfigError, match=named):
         divided(start, np.zeros((2, 5), np.float32))
 
 

@@ -73,6 +73,10 @@ AGENT = {"hidden": [32, 32], "batch": 10, "chunk": 10, "random_steps": 100, "upd
 SIZES = {
     "buffer": ("evolution", {"loss": {"buffer_steps": 20_000}}),
     "policies": ("evolution", {"policy": {"hidden": [1000, 1000]}, "loss": {"buffer_steps": 64}}),
+    "pairs": (
+        "evolution",
+        {"policy": {"hidden": [], "observation_pairs": True}, "loss": {"buffer_steps": 20_000}},
+    ),
     "losses": ("evolution", {"loss": {"context": 2000, "filters": [10, 40]}}),
     "products": ("evolution", {"loss": {"products": 3000, "buffer_steps": 64}}),
     "channels": (

@@ -17,7 +17,7 @@ from epg_tf.figures.declaration import SCALES, Declaration, LossNeed, RunNeed, T
 from epg_tf.figures.records import open_library
 from epg_tf.figures.run_analyses import validation_curves
 from epg_tf.figures.search import status_of
-from epg_tf.figures.settings import SAME, flat, of_run, wanted
+from epg_tf.figures.settings import SAME, agree, flat, of_run, wanted
 from tests.figures import kept
 
 HOPPER = RunNeed("random_hopper:laptop")
@@ -380,6 +380,14 @@ def test_names_are_unique_and_every_scale_can_be_listed(tmp_path):
                 found = status_of(each, scale, library, tmp_path)
                 assert found.reason if found.state == "not possible" else not found.reason
                 assert bool(found.commands) == bool(found.missing)
+
+
+def test_a_run_whose_policies_see_more_is_another_one():
+    experiment = wanted("point_goal")
+    for change in ({"observation_pairs": True}, {"activation": "relu"}):
+        policy = dataclasses.replace(experiment.policy, **change)
+        assert not agree(experiment, dataclasses.replace(experiment, policy=policy))
+    assert agree(experiment, wanted("point_goal"))
 
 
 def test_settings_that_needs_change_are_compared():

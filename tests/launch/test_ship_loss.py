@@ -151,8 +151,15 @@ def test_further_tests_are_checked_and_in_the_card(made, tmp_path):
         ("adaptation_dir", {}, "holds the results of something else"),
         ("seeds_dir", {"loss_facts": None, "other_loss_facts": 3}, "of something else"),
         ("seeds_dir", {}, "is no test of --run_dir"),
-        ("seeds_dir", {"loss_facts": {}, "other_loss_facts": {"b": {}}}, "is no test of --run_dir"),
+        ("seeds_dir", {"loss_facts": {}, "other_loss_facts": {"b": {}}}, "of something else"),
+        (
+            "seeds_dir",
+            {"loss_facts": {"seed": 4}, "other_loss_facts": {"b": {"seed": 5}}},
+            "is no test of --run_dir",
+        ),
+        ("seeds_dir", {"other_loss_facts": {"b": {"seed": 0}}}, "is no test of --run_dir"),
         ("seeds_dir", {"other_loss_facts": {"b": {"seed": 1}}}, "holds the results of something"),
+        ("seeds_dir", {"other_loss_facts": {"b": {"seed": 1}}, "task": coarse}, "differ in task"),
     ):
         process = result(flag, **about)
         assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
