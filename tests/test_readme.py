@@ -280,6 +280,19 @@ def test_the_page_of_nights_shows_the_evolutions_of_directional_hopper():
     assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", 1) in page
 
 
+@pytest.mark.parametrize(("name", "digits"), [("random_walker", 1), ("fetch", 2)])
+def test_the_page_of_nights_shows_the_losses_of_three_seeds(name, digits):
+    kept = json.loads((RESULTS / "night" / f"{name}_seeds.json").read_text())
+    page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
+    rows = [row for method, row in kept.items() if method.startswith("epg")]
+    assert len(rows) == 4
+    for row in (*rows, kept["ppo"]):
+        ends = (("final_return_mean", "ci95"), ("auc_mean", "auc_ci95"))
+        cells = [interval(row, mean, both, digits) for mean, both in ends]
+        assert f"| {' | '.join(cells)} |" in page
+    assert f"| {interval(kept['ppo'], 'ahead_mean', 'ahead_ci95', digits)} |" in page
+
+
 def test_the_page_of_nights_shows_both_directions_of_the_cheetah():
     folder = RESULTS / "night" / "directional_half_cheetah"
     kept = json.loads((folder / "by_direction.json").read_text())

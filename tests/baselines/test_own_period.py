@@ -58,6 +58,7 @@ def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
     assert other.env_steps.tolist() == [24] and (other.final_return != same.final_return).any()
 
 
+@pytest.mark.slow
 def test_rivals_of_a_loss_with_its_own_start_begin_afresh(make_tiny):
     """So the same agents as beside a loss without one."""
     finals = []
