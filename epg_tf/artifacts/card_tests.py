@@ -124,7 +124,7 @@ def losses_of(test: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Returns the facts of each loss of a test, by the name that it has there.
 
     Raises:
-      KeyError, TypeError: It is the summary of something else.
+      KeyError, TypeError, AttributeError: It is the summary of something else.
     """
     about = test["about"]
     return {about["loss"]: about["loss_facts"], **about.get("other_loss_facts", {})}
