@@ -65,7 +65,10 @@ def required_losses(flag: flags.FlagHolder[str | None], example: str) -> list[st
 
 
 def prepare_results(
-    flag: flags.FlagHolder[str | None], overwrite: bool, own: tuple[str, ...]
+    flag: flags.FlagHolder[str | None],
+    overwrite: bool,
+    own: tuple[str, ...],
+    resume: bool | None = None,
 ) -> None:
     """Prepares the folder of a test's results, which must not be that of a run or a loss.
 
@@ -73,13 +76,14 @@ def prepare_results(
       flag: Names the folder.
       overwrite: Whether results that are there are replaced.
       own: Names of their files.
+      resume: Whether they are kept; None: the command cannot go on with them.
 
     Raises:
       UsageError: The folder belongs to a run or a loss.
       RecordError: It cannot be used, or is in use.
     """
     command_line.refuse_runs(flag)
-    files.prepare_folder(str(flag.value), own, overwrite=overwrite)
+    files.prepare_folder(str(flag.value), own, overwrite=overwrite, resume=resume)
 
 
 def prepare_saved_model(

@@ -20,7 +20,13 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.evaluate import loss_request
 from epg_tf.evaluation.robustness import RobustnessTest, changes, summarize_robustness
-from epg_tf.reports.robustness_report import OWN, table, write_robustness
+from epg_tf.reports.robustness_report import (
+    OWN,
+    join_changes,
+    read_changes,
+    table,
+    write_robustness,
+)
 from .evaluation_flags import facts_of_lives, prepare_results, required, required_loss
 
 _LOSS = flags.DEFINE_string(
@@ -42,6 +48,12 @@ _REPORTING = flags.DEFINE_bool(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace results in --output_dir; foreign files in it stay."
 )
+_RESUME = flags.DEFINE_bool(
+    "resume",
+    False,
+    "Keep the changes that --output_dir has and measure those that are missing. Lives without a "
+    "change are measured again, and must give the same returns.",
+)
 
 
 def main(argv: list[str]) -> int:
@@ -50,20 +62,22 @@ def main(argv: list[str]) -> int:
     loss = required_loss(_LOSS, "runs/first")
     test = _test()
     output = required(_OUTPUT_DIR, "runs/first-robustness")
-    prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN)
+    prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN, _RESUME.value)
+    known = read_changes(output)
+    names = [change.name for change in changes(test.learned.experiment)]
     request = test.request
     print(
         f"{request.agents} fresh agents on unseen {request.task.family} tasks, "
         f"{formatting.count(request.env_steps)} env steps of learning each, under "
-        f"{len(changes(test.learned.experiment))} conditions",
+        f"{len(names)} conditions" + (f", of which {len(known)} are known" if known else ""),
         flush=True,
     )
     about = facts_of_lives(loss, test.learned, request, test.fixed)
     title = f"{request.task.family}: away from what evolution had"
     found = []
-    for change, returns in test.run():
+    for change, returns in test.run(known):
         found.append((change, returns))
-        summary = summarize_robustness(found)
+        summary = join_changes(output, known, summarize_robustness(found), names)
         picture = write_robustness(output, summary, about, title)  # what is known is kept
         print(f"  {change.label}: done", flush=True)
     print(f"\n{table(summary)}\nresults are in {output}; the picture:\n{picture}")

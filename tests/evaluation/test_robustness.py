@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.core.errors import ConfigError
+from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import evaluate, loss_request
@@ -23,7 +23,12 @@ from epg_tf.evaluation.robustness import (
 )
 from epg_tf.evaluation.zero_shot import methods
 from epg_tf.reports.robustness_report import OWN as FILES
-from epg_tf.reports.robustness_report import table, write_robustness
+from epg_tf.reports.robustness_report import (
+    join_changes,
+    read_changes,
+    table,
+    write_robustness,
+)
 from epg_tf.tasks.registry import FAMILIES, make_family
 
 
@@ -104,6 +109,27 @@ def test_a_summary_compares_agents_with_themselves(tmp_path):
     assert "as in evolution: fixed linear policy" in text and "deep policy" in text
 
 
+def test_what_is_known_is_joined_in_the_order_of_changes(tmp_path):
+    assert read_changes(tmp_path) == {}
+    row = {"label": "as in evolution", LOSS: {"mean": 1.5, "ci95": [1.0, np.nan]}}
+    known = {
+        OWN: json.loads('{"label": "as in evolution", "loss": {"mean": 1.5, "ci95": [1, null]}}')
+    }
+    known["longer"] = {"label": "longer"}
+    new = {OWN: row, "deep": {"label": "deep"}}
+    joined = join_changes(tmp_path, known, new, [OWN, "wide", "deep", "longer"])
+    assert [*joined] == [OWN, "deep", "longer"] and joined["longer"] == {"label": "longer"}
+    assert join_changes(tmp_path, {}, new, [OWN, "deep"]) == new
+    others = {OWN: {**row, LOSS: {"mean": 1.5000001, "ci95": [1.0, np.nan]}}}
+    for measured, before in ((others, known), (new, {"longer": known["longer"]})):
+        with pytest.raises(RecordError, match="other returns in lives without a change"):
+            join_changes(tmp_path, before, measured, [OWN])
+    for text in ("[]", "{}", '{"changes": 3}', '{"changes": {"own": 3}}'):
+        (tmp_path / "robustness.json").write_text(text)
+        with pytest.raises(RecordError, match="robustness.json"):
+            read_changes(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def fixed(make_tiny):
     """A policy that was never evolved and does not learn."""
@@ -129,6 +155,10 @@ def test_returns_are_those_of_tests_with_these_settings_to_the_bit(tiny, fixed):
             its = method.train(dataclasses.replace(request, task=changed.task)).final_return
             np.testing.assert_array_equal(found[name]["zero_shot_policy"], its)
     assert not np.array_equal(found["shifted"][LOSS], found["own"][LOSS])
+    known = [name for name in found if name != "lowest"]
+    rest = {each.name: got for each, got in RobustnessTest(learned, request, [fixed]).run(known)}
+    assert list(rest) == [OWN, "lowest"]
+    np.testing.assert_array_equal(rest["lowest"][LOSS], found["lowest"][LOSS])
 
 
 def test_what_cannot_be_measured_is_refused(tiny, make_tiny):

@@ -97,7 +97,28 @@ def test_robustness_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     assert "zero_shot_linear" in found["changes"]["shifted"]
     assert found["changes"]["deep"]["loss"]["lives"] == 2
     again = commands.run("robustness", *flags)
-    assert again.returncode == 2 and "--overwrite" in again.stderr
+    assert again.returncode == 2 and "pass --resume to continue it, --overwrite" in again.stderr
+
+
+@pytest.mark.slow
+def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
+    flags = [f"--loss={loss}", "--lives=2", f"--output_dir={tmp_path}", "--resume"]
+    assert commands.run("robustness", *flags).returncode == 0
+    whole = json.loads((tmp_path / "robustness.json").read_text())
+    cut = {**whole, "changes": dict(whole["changes"])}
+    del cut["changes"]["shifted"], cut["changes"]["longer"]
+    cut["changes"]["deep"] = {**cut["changes"]["deep"], "times": 1.5}  # shows that it is kept
+    (tmp_path / "robustness.json").write_text(json.dumps(cut))
+    process = commands.run("robustness", *flags)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count(": done") == 3 and "deep" not in process.stdout.split("done")[0]
+    found = json.loads((tmp_path / "robustness.json").read_text())
+    assert found["changes"].pop("deep")["times"] == 1.5 and whole["changes"].pop("deep")
+    assert found == whole and [*found["changes"]] == [*whole["changes"]]
+    other = commands.run("robustness", *flags, "--seed=1")
+    assert other.returncode == 2 and "other returns in lives without a change" in other.stderr
+    assert f"--output_dir={tmp_path}: " in other.stderr and "--overwrite" in other.stderr
+    assert json.loads((tmp_path / "robustness.json").read_text())["changes"].keys() >= {"longer"}
 
 
 @pytest.mark.slow
