@@ -15,7 +15,12 @@ _FAMILIES = {  # family -> config, epochs, epochs between tests
     "DirectionalHalfCheetah": ("directional_half_cheetah:laptop", 30, 10),
 }
 _SEEDS = range(3)
-_HALF: Changes = (("steps_per_agent", 16_000), ("meta.learning_rate_rounds", 16))
+_HALF: Changes = (
+    ("steps_per_agent", 16_000),
+    ("meta.learning_rate_rounds", 16),
+    ("validation.period", 16),  # one test, with more agents
+    ("validation.agents", 8),
+)
 _OBJECTIVES: dict[str, Changes] = {
     "base": (),
     "no time": (("objective.time", False),),
@@ -85,8 +90,8 @@ OWN = (
         {"laptop": _objectives()},
         last_tests_table,
         reason="it is declared at the scale laptop alone",
-        method="metagenrl_small with half of its rounds. Final returns of the 4 fresh agents of "
-        "the last test along the way, after 4 k env steps: mean over seeds, and the seeds in "
+        method="metagenrl_small with half of its rounds. Final returns of the 8 fresh agents of "
+        "the test after the last round, after 4 k env steps: mean over seeds, and the seeds in "
         "parentheses. With the same seed, agents are the same in all rows.",
         claimant="This package",
     ),
