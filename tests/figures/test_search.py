@@ -18,6 +18,7 @@ from epg_tf.figures.records import open_library
 from epg_tf.figures.run_analyses import validation_curves
 from epg_tf.figures.search import status_of
 from epg_tf.figures.settings import SAME, agree, flat, of_run, wanted
+from epg_tf.figures.tables import last_tests_table
 from tests.figures import kept
 
 HOPPER = RunNeed("random_hopper:laptop")
@@ -398,11 +399,18 @@ def test_settings_that_needs_change_are_compared():
         "steps_per_agent": {"meta.learning_rate_rounds"},
     }
     # The curves are cut at these epochs, and tests on the way change best/ alone.
-    length = {"evolution.epochs", "evolution.learning_rate_epochs", "evolution.validation_period"}
+    of_analysis = {
+        validation_curves: {
+            "evolution.epochs",
+            "evolution.learning_rate_epochs",
+            "evolution.validation_period",
+        },
+        last_tests_table: {"validation.period"},
+    }
     for each in CATALOGUE:
         for need in [need for needs in each.needs.values() for need in needs]:
             changed = {name for name, _ in of_run(need).changes}
-            free = length if each.analysis is validation_curves else set()
+            free = of_analysis.get(each.analysis, set())
             free = free.union(*(go_with[name] for name in changed & set(go_with)))
             assert changed - free <= {name for names in SAME.values() for name in names}
     everything = {
