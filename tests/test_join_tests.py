@@ -69,6 +69,16 @@ def test_rows_that_one_test_lacks_are_added(tool, tmp_path, capsys):
     assert str(tmp_path / "c") in capsys.readouterr().out
 
 
+def test_a_test_that_is_older_than_a_setting_had_its_default(tool, tmp_path, capsys):
+    older = {name: value for name, value in ABOUT["policy"].items() if name != "observation_pairs"}
+    first = write(tmp_path / "a", [ONE, TWO])
+    second = write(tmp_path / "b", [ONE, PPO], policy=older)
+    assert tool.main([f"--output={tmp_path / 'c'}", first, second]) == 0
+    pairs = write(tmp_path / "d", [ONE, PPO], policy=older | {"observation_pairs": True})
+    assert tool.main([f"--output={tmp_path / 'e'}", first, pairs]) == 2
+    assert "the tests differ in policy" in capsys.readouterr().err
+
+
 OTHER = table("epg", [4.0, 5.0, 6.5], CURVE, loss=LossName("one", 0))
 
 

@@ -13,6 +13,7 @@ machines that agree.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,10 +23,12 @@ import numpy as np
 
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.results import COLUMNS, Results, read_results
 from epg_tf.reports.evaluation_report import OWN, write_report
 
 _SAME = ("task", "phase", "seed", "updates", "compare_updates", "policy", "alpha", "rivals")
+_DEFAULTS = {"policy": dataclasses.asdict(PolicyConfig())}
 _MERGED = ("meta_training_env_steps", "zero_shot_facts", "meta_trained")
 
 
@@ -62,7 +65,7 @@ def joined_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
       ConfigError: The tests are not of the same tasks, lives and rivals.
     """
     for name in _SAME:
-        if first[name] != second[name]:
+        if _whole(first, name) != _whole(second, name):
             raise ConfigError(f"the tests differ in {name}: {first[name]!r} and {second[name]!r}")
     losses = {first["loss"], *first["other_losses"]}
     for loss in (second["loss"], *second["other_losses"]):
@@ -70,6 +73,11 @@ def joined_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
             raise ConfigError(f"the first test has no {loss}; name the test of more losses first")
     merged = {name: {**second[name], **first[name]} for name in _MERGED}
     return {**first, **merged, "joined_with": second["made_with"]}
+
+
+def _whole(about: Mapping[str, Any], name: str) -> Any:
+    """Returns an entry; settings that an older test does not state have their defaults."""
+    return {**_DEFAULTS[name], **about[name]} if name in _DEFAULTS else about[name]
 
 
 def main(words: Sequence[str]) -> int:
