@@ -82,8 +82,8 @@ _UPDATES = flags.DEFINE_integer(
 _COMPARE = flags.DEFINE_list(
     "compare",
     ["ppo"],
-    "Which rivals learn on the same tasks: none, ppo, all, or names separated by commas; alone: "
-    "without agents that never learn and unevolved losses, too. For "
+    "Which rivals learn on the same tasks: none, ppo, all, or names separated by commas. With "
+    "alone, also beside others, agents that never learn and unevolved losses are left out. For "
     f"losses of EPG ppo means {' and '.join(comparisons.LOSSES.groups['ppo'])}; names are "
     f"{', '.join(comparisons.LOSSES.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
     f"with the name {' or '.join(comparisons.LOSSES.trained)}. Of MetaGenRL names are "

@@ -41,20 +41,18 @@ class Menu:
         those that were meta-trained before are in `folders`.
 
         Args:
-          words: `ALONE`, or each the key of a group, else NAME of a method, or NAME:FOLDER of one
-            that was meta-trained before.
+          words: Each the key of a group, else NAME of a method, or NAME:FOLDER of one that was
+            meta-trained before; `ALONE` among them leaves out what no word names.
 
         Raises:
           ConfigError: A word means nothing, names a folder that its method has no use for, or names
             none that its method needs.
         """
-        if ALONE in words:
-            if len(words) > 1:
-                raise ConfigError(f"compare={','.join(words)}: {ALONE!r} goes with no other word")
-            return self.always[:1]
-        wanted = set(self.always)
+        wanted = set(self.always[:1] if ALONE in words else self.always)
         self.folders(words)
         for word in words:
+            if word == ALONE:
+                continue
             name, colon, _ = word.partition(":")
             if name in self.trained:
                 continue
@@ -93,14 +91,17 @@ class Menu:
 
 
 def asked_for(menu: Menu, rivals: Sequence[str], methods: Collection[str]) -> str:
-    """Returns what asks for a test again: its rivals, or the word for none of them.
+    """Returns what asks for a test again: its rivals, with `ALONE` where they are all, or the word
+    for none of them.
 
     Args:
       menu: Of its kind.
       rivals: Of the test, with folders where they have some.
       methods: All that it trained.
     """
-    return ",".join(rivals) or ("none" if set(methods) & set(menu.always[1:]) else ALONE)
+    if set(methods) & set(menu.always[1:]):
+        return ",".join(rivals) or "none"
+    return ",".join((ALONE, *rivals))
 
 
 LOSSES = Menu(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, of_loss
+from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for, of_loss
 
 ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_loss")
 
@@ -31,8 +31,12 @@ def test_tests_of_objectives_have_the_names_they_had():
     assert OBJECTIVES.chosen(["all"]) == OBJECTIVES.methods
     assert OBJECTIVES.chosen(["ddpg"]) == (*always, "ddpg")
     assert OBJECTIVES.chosen(["alone"]) == ("objective",) and LOSSES.chosen(["alone"]) == ("epg",)
-    with pytest.raises(ConfigError, match="compare=ppo,alone: 'alone' goes with no other word"):
-        LOSSES.chosen(["ppo", "alone"])
+    assert LOSSES.chosen(["ppo", "alone"]) == ("epg", "ppo", "ppo_as_epg")
+    assert LOSSES.chosen(["alone", "none"]) == ("epg",)
+    assert asked_for(LOSSES, ["ppo"], ["epg", "ppo"]) == "alone,ppo"
+    assert asked_for(LOSSES, ["ppo"], ["epg", "untrained", "ppo"]) == "ppo"
+    assert asked_for(LOSSES, [], ["epg"]) == "alone"
+    assert asked_for(LOSSES, [], ["epg", "untrained"]) == "none"
 
 
 @pytest.mark.parametrize(
