@@ -23,7 +23,7 @@ from epg_tf.evaluation.robustness import RobustnessTest, changes, summarize_robu
 from epg_tf.reports.robustness_report import (
     OWN,
     join_changes,
-    read_changes,
+    read_known,
     table,
     write_robustness,
 )
@@ -63,21 +63,21 @@ def main(argv: list[str]) -> int:
     test = _test()
     output = required(_OUTPUT_DIR, "runs/first-robustness")
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN, _RESUME.value)
-    known = read_changes(output)
-    names = [change.name for change in changes(test.learned.experiment)]
     request = test.request
+    about = facts_of_lives(loss, test.learned, request, test.fixed)
+    wanted = changes(test.learned.experiment)
+    known = read_known(output, wanted, about) if _RESUME.value else {}
     print(
         f"{request.agents} fresh agents on unseen {request.task.family} tasks, "
         f"{formatting.count(request.env_steps)} env steps of learning each, under "
-        f"{len(names)} conditions" + (f", of which {len(known)} are known" if known else ""),
+        f"{len(wanted)} conditions" + (f", {len(known)} of which are there" if known else ""),
         flush=True,
     )
-    about = facts_of_lives(loss, test.learned, request, test.fixed)
     title = f"{request.task.family}: away from what evolution had"
     found = []
     for change, returns in test.run(known):
         found.append((change, returns))
-        summary = join_changes(output, known, summarize_robustness(found), names)
+        summary = join_changes(output, known, summarize_robustness(found), wanted)
         picture = write_robustness(output, summary, about, title)  # what is known is kept
         print(f"  {change.label}: done", flush=True)
     print(f"\n{table(summary)}\nresults are in {output}; the picture:\n{picture}")

@@ -111,7 +111,7 @@ def last_tests_table(found: Found) -> Findings:
     needs, a column for each environment; a cell is the mean over seeds, and each seed's return.
 
     Raises:
-      RecordError: A run has no test.
+      RecordError: A run has no test, or its last one is after another round than that of the first.
     """
     rows: list[Row] = []
     cells: dict[str, dict[str, list[float]]] = {}
@@ -123,6 +123,12 @@ def last_tests_table(found: Found) -> Findings:
                 "(config.validation.period=0); make it again with tests"
             )
         for place, (tested, value) in last.items():
+            if rows and tested != rows[0]["round"]:
+                raise RecordError(
+                    f"{run.shown}: its last test is after round {tested}, that of the first run "
+                    f"after round {rows[0]['round']}; make it again with the same "
+                    "config.validation.period"
+                )
             rows.append(
                 {
                     "row": need.label,

@@ -1,4 +1,6 @@
-"""Writes what a test of robustness leaves in its folder: numbers and a picture."""
+"""Writes what a test of robustness leaves in its folder, numbers and a picture, and reads the
+numbers for a test that goes on.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,13 @@ from typing import Any
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.evaluation.robustness import LOSS
+from epg_tf.evaluation.robustness import LOSS, Change
 from epg_tf.evaluation.robustness import OWN as UNCHANGED
 from epg_tf.reports.interval_rows import draw_rows, rows_table
 
 SUMMARY_FILE, PICTURE_FILE = "robustness.json", "robustness.png"
 OWN = (SUMMARY_FILE, PICTURE_FILE)
+_SAME = ("task", "seed", "phase", "updates")  # of what a test states
 
 
 def rows_of(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -33,46 +36,108 @@ def table(summary: Mapping[str, Any]) -> str:
     return rows_table(rows_of(summary))
 
 
-def read_changes(folder: files.PathLike) -> dict[str, Any]:
-    """Returns what an earlier test left in `folder`, as of `summarize_robustness`; {} if nothing.
+def read_known(
+    folder: files.PathLike, changes: Sequence[Change], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns what an earlier test left in `folder`, as of `summarize_robustness`, for a test that
+    goes on with it; {} where it left nothing.
+
+    Args:
+      folder: Exists.
+      changes: Of the test that goes on.
+      about: What it tests and how, as for `write_robustness`.
 
     Raises:
-      RecordError: `robustness.json` cannot be read or has no changes.
+      RecordError: The folder has files but no `robustness.json`, or this is damaged, or of a test
+        of other tasks, lives or changes.
     """
     path = Path(folder) / SUMMARY_FILE
+    files.remove_unfinished(folder, OWN)
     if not path.exists():
+        if any(Path(folder).iterdir()):
+            raise RecordError(
+                f"{Path(folder)}: there is no {SUMMARY_FILE} to go on with, and the folder is not "
+                "empty; choose another folder"
+            )
         return {}
-    found = files.read_json(path, "results of a test of robustness").get("changes")
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise RecordError(f"{path}: it has no changes; choose another folder")
-    return found
+    try:
+        earlier = files.read_json(path, "results of a test of robustness")
+    except RecordError as error:
+        raise _no_use(folder, str(error)) from error
+    known, its = earlier.get("changes"), earlier.get("about")
+    if not isinstance(known, dict) or not isinstance(its, dict):
+        raise _no_use(folder, "it has no changes, or does not state what was tested")
+    for name in _SAME:
+        if its.get(name) != (mine := files.plain(about[name])):
+            raise _no_use(folder, f"it is of {name}={its.get(name)!r}, and this test of {mine!r}")
+    facts = {change.name: files.plain(change.facts()) for change in changes}
+    for name, row in known.items():
+        _check_change(folder, name, row, facts)
+    if known and UNCHANGED not in known:
+        raise _no_use(folder, "it has no lives without a change")
+    return known
+
+
+def _no_use(folder: files.PathLike, why: str) -> RecordError:
+    return RecordError(
+        f"{Path(folder)}: a test cannot go on with {SUMMARY_FILE} there: {why}; choose another "
+        "folder, or pass overwrite=True instead of resume=True"
+    )
+
+
+def _check_change(folder: files.PathLike, name: str, row: Any, facts: Mapping[str, Any]) -> None:
+    """Refuses what is not the result of the change of that name."""
+    if name not in facts:
+        raise _no_use(folder, f"this test has no change {name!r}")
+    if not isinstance(row, dict) or not _is_row(row.get(LOSS)):
+        raise _no_use(folder, f"the change {name!r} has no returns of the loss")
+    if not all(_is_row(row[method]) for method in LABELS if method in row):
+        raise _no_use(folder, f"returns of a fixed policy under the change {name!r} are damaged")
+    for fact, mine in facts[name].items():
+        its = row.get(fact)
+        if isinstance(mine, dict) and isinstance(its, dict):
+            its = {**mine, **its}  # a test may be older than a setting
+        if its != mine:
+            raise _no_use(folder, f"the change {name!r} has {fact}={its!r} there, {mine!r} here")
+
+
+def _is_row(row: Any) -> bool:
+    """Returns whether this has the numbers of `statistics.interval_row`."""
+    return (
+        isinstance(row, dict)
+        and all(type(row.get(name)) in (int, float) for name in ("mean", "lives", "failed_lives"))
+        and isinstance(row.get("ci95"), list)
+        and [type(end) for end in row["ci95"]] in ([float, float], [type(None)] * 2)
+    )
 
 
 def join_changes(
     folder: files.PathLike,
     known: Mapping[str, Any],
     measured: Mapping[str, Any],
-    names: Sequence[str],
+    changes: Sequence[Change],
 ) -> dict[str, Any]:
-    """Returns what an earlier test found with what was measured now, in the order of `names`.
+    """Returns what an earlier test found with what was measured now, in the order of `changes`.
 
     Args:
       folder: Of the earlier test.
-      known: From `read_changes`; may be empty.
+      known: From `read_known`; may be empty.
       measured: From `summarize_robustness`; is kept where both have a change.
-      names: Of all changes.
+      changes: All of them.
 
     Raises:
       RecordError: Lives without a change have other returns in the two.
     """
-    if known and files.plain(measured[UNCHANGED]) != known.get(UNCHANGED):
-        raise RecordError(
-            f"{Path(folder)}: {SUMMARY_FILE} there has other returns in lives without a change, so "
-            "it is of another loss, other lives or another machine; choose another folder, or pass "
-            "overwrite=True instead of resume=True"
+    if known and files.plain(measured[UNCHANGED]) != known[UNCHANGED]:
+        now, before = (each[UNCHANGED][LOSS] for each in (measured, known))
+        raise _no_use(
+            folder,
+            f"{before['lives']} lives without a change have the mean {before['mean']} there and "
+            f"{now['lives']} have {now['mean']} here, or fixed policies differ, so it is of "
+            "another loss, other lives, other fixed policies or another machine",
         )
     both = {**known, **measured}
-    return {name: both[name] for name in names if name in both}
+    return {change.name: both[change.name] for change in changes if change.name in both}
 
 
 def write_robustness(

@@ -10,7 +10,8 @@ import pytest
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.experiment import PolicyConfig, TaskConfig
+from epg_tf.core.files import plain, write_json
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import evaluate, loss_request
 from epg_tf.evaluation.robustness import (
@@ -25,7 +26,7 @@ from epg_tf.evaluation.zero_shot import methods
 from epg_tf.reports.robustness_report import OWN as FILES
 from epg_tf.reports.robustness_report import (
     join_changes,
-    read_changes,
+    read_known,
     table,
     write_robustness,
 )
@@ -109,25 +110,77 @@ def test_a_summary_compares_agents_with_themselves(tmp_path):
     assert "as in evolution: fixed linear policy" in text and "deep policy" in text
 
 
-def test_what_is_known_is_joined_in_the_order_of_changes(tmp_path):
-    assert read_changes(tmp_path) == {}
-    row = {"label": "as in evolution", LOSS: {"mean": 1.5, "ci95": [1.0, np.nan]}}
-    known = {
-        OWN: json.loads('{"label": "as in evolution", "loss": {"mean": 1.5, "ci95": [1, null]}}')
-    }
-    known["longer"] = {"label": "longer"}
-    new = {OWN: row, "deep": {"label": "deep"}}
-    joined = join_changes(tmp_path, known, new, [OWN, "wide", "deep", "longer"])
-    assert [*joined] == [OWN, "deep", "longer"] and joined["longer"] == {"label": "longer"}
-    assert join_changes(tmp_path, {}, new, [OWN, "deep"]) == new
-    others = {OWN: {**row, LOSS: {"mean": 1.5000001, "ci95": [1.0, np.nan]}}}
-    for measured, before in ((others, known), (new, {"longer": known["longer"]})):
-        with pytest.raises(RecordError, match="other returns in lives without a change"):
-            join_changes(tmp_path, before, measured, [OWN])
-    for text in ("[]", "{}", '{"changes": 3}', '{"changes": {"own": 3}}'):
+ROW = {"mean": 1.5, "ci95": [1.0, 2.0], "lives": 4, "failed_lives": 0}
+ABOUT = {"task": {"family": "point_goal"}, "seed": 3, "phase": "test", "updates": 2, "loss": "x"}
+CHANGES = (
+    Change(OWN, "as in evolution"),
+    Change("wide", "wide", policy=PolicyConfig(hidden=(256, 256))),
+    Change("longer", "longer", times=4),
+)
+
+
+def earlier(folder, **changed):
+    """Writes an earlier test, with some changes of `CHANGES` replaced, and returns these."""
+    rows = {each.name: {**each.facts(), LOSS: ROW} for each in CHANGES} | changed
+    rows = {name: row for name, row in rows.items() if row is not None}
+    write_json(folder / "robustness.json", {"changes": rows, "about": ABOUT})
+    return plain(rows)
+
+
+def test_a_test_goes_on_with_what_an_earlier_one_left(tmp_path):
+    assert read_known(tmp_path, CHANGES, ABOUT) == {}
+    (tmp_path / ".robustness.json.1.tmp").write_text("{")  # of a killed process
+    rows = earlier(tmp_path, longer=None)
+    assert read_known(tmp_path, CHANGES, {**ABOUT, "loss": "y"}) == rows
+    assert [path.name for path in tmp_path.iterdir()] == ["robustness.json"]
+    older = {**rows["wide"], "policy": {"hidden": [256, 256]}}  # than other fields of policies
+    earlier(tmp_path, wide=older)
+    assert read_known(tmp_path, CHANGES, ABOUT)["wide"] == older
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({OWN: None}, "no lives without a change"),
+        ({"heavier": {"label": "heavier", LOSS: ROW}}, "this test has no change 'heavier'"),
+        (
+            {"longer": {**CHANGES[2].facts(), "times": 2, LOSS: ROW}},
+            "'longer' has times=2 there, 4",
+        ),
+        ({"wide": {**CHANGES[1].facts(), "policy": None, LOSS: ROW}}, "'wide' has policy=None"),
+        ({"longer": {}}, "'longer' has no returns of the loss"),
+        ({"longer": {**CHANGES[2].facts(), LOSS: {"mean": 1.0}}}, "'longer' has no returns of the"),
+        ({OWN: {**CHANGES[0].facts(), LOSS: ROW, "zero_shot_linear": 3}}, "a fixed policy under"),
+    ],
+)
+def test_what_a_test_cannot_go_on_with_is_named(tmp_path, changed, message):
+    earlier(tmp_path, **changed)
+    with pytest.raises(RecordError, match=f"^{tmp_path}: .*robustness.json there: .*{message}"):
+        read_known(tmp_path, CHANGES, ABOUT)
+
+
+def test_other_tests_and_damaged_files_are_refused(tmp_path):
+    earlier(tmp_path)
+    with pytest.raises(RecordError, match="seed=3, and this test of 4; .*overwrite=True instead"):
+        read_known(tmp_path, CHANGES, {**ABOUT, "seed": 4})
+    for text in ("[]", "{", '{"changes": 3, "about": {}}', '{"changes": {}}'):
         (tmp_path / "robustness.json").write_text(text)
-        with pytest.raises(RecordError, match="robustness.json"):
-            read_changes(tmp_path)
+        with pytest.raises(RecordError, match=f"^{tmp_path}: .*overwrite=True instead"):
+            read_known(tmp_path, CHANGES, ABOUT)
+    (tmp_path / "robustness.json").rename(tmp_path / "notes.json")
+    with pytest.raises(RecordError, match=f"^{tmp_path}: there is no robustness.json to go on"):
+        read_known(tmp_path, CHANGES, ABOUT)
+
+
+def test_what_is_known_is_joined_in_the_order_of_changes(tmp_path):
+    known = earlier(tmp_path, wide=None)
+    new = {each.name: {**each.facts(), LOSS: dict(ROW)} for each in CHANGES[:2]}
+    joined = join_changes(tmp_path, known, new, CHANGES)
+    assert [*joined] == [OWN, "wide", "longer"] and joined["longer"] == known["longer"]
+    assert join_changes(tmp_path, {}, new, CHANGES) == new
+    new[OWN][LOSS]["mean"] = 1.5000001
+    with pytest.raises(RecordError, match="4 lives without a change have the mean 1.5 there and 4"):
+        join_changes(tmp_path, known, new, CHANGES)
 
 
 @pytest.fixture(scope="module")

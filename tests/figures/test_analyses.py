@@ -303,7 +303,7 @@ def test_a_table_is_filled_with_means_over_seeds(tmp_path):
 
 
 def test_a_table_of_last_tests_has_the_newest_one_and_every_seed(tmp_path):
-    """Rounds without a test are NaN in metrics; the last test counts, whenever it was."""
+    """Rounds without a test are NaN in metrics."""
     for seed, values in ((0, (1.0, 5.0, np.nan)), (1, (9.0, 2.0, np.nan))):
         kept.run(tmp_path / str(seed), "metagenrl_small", seed, rows=0)
         metrics = MetricsFile(tmp_path / str(seed) / "metrics.csv")
@@ -317,6 +317,17 @@ def test_a_table_of_last_tests_has_the_newest_one_and_every_seed(tmp_path):
         (1, 2, 2.0),
     ]
     assert findings.draw("a title").get_size_inches()[0] > 4
+
+
+def test_last_tests_after_different_rounds_are_not_compared(tmp_path):
+    for seed, values in ((0, (1.0, 5.0)), (1, (9.0, np.nan))):
+        kept.run(tmp_path / str(seed), "metagenrl_small", seed, rows=0)
+        metrics = MetricsFile(tmp_path / str(seed) / "metrics.csv")
+        for number, value in enumerate(values):
+            metrics.append({"epoch": number + 1, "validation_return/gymnasium:A": value})
+    needs = [RunNeed("metagenrl_small", seed, label="base") for seed in (0, 1)]
+    with pytest.raises(RecordError, match="after round 1, that of the first run after round 2"):
+        tables.last_tests_table(found_for(tmp_path, *needs))
 
 
 def test_a_run_without_tests_is_named(tmp_path):

@@ -398,7 +398,8 @@ def test_settings_that_needs_change_are_compared():
         "loss.start": {"loss.products", "inner.kl_limit"},
         "steps_per_agent": {"meta.learning_rate_rounds"},
     }
-    # The curves are cut at these epochs, and tests on the way change best/ alone.
+    # The curves are cut at these epochs, and tests on the way change best/ alone; a table of last
+    # tests refuses those after different rounds.
     of_analysis = {
         validation_curves: {
             "evolution.epochs",

@@ -107,18 +107,27 @@ def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
     whole = json.loads((tmp_path / "robustness.json").read_text())
     cut = {**whole, "changes": dict(whole["changes"])}
     del cut["changes"]["shifted"], cut["changes"]["longer"]
-    cut["changes"]["deep"] = {**cut["changes"]["deep"], "times": 1.5}  # shows that it is kept
+    deep = cut["changes"]["deep"]
+    deep["loss"] = {**deep["loss"], "mean": 1.5}  # shows that it is kept
     (tmp_path / "robustness.json").write_text(json.dumps(cut))
     process = commands.run("robustness", *flags)
     assert process.returncode == 0, process.stderr
-    assert process.stdout.count(": done") == 3 and "deep" not in process.stdout.split("done")[0]
+    assert process.stdout.count(": done") == 3
+    assert "policy of 4 x 64 tanh: done" not in process.stdout
     found = json.loads((tmp_path / "robustness.json").read_text())
-    assert found["changes"].pop("deep")["times"] == 1.5 and whole["changes"].pop("deep")
-    assert found == whole and [*found["changes"]] == [*whole["changes"]]
-    other = commands.run("robustness", *flags, "--seed=1")
-    assert other.returncode == 2 and "other returns in lives without a change" in other.stderr
-    assert f"--output_dir={tmp_path}: " in other.stderr and "--overwrite" in other.stderr
-    assert json.loads((tmp_path / "robustness.json").read_text())["changes"].keys() >= {"longer"}
+    assert found["changes"]["deep"]["loss"]["mean"] == 1.5
+    assert [*found["changes"]] == [*whole["changes"]]
+    del found["changes"]["deep"], whole["changes"]["deep"]
+    assert found == whole
+    before = (tmp_path / "robustness.json").read_bytes()
+    for words, message in (
+        (["--seed=1"], "seed=0, and this test of 1"),
+        (["--lives=3"], "2 lives"),
+    ):
+        other = commands.run("robustness", *flags, *words)
+        assert other.returncode == 2 and message in other.stderr
+        assert f"--output_dir={tmp_path}: " in other.stderr and "--overwrite" in other.stderr
+    assert (tmp_path / "robustness.json").read_bytes() == before
 
 
 @pytest.mark.slow

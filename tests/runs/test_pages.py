@@ -173,7 +173,7 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
     assert words(entry) == {
         "loss": "runs/a b/best",
         "lives": "3",
-        "compare": "ppo",
+        "compare": "alone,ppo",
         "compare_updates": "2",
         "updates": "4",
         "alpha": "0.0",
@@ -208,7 +208,7 @@ def test_methods_that_were_meta_trained_are_in_the_command(tested):
     summary["about"]["meta_trained"] = trained
     path.write_text(json.dumps(summary))
     compare = words(pages.read_entry(tested))["compare"]
-    assert compare == "ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
+    assert compare == "alone,ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
 
 
 @pytest.mark.parametrize(("others", "compare"), [((), "alone"), (("untrained",), "none")])
