@@ -190,8 +190,13 @@ def _adaptation(name: str, found: Mapping[str, Any], experiment: Experiment) -> 
     lost, regained = (
         f"{switch[key]['mean']:.2f} [{_interval(switch[key])}]" for key in ("lost", "regained")
     )
-    return f"""Does it teach? Returns of final policies; each agent is paired with one that has \
-another task.
+    pairs = found["pairs"]
+    paired = "each agent is paired with one that has another task."
+    if pairs["differing_tasks"] < pairs["all"]:
+        paired = (
+            f"{pairs['differing_tasks']} of {pairs['all']} pairs of agents have different tasks."
+        )
+    return f"""Does it teach? Returns of final policies; {paired}
 
     epg-tf adaptation --loss={name} {" ".join(words)} --output_dir=OUT
 

@@ -139,6 +139,11 @@ def test_the_card_of_a_shipped_loss_has_every_test_and_its_command():
         f"regained {adaptation['switch']['regained']['mean']:.2f} [",
     ):
         assert text in card, text
+    assert "each agent is paired with one that has another task." in card
+    same = {**adaptation, "pairs": {"differing_tasks": 3, "all": 128}}
+    card = shipped_card("hopper", loss, run, CardTests(equal, longer, same))
+    assert "3 of 128 pairs of agents have different tasks." in card
+    assert "has another task" not in card
     alone = shipped_card("hopper", loss, run, CardTests(equal))
     assert "longer lives than those above; tasks outside the range `training`." in alone
     assert "times as many" not in alone and "Does it teach" not in alone
