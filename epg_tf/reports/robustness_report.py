@@ -4,13 +4,17 @@ numbers for a test that goes on.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.robustness import LOSS, Change
 from epg_tf.evaluation.robustness import OWN as UNCHANGED
 from epg_tf.reports.interval_rows import draw_rows, rows_table
@@ -21,14 +25,22 @@ _SAME = ("task", "seed", "phase", "updates")  # of what a test states
 
 
 def rows_of(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns label -> the row of every method under every change, in the order of the test."""
+    """Returns label -> the row of every method under every change, in the order of the test; NaN
+    where all agents failed.
+    """
     found = {}
     for change in summary.values():
-        found[change["label"]] = change[LOSS]
+        found[change["label"]] = _with_nan(change[LOSS])
         for name, row in change.items():
             if name in LABELS:
-                found[f"{change['label']}: {LABELS[name]}"] = row
+                found[f"{change['label']}: {LABELS[name]}"] = _with_nan(row)
     return found
+
+
+def _with_nan(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a row whose numbers may come from JSON, which has None for NaN."""
+    mean, *ends = (np.nan if x is None else x for x in (row["mean"], *row["ci95"]))
+    return {**row, "mean": mean, "ci95": ends}
 
 
 def table(summary: Mapping[str, Any]) -> str:
@@ -95,20 +107,22 @@ def _check_change(folder: files.PathLike, name: str, row: Any, facts: Mapping[st
         raise _no_use(folder, f"returns of a fixed policy under the change {name!r} are damaged")
     for fact, mine in facts[name].items():
         its = row.get(fact)
-        if isinstance(mine, dict) and isinstance(its, dict):
-            its = {**mine, **its}  # a test may be older than a setting
+        if fact == "policy" and isinstance(its, dict):  # a test may be older than a setting
+            its = {**files.plain(dataclasses.asdict(PolicyConfig())), **its}
         if its != mine:
             raise _no_use(folder, f"the change {name!r} has {fact}={its!r} there, {mine!r} here")
 
 
 def _is_row(row: Any) -> bool:
-    """Returns whether this has the numbers of `statistics.interval_row`."""
-    return (
-        isinstance(row, dict)
-        and all(type(row.get(name)) in (int, float) for name in ("mean", "lives", "failed_lives"))
-        and isinstance(row.get("ci95"), list)
-        and [type(end) for end in row["ci95"]] in ([float, float], [type(None)] * 2)
-    )
+    """Returns whether this has the numbers of `statistics.interval_row`; those of returns are None
+    where all agents failed.
+    """
+    if not isinstance(row, dict) or not isinstance(row.get("ci95"), list) or "mean" not in row:
+        return False
+    if any(type(row.get(name)) is not int for name in ("lives", "failed_lives")):
+        return False
+    kinds = {type(number) for number in (row["mean"], *row["ci95"])}
+    return len(row["ci95"]) == 2 and kinds in ({float}, {type(None)})
 
 
 def join_changes(

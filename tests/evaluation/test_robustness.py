@@ -136,6 +136,13 @@ def test_a_test_goes_on_with_what_an_earlier_one_left(tmp_path):
     older = {**rows["wide"], "policy": {"hidden": [256, 256]}}  # than other fields of policies
     earlier(tmp_path, wide=older)
     assert read_known(tmp_path, CHANGES, ABOUT)["wide"] == older
+    pairs = dataclasses.replace(CHANGES[1].policy, observation_pairs=True)
+    with pytest.raises(RecordError, match="'wide' has policy="):
+        read_known(tmp_path, [CHANGES[0], Change("wide", "wide", policy=pairs)], ABOUT)
+    failed = summarize_robustness([(CHANGES[0], {LOSS: np.full(2, np.nan)})])
+    rows = earlier(tmp_path, wide=None, longer=None, **failed)
+    assert read_known(tmp_path, CHANGES, ABOUT) == rows
+    assert "nan" in table(rows) and write_robustness(tmp_path, rows, ABOUT, "title").is_file()
 
 
 @pytest.mark.parametrize(
