@@ -12,7 +12,7 @@ config.task.range="out_of_distribution" then means those behind it (Figure 18). 
 frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg-tf tune-baseline
 (results/tuning), with goals in front, and so is that of `night_right_half`; the other nights and
 `paper` have defaults. `night_right_half` has a small loss and short lives of evolution, for
---begin_with; no loss of it ends above PPO (results/night/README.md).
+--begin_with; no loss has been found that ends above PPO (results/night/README.md).
 """
 
 import dataclasses
