@@ -32,7 +32,12 @@ _RUN_DIR = flags.DEFINE_string(
     "Finished run of epg-tf meta-train, whose best/ is shipped; or run of epg-tf "
     "meta-train-metagenrl, or folder of its objective.",
 )
-_TEST_DIR = flags.DEFINE_string("test_dir", None, "What epg-tf meta-test found for that loss.")
+_TEST_DIR = flags.DEFINE_string(
+    "test_dir",
+    None,
+    "What epg-tf meta-test found for that loss; for an objective, A,B,...: tests in several "
+    "environments, also tests with objectives of other seeds.",
+)
 _LONGER_TEST_DIR = flags.DEFINE_string(
     "longer_test_dir",
     None,
@@ -66,14 +71,20 @@ def main(argv: list[str]) -> int:
     del argv
     run = Path(required(_RUN_DIR, "runs/hopper"))
     config_flag.load_families()
-    test = Path(required(_TEST_DIR, "runs/hopper-test"))
+    tests = [Path(folder) for folder in required(_TEST_DIR, "runs/hopper-test").split(",")]
     name = required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise command_line.UsageError(
             f"--name={name!r} must be lower-case letters, digits and underscores"
         )
     if learned_objective.holds_objective(run):
-        return _ship_objective(run, test, name)
+        return _ship_objective(run, tests, name)
+    test, *others = tests
+    if others:
+        raise command_line.UsageError(
+            f"--test_dir={_TEST_DIR.value} names several tests, but --run_dir={run} holds a loss "
+            "of EPG, whose card has one; name one"
+        )
     loss = learned_loss.load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     tested = _of_one_loss(files.read_json(test / "summary.json", _SUMMARY), _TEST_DIR)
@@ -120,7 +131,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _ship_objective(run: Path, test: Path, name: str) -> int:
+def _ship_objective(run: Path, tests: list[Path], name: str) -> int:
     """Ships an objective; returns the exit code."""
     for flag in (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR, _SEEDS_DIR):
         if flag.value is not None:
@@ -129,18 +140,23 @@ def _ship_objective(run: Path, test: Path, name: str) -> int:
                 "objective of MetaGenRL; leave it out"
             )
     learned = learned_objective.load_objective(run)
-    tested = _of_one_loss(files.read_json(test / "summary.json", _SUMMARY), _TEST_DIR)
+    found = [files.read_json(test / "summary.json", _SUMMARY) for test in tests]
     try:
-        same = tested["about"]["loss_facts"] == learned.facts
-        text = shipped_objective_card(name, learned, tested)
+        other = [
+            test
+            for test, tested in zip(tests, found, strict=True)
+            if learned.facts not in losses_of(tested).values()
+        ]
+        text = shipped_objective_card(name, learned, found)
     except (KeyError, TypeError, AttributeError) as error:
         raise command_line.UsageError(
-            f"--test_dir={test} holds the results of something else ({type(error).__name__}: "
-            f"{error}); name the --output_dir of {command_line.program('meta_test')}"
+            f"--test_dir={_TEST_DIR.value} holds the results of something else "
+            f"({type(error).__name__}: {error}); name the --output_dir of "
+            f"{command_line.program('meta_test')}"
         ) from error
-    if not same:
+    if other:
         raise command_line.UsageError(
-            f"--test_dir={test} tested another objective than {learned.name}; run "
+            f"--test_dir={other[0]} tested another objective than {learned.name}; run "
             f"{command_line.program('meta_test')} --loss={learned.name}"
         )
     folder = _prepared_folder(name)

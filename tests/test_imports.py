@@ -71,6 +71,10 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--lives",
         "--env_steps",
         "--compare",
+        "--compare_updates",
+        "--reporting",
+        "--config",
+        "--config.baseline",
         "--output_dir",
     },
     "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun

@@ -161,10 +161,11 @@ def _return_row(label: str, row: Mapping[str, Any]) -> str:
 
 def rows_of_tests(test: Mapping[str, Any]) -> str:
     """Returns a row of a table for each method of a test's `summary.json`."""
-    return "\n".join(_row(LABELS[key], row) for key, row in test.items() if key in LABELS)
+    return "\n".join(row_of_test(LABELS[key], row) for key, row in test.items() if key in LABELS)
 
 
-def _row(label: str, row: Mapping[str, Any]) -> str:
+def row_of_test(label: str, row: Mapping[str, Any]) -> str:
+    """Returns the row of a method in a table of tests."""
     match = row.get("steps_to_match")
     final = "{:.2f} to {:.2f}".format(*row["ci95"])
     auc = "not comparable | "  # a curve that explores, beside curves that do not

@@ -3,62 +3,126 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from epg_tf.artifacts.card_tests import rows_of_tests
+from epg_tf.artifacts.card_tests import losses_of, row_of_test
 from epg_tf.artifacts.cards import facts_table, input_rows, own_card
 from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.artifacts.objective_description import describe_objective
+from epg_tf.baselines.method import LABELS
 from epg_tf.core.formatting import count
 
 USE = "## Use without epg_tf"
 
-_RIVALS = ("off_policy_reinforce", "ppo", "reinforce", "td3", "ddpg")
+_RIVALS = {  # and the setting of `baseline` that is its learning rate
+    "off_policy_reinforce": "off_policy_learning_rate",
+    "ppo": "ppo_learning_rate",
+    "reinforce": "reinforce_learning_rate",
+    "td3": "td3_learning_rate",
+    "ddpg": "ddpg_learning_rate",
+}
+_REPORTING = "objective_reporting"  # phase of the streams of published numbers
 
 
-def shipped_objective_card(name: str, learned: LearnedObjective, test: Mapping[str, Any]) -> str:
+def shipped_objective_card(
+    name: str, learned: LearnedObjective, tests: Sequence[Mapping[str, Any]]
+) -> str:
     """Returns the card of a shipped objective: what it is, where it came from, how it was tested.
 
     Args:
       name: Of the objective.
       learned: The objective.
-      test: `summary.json` of its test.
+      tests: `summary.json` of its tests, each in an environment; of the objective alone, or of
+        objectives of the same settings and other seeds, it among them.
 
     Raises:
-      KeyError, TypeError, AttributeError: The summary is of something else.
+      KeyError, TypeError, AttributeError: A summary is of something else.
     """
-    about, agents = test["about"], test["objective"]["lives"]
-    known = [rival for rival in _RIVALS if rival in test]
-    environment = about["environment"]
-    seen = environment in about["trained_in"]
-    flags = [
-        f"--environment={environment}",
-        f"--seed={about['seed']}",
-        f"--lives={agents}",
-        f"--env_steps={about['env_steps']}",
-        f"--compare={','.join(known) or 'none'}",
-    ]
+    sections = "\n".join(_section(name, learned, test) for test in tests)
     return f"""# {name}
 
 {_opening(learned)}
 
 {facts_table(_facts(learned))}
 
-{agents} fresh agents, {about["env_steps"]} env steps each, in {environment}, \
-{"one of the environments" if seen else "which is none of the environments"} of meta-training; \
-mean and 95 % interval over agents.
+Fresh agents in each test; mean and 95 % interval over agents.
 Area under the learning curve (auc): mean of the evaluations after each round.
-Match: env steps after which a method first reaches the objective's final mean return.
+Match: env steps after which a method first reaches the final mean return of the objective, or of
+all objectives of a test together.
 
-    epg-tf meta-test --loss={name} {" ".join(flags)} --output_dir=OUT
+{sections}
+Not tested here: other environments, lengths of life and sizes of networks.
+"""
+
+
+def _section(name: str, learned: LearnedObjective, test: Mapping[str, Any]) -> str:
+    """Returns what a test in an environment found, with its command."""
+    about, objectives = test["about"], losses_of(test)
+    environment = about["environment"]
+    seen = environment in {place.partition("@")[0] for place in about["trained_in"]}
+    agents = test["objective"]["lives"] // len(objectives)
+    settings = about["config"]["baseline"]
+    rates = [f"{_label(key)} {settings[_RIVALS[key]]:g}" for key in _RIVALS if key in test]
+    times = about.get("compare_updates", 1)
+    longer = "" if times == 1 else f"; they learn for {times} times as many env steps"
+    together = ""
+    if len(objectives) > 1:
+        together = (
+            "\nObjectives of the same settings and other seeds learn in it as well; the interval "
+            "of all together\nis over objectives and agents.\n"
+        )
+    return f"""{agents} fresh agents, {about["env_steps"]} env steps each, in {environment}, \
+{"one of the environments" if seen else "which is none of the environments"} of meta-training.
+Learning rates of the others: {", ".join(rates) or "there are none"}{longer}.
+{together}
+    epg-tf meta-test --loss={name if len(objectives) == 1 else "OBJECTIVES"} \
+{_flags(test, learned, agents)} --output_dir=OUT
 
 | | final return | interval | auc | interval | match | failed agents |
 |---|---|---|---|---|---|---|
-{rows_of_tests(test)}
-
-Not tested here: other environments, lengths of life and sizes of networks.
+{chr(10).join(_rows(test, learned))}
 """
+
+
+def _rows(test: Mapping[str, Any], learned: LearnedObjective) -> list[str]:
+    """Returns a row for each method; with several objectives, each of them comes first."""
+    objectives, own, others = losses_of(test), [], []
+    labels = {key: _label(key) for key in test if key in LABELS}
+    if len(objectives) > 1:
+        labels["objective"] = "all together"
+        for name, facts in objectives.items():
+            this = facts == learned.facts
+            label = f"seed {facts['seed']}{', this objective' * this}"
+            (own if this else others).append(row_of_test(label, test[f"objective {name}"]))
+    return [*own, *others, *(row_of_test(label, test[key]) for key, label in labels.items())]
+
+
+def _label(method: str) -> str:
+    """Returns the name of a method; whether its rate was searched here is not known."""
+    return LABELS[method].removesuffix(" (tuned)")
+
+
+def _flags(test: Mapping[str, Any], learned: LearnedObjective, agents: int) -> str:
+    """Returns the flags of a test; rates of rivals where they are not those of meta-training."""
+    about = test["about"]
+    known = [rival for rival in _RIVALS if rival in test]
+    words = [
+        f"--environment={about['environment']}@{about['episode_limit']}",
+        f"--seed={about['seed']}",
+        f"--lives={agents}",
+        f"--env_steps={about['env_steps']}",
+        f"--compare={','.join(known) or 'none'}",
+    ]
+    times = about.get("compare_updates", 1)
+    words += [f"--compare_updates={times}"] if times > 1 else []
+    words += ["--reporting"] if about.get("phase") == _REPORTING else []
+    own = learned.experiment.to_mapping()["baseline"]
+    changed = {
+        key: value for key, value in about["config"]["baseline"].items() if value != own[key]
+    }
+    words += ["--config=CONFIG"] if changed else []
+    return " ".join([*words, *(f"--config.baseline.{key}={changed[key]:g}" for key in changed)])
 
 
 def exported_objective_card(learned: LearnedObjective) -> str:

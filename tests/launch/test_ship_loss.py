@@ -119,9 +119,10 @@ def test_a_test_of_several_losses_is_refused(made, tmp_path):
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "summary.json").write_text(json.dumps(summary))
     several, out = f"--test_dir={tmp_path / 'several'}", f"--output_dir={tmp_path / 'out'}"
-    objective = ship_objective(tmp_path / "several", "--name=x", out)
-    for process in (ship(made, "--name=x", several, out), objective):
-        assert process.returncode == 2 and "a test of several losses" in process.stderr
+    process = ship(made, "--name=x", several, out)
+    assert process.returncode == 2 and "a test of several losses" in process.stderr
+    process = ship(made, "--name=x", f"{several},{made / 'test'}", out)
+    assert process.returncode == 2 and "names several tests" in process.stderr
     longer = {**summary, "about": {**summary["about"], "compare_updates": 4}}
     (tmp_path / "several" / "summary.json").write_text(json.dumps(longer))
     refused = ship(made, "--name=x", f"--longer_test_dir={tmp_path / 'several'}", out)
@@ -216,6 +217,7 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
     card = (tmp_path / "point_goal_objective" / "card.md").read_text()
     assert "in one environment alone, point_goal" in card
     assert "| learned objective | -8.98 | -10.11 to -7.85 |" in card
+    assert "| PPO | -13.71 |" in card and "PPO 0.003" in card
     refused = ship_objective(test, "--name=other", "--adaptation_dir=x", f"--output_dir={tmp_path}")
     assert refused.returncode == 2 and "is of losses of EPG" in refused.stderr
     other = json.loads((OBJECTIVE / "test.json").read_text())
@@ -226,6 +228,33 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
     (test / "summary.json").write_text("{}")
     refused = ship_objective(test, "--name=other", f"--output_dir={tmp_path}")
     assert refused.returncode == 2 and "KeyError" in refused.stderr
+
+
+def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path):
+    """Beside objectives of other seeds; all are kept, and the card is the shipped one's."""
+    kept = commands.ROOT / "results" / "metagenrl_small"
+    places = ["inverted_double_pendulum", "turned_motors", "pendulum", "inverted_pendulum"]
+    for place in (places := [*places, "reacher", "point_goal"]):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "summary.json").write_text((kept / f"{place}.json").read_text())
+    folders = ",".join(f"{tmp_path / place}" for place in places)
+    name, out = "--name=four_environments_objective", f"--output_dir={tmp_path}"
+    process = commands.run(
+        "ship_loss", f"--run_dir={kept / 'seed1'}", f"--test_dir={folders}", name, out
+    )
+    assert process.returncode == 0, process.stderr
+    made = (tmp_path / "four_environments_objective" / "card.md").read_text()
+    shipped = learned_loss.SHIPPED / "four_environments_objective" / "card.md"
+    assert made == shipped.read_text()
+    assert made.count("| seed 1, this objective |") == len(places)
+    assert "| seed 1, this objective | 557.03 |" in made and "| seed 0 | 804.29 |" in made
+    assert "--config=CONFIG --config.baseline.ddpg_learning_rate=0.003 --output_dir=OUT" in made
+    assert "in gymnasium:InvertedPendulum-v5, one of the environments of meta-training" in made
+    assert "in turned_motors, which is none of the environments of meta-training" in made
+    foreign = commands.run(
+        "ship_loss", f"--run_dir={OBJECTIVE}", f"--test_dir={folders}", "--name=other", out
+    )
+    assert foreign.returncode == 2 and "tested another objective than" in foreign.stderr
 
 
 @pytest.mark.parametrize("name", learned_objective.shipped_objectives())
