@@ -71,15 +71,15 @@ def main(argv: list[str]) -> int:
     del argv
     run = Path(required(_RUN_DIR, "runs/hopper"))
     config_flag.load_families()
-    tests = [Path(folder) for folder in required(_TEST_DIR, "runs/hopper-test").split(",")]
+    folders = [Path(folder) for folder in required(_TEST_DIR, "runs/hopper-test").split(",")]
     name = required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise command_line.UsageError(
             f"--name={name!r} must be lower-case letters, digits and underscores"
         )
     if learned_objective.holds_objective(run):
-        return _ship_objective(run, tests, name)
-    test, *others = tests
+        return _ship_objective(run, folders, name)
+    test, *others = folders
     if others:
         raise command_line.UsageError(
             f"--test_dir={_TEST_DIR.value} names several tests, but --run_dir={run} holds a loss "

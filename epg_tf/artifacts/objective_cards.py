@@ -87,7 +87,9 @@ Learning rates of the others: {", ".join(rates) or "there are none"}{longer}.
 
 def _rows(test: Mapping[str, Any], learned: LearnedObjective) -> list[str]:
     """Returns a row for each method; with several objectives, each of them comes first."""
-    objectives, own, others = losses_of(test), [], []
+    objectives = losses_of(test)
+    own: list[str] = []
+    others: list[str] = []
     labels = {key: _label(key) for key in test if key in LABELS}
     if len(objectives) > 1:
         labels["objective"] = "all together"
