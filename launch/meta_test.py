@@ -17,8 +17,9 @@ Objectives of MetaGenRL can be tested in any environment with continuous actions
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
@@ -36,14 +37,20 @@ from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.evaluation import comparisons, zero_shot
 from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
 from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
-from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.results import MethodKey, Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import OWN, write_report
+from epg_tf.reports.resumed_tests import (
+    UNFINISHED,
+    read_found,
+    remove_unfinished,
+    write_unfinished,
+)
 from epg_tf.reports.tables import label, meta_training_line, summary_table
-from epg_tf.runs.provenance import provenance
+from epg_tf.runs.provenance import continued
 from epg_tf.tasks.registry import make_family
 from .evaluation_flags import (
     prepare_nested,
@@ -120,6 +127,12 @@ _PHYSICS = flags.DEFINE_enum(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace results in --output_dir; foreign files in it stay."
 )
+_RESUME = flags.DEFINE_bool(
+    "resume",
+    False,
+    "Go on with the test in --output_dir, or begin it: methods that it has are kept, those that "
+    "--compare names besides are added.",
+)
 _ZERO_SHOT = flags.DEFINE_list(
     "zero_shot",
     None,
@@ -173,21 +186,21 @@ def main(argv: list[str]) -> int:
         evaluation = _of_loss(loss, load_loss(loss), [(name, load_loss(name)) for name in others])
     output = required(_OUTPUT_DIR, "runs/first-test")
     _prepare_folders(output)
-    request, made_with = evaluation.request, provenance()  # of the code that runs the test
+    request, about = evaluation.request, evaluation.about()
+    found, made_with = read_found(output, about, request.agents) if _RESUME.value else ({}, {})
+    about |= continued(made_with)
+    if "continued_with" in about:
+        print(f"--output_dir={output}: the test began with other code, packages or machine")
     print(
         f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "
         f"{request.task.physics} physics, {formatting.count(request.env_steps)} env steps of "
         f"learning each{_long_lives()}",
         flush=True,
     )
-    tables = []
-    for table in evaluation.run():
-        tables.append(table)
-        print(f"  {label(table.method[0])}: done", flush=True)
-    results = Results.join(tables)
+    results = _run(evaluation, found, output, about)
     title = f"{request.task.family}: fresh agents on unseen tasks"
-    about = {**evaluation.about(), "made_with": made_with}
     picture = write_report(output, results, about, title)
+    remove_unfinished(output)
     print(f"\n{_facts_of_loss(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
     if isinstance(evaluation, LossEvaluation) and _SAVE_POLICY.value is not None:
@@ -195,6 +208,24 @@ def main(argv: list[str]) -> int:
     file = config_flag.word_of_own_file(request.task.family)
     print(command_line.page_line(output) + file)
     return 0
+
+
+def _run(
+    evaluation: LossEvaluation | ObjectiveEvaluation,
+    found: Mapping[MethodKey, Results],
+    output: str,
+    about: Mapping[str, Any],
+) -> Results:
+    """Runs the methods that were not found yet; keeps in --output_dir what is there so far."""
+    tables: dict[MethodKey, Results] = {}
+    for table in evaluation.run(found):
+        ((key, _),) = table.by_method().items()
+        tables[key] = table
+        known = key in found
+        print(f"  {label(key[0])}: {'was there' if known else 'done'}", flush=True)
+        if not known:
+            write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
+    return Results.join([*{**tables, **found}.values()])
 
 
 def _long_lives() -> str:
@@ -328,7 +359,7 @@ def _prepare_folders(output: str) -> None:
     """Prepares --output_dir and --save_policy."""
 
     def prepare_output() -> None:
-        prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN)
+        prepare_results(_OUTPUT_DIR, _OVERWRITE.value, (*OWN, *UNFINISHED), _RESUME.value)
 
     def prepare_policy() -> None:
         prepare_saved_model(_SAVE_POLICY, _OVERWRITE.value, saved_policy.MARKERS)

@@ -24,15 +24,27 @@ from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
 from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.comparisons import LOSSES
-from epg_tf.evaluation.results import Results, tabulate
+from epg_tf.evaluation.results import MethodKey, Results, tabulate
 from epg_tf.evaluation.trained_methods import TrainedMethod
 from epg_tf.losses.extra_channels import sees_reward
 
 
-def train_all(methods: Iterable[Method], request: Request) -> Iterator[Results]:
-    """Yields the results of each method, in their order, as they are found."""
+def train_all(
+    methods: Iterable[Method], request: Request, known: Mapping[MethodKey, Results] | None = None
+) -> Iterator[Results]:
+    """Yields the results of each method, in their order, as they are found.
+
+    Args:
+      methods: What trains the agents.
+      request: Which agents.
+      known: Results that an earlier test found; these methods are not run again.
+    """
     for method in methods:
-        yield tabulate(method, request, method.train(request))
+        key = method.name, "" if method.loss is None else method.loss.name
+        if known and key in known:
+            yield known[key]
+        else:
+            yield tabulate(method, request, method.train(request))
 
 
 def evaluate(
@@ -210,10 +222,13 @@ class LossEvaluation:
         if learns and "epg" in self.methods:
             refuse_lives_that_cannot_fit(experiment, self.request.agents)
 
-    def run(self) -> Iterator[Results]:
+    def run(self, known: Mapping[MethodKey, Results] | None = None) -> Iterator[Results]:
         """Yields the results of each method as they are found.
 
         An initial policy without a loss has no unevolved loss beside it.
+
+        Args:
+          known: Results that this test found before it was stopped.
         """
         with loss_methods.inner_loops(self.learned.experiment) as loops:
             evaluated = self._evaluated(loops, self.loss, self.learned.phi)
@@ -221,14 +236,16 @@ class LossEvaluation:
                 request = self.request.of_length(
                     self.compare_updates if name in LOSSES.rivals else 1
                 )
-                yield from train_all([loss_methods.METHODS[name](evaluated)], request)
+                yield from train_all([loss_methods.METHODS[name](evaluated)], request, known)
                 if name == "epg":
-                    yield from self._other_losses(loops)
+                    yield from self._other_losses(loops, known)
         request = self.request.of_length(self.compare_updates)
-        yield from train_all([each.method for each in self.trained], request)
-        yield from train_all(self._fixed_policies(), self.request)
+        yield from train_all([each.method for each in self.trained], request, known)
+        yield from train_all(self._fixed_policies(), self.request, known)
 
-    def _other_losses(self, loops: InnerLoops) -> Iterator[Results]:
+    def _other_losses(
+        self, loops: InnerLoops, known: Mapping[MethodKey, Results] | None
+    ) -> Iterator[Results]:
         """Yields the results of the other losses: those like the first one share its `loops`."""
         kinds: dict[str, list[tuple[LossName, LearnedLoss]]] = {}
         for name, other in self.others:
@@ -238,7 +255,7 @@ class LossEvaluation:
             own = loss_methods.inner_loops(losses[0][1].experiment)
             with contextlib.nullcontext(loops) if alike else own as used:
                 evaluated = [self._evaluated(used, name, other.phi) for name, other in losses]
-                yield from train_all(map(loss_methods.learned_loss, evaluated), self.request)
+                yield from train_all(map(loss_methods.learned_loss, evaluated), self.request, known)
 
     def _evaluated(
         self, loops: InnerLoops, name: LossName, phi: Array

@@ -19,7 +19,7 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation import objective_methods
 from epg_tf.evaluation.comparisons import OBJECTIVES
 from epg_tf.evaluation.evaluate import check_distinct, train_all
-from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.results import MethodKey, Results
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.tasks.registry import named_environment
@@ -128,9 +128,12 @@ class ObjectiveEvaluation:
                         f"{mine[field]!r}; test such objectives apart"
                     )
 
-    def run(self) -> Iterator[Results]:
+    def run(self, known: Mapping[MethodKey, Results] | None = None) -> Iterator[Results]:
         """Yields the results of each method as they are found, further objectives after the
         first.
+
+        Args:
+          known: Results that this test found before it was stopped.
         """
         experiment = self.learned.experiment
         configure_tensorflow(experiment.threads or cpus(1))
@@ -143,7 +146,7 @@ class ObjectiveEvaluation:
                 self.compare_updates if name in OBJECTIVES.rivals else 1
             )
             learned = evaluated if name == "objective" else evaluated[:1]
-            yield from train_all(map(objective_methods.METHODS[name], learned), request)
+            yield from train_all(map(objective_methods.METHODS[name], learned), request, known)
 
     def about(self) -> dict[str, Any]:
         """Returns what was tested and how, for JSON."""

@@ -25,6 +25,7 @@ EVALUATION = "evaluation"
 FINAL = "final"
 RESULTS_FILE = "curves.csv"  # in the folder of a test
 EPISODES = (LEARNING, EVALUATION, FINAL)
+MethodKey = tuple[str, str]  # key of a method and name of its loss, empty where there is none
 
 _NO_SEED = -1
 _FILE_LIMIT = 2**30  # bytes
@@ -101,16 +102,21 @@ class Results:
                 chosen &= getattr(self, name) == value
         return self.rows(chosen)
 
+    def by_method(self) -> dict[MethodKey, Results]:
+        """Returns the rows of each method and loss, in the order of the table."""
+        pairs = dict.fromkeys(zip(self.method, self.loss, strict=True))
+        return {(method, loss): self.select(method, loss) for method, loss in pairs}
+
     def groups(self) -> dict[str, Results]:
         """Returns the rows of each method, in the order of the table.
 
         Keys are names of methods; where a method used several losses, `METHOD LOSS`.
         """
-        pairs = list(dict.fromkeys(zip(self.method, self.loss, strict=True)))
-        methods = [method for method, _ in pairs]
+        found = self.by_method()
+        methods = [method for method, _ in found]
         return {
-            method if methods.count(method) == 1 else f"{method} {loss}": self.select(method, loss)
-            for method, loss in pairs
+            method if methods.count(method) == 1 else f"{method} {loss}": table
+            for (method, loss), table in found.items()
         }
 
     def agents(self) -> list[tuple[str, str, str, int]]:

@@ -11,7 +11,8 @@ from epg_tf.evaluation.results import RESULTS_FILE, Results
 from epg_tf.evaluation.summary import as_json, summarize
 from epg_tf.reports import agent_plots
 
-OWN = (RESULTS_FILE, "curves.png", "summary.json")
+SUMMARY_FILE = "summary.json"
+OWN = (RESULTS_FILE, "curves.png", SUMMARY_FILE)
 
 
 def write_report(
@@ -32,7 +33,7 @@ def write_report(
     results.write(folder / RESULTS_FILE)
     agent_plots.learning_curves(results, folder / "curves.png", title)
     summary = {**as_json(summarize(results)), "about": about}
-    files.write_json(folder / "summary.json", summary)
+    files.write_json(folder / SUMMARY_FILE, summary)
     return folder / "curves.png"
 
 
@@ -61,5 +62,5 @@ def write_grid(
     objectives = {
         loss: as_json(summarize(results.select(loss=loss)))["objective"] for loss in trained
     }
-    files.write_json(folder / "summary.json", {"objectives": objectives, "about": about})
+    files.write_json(folder / SUMMARY_FILE, {"objectives": objectives, "about": about})
     return folder / "curves.png"

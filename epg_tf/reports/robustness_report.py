@@ -18,6 +18,7 @@ from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.robustness import LOSS, Change
 from epg_tf.evaluation.robustness import OWN as UNCHANGED
 from epg_tf.reports.interval_rows import draw_rows, rows_table
+from epg_tf.reports.resumed_tests import refusal
 
 SUMMARY_FILE, PICTURE_FILE = "robustness.json", "robustness.png"
 OWN = (SUMMARY_FILE, PICTURE_FILE)
@@ -91,10 +92,7 @@ def read_known(
 
 
 def _no_use(folder: files.PathLike, why: str) -> RecordError:
-    return RecordError(
-        f"{Path(folder)}: a test cannot go on with {SUMMARY_FILE} there: {why}; choose another "
-        "folder, or pass overwrite=True instead of resume=True"
-    )
+    return refusal(folder, SUMMARY_FILE, why)
 
 
 def _check_change(folder: files.PathLike, name: str, row: Any, facts: Mapping[str, Any]) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from epg_tf.artifacts.learned_loss import versions
+from epg_tf.core.files import plain
 
 _CPU_FILE = Path("/proc/cpuinfo")
 
@@ -15,6 +18,23 @@ _CPU_FILE = Path("/proc/cpuinfo")
 def provenance() -> dict[str, object]:
     """Returns `commit`, `versions` and `machine` of this process, for JSON."""
     return {"commit": commit(), "versions": versions(), "machine": machine()}
+
+
+def continued(earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what results are made with, for JSON, where a process goes on with earlier ones.
+
+    Args:
+      earlier: `made_with` and `continued_with` of those results; empty where there are none.
+
+    Returns:
+      `made_with`: the provenance of the first process; and, where a later one had another one,
+      `continued_with`: this process's.
+    """
+    now = provenance()
+    first = earlier.get("made_with", now)
+    if first == plain(now) and "continued_with" not in earlier:
+        return {"made_with": now}
+    return {"made_with": first, "continued_with": now}
 
 
 def commit() -> str | None:

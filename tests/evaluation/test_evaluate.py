@@ -318,3 +318,15 @@ def test_unevolved_losses_differ_from_agent_to_agent_and_in_their_start(make_tin
         found.append([results.select(name).final() for name in results.groups()])
     np.testing.assert_array_equal(*found)
     assert (found[0][0] != found[0][1]).any()
+
+
+def test_what_was_found_before_is_not_run_again_and_changes_no_other_row(tiny, found):
+    """Known rows come back as they are, even such as no agent could have."""
+    marked = dataclasses.replace(found.select("ppo"), returns=np.full(10, 7.0))
+    learned, name = LearnedLoss(initial_phi(tiny, 0), tiny, {}), LossName("phi")
+    methods = ("epg", "ppo", "untrained")
+    evaluation = LossEvaluation(learned, name, loss_request(tiny, 3, 5), methods)
+    epg, ppo, untrained = evaluation.run({("ppo", ""): marked, ("epg", "other"): marked})
+    assert ppo is marked
+    for again, key in ((epg, "epg"), (untrained, "untrained")):
+        np.testing.assert_array_equal(again.returns, found.select(key).returns)
