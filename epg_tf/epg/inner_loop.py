@@ -21,7 +21,7 @@ from epg_tf.epg.conditions import Condition
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
 from epg_tf.epg.past_policies import Starts
-from epg_tf.losses.extra_channels import GOAL_SIZE
+from epg_tf.losses.extra_channels import GOAL_SIZE, sees_goal
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, Watch
 from epg_tf.tasks.registry import simulate
@@ -108,12 +108,12 @@ class InnerLoop:
             experiment.loss.buffer_steps,
             experiment.inner.update_period,
             family.spec,
-            goal_size=GOAL_SIZE if "goal" in experiment.loss.channels else 0,
+            goal_size=GOAL_SIZE if sees_goal(experiment.loss) else 0,
         )
         if self._buffer.goal.size and self._simulation.goals() is None:
             raise ConfigError(
-                f"config.loss.channels={experiment.loss.channels} has 'goal', but where the goals "
-                f"of {family.name} are is not known; choose another family, or leave it out"
+                f"config.loss.channels={experiment.loss.channels} needs the goal, but where the "
+                f"goals of {family.name} are is not known; choose another family, or leave it out"
             )
         self._lives: Lives | None = None
         self._pupils: Learner | None = None

@@ -15,6 +15,7 @@ from epg_tf.losses.extra_channels import (
     are_shipped,
     extra_channel,
     extra_values,
+    sees_goal,
 )
 
 
@@ -34,7 +35,7 @@ def check_channels(loss: LossConfig, observation_size: int, action_size: int) ->
     ended = tf.constant(generator.random((*shape, 1)) < 0.1, tf.float32)
     time = tf.constant(generator.random((*shape, 1)), tf.float32)
     lived = tf.ones((1, *shape[1:], 1))
-    goal_size = GOAL_SIZE if "goal" in loss.channels else 0
+    goal_size = GOAL_SIZE if sees_goal(loss) else 0
     goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
     two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal)
     one = Recorded(*(part[:1] for part in two))

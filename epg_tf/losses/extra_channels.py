@@ -19,6 +19,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.products import number_of_pairs, products_of_pairs
 
+_DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
 _PLANES = 8  # bits of a cell's number: at most 256 cells
@@ -36,8 +37,8 @@ class Recorded(NamedTuple):
       lived: [1, N, 1], 0.0 in the padding.
       time_in_episode: [P, N, 1], steps since the episode began, as a share of its limit.
       time_in_life: [1, N, 1], steps since the life began, as a share of its length.
-      goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless the
-        loss declares `goal`.
+      goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless a
+        channel of the loss sees it.
     """
 
     observation: tf.Tensor
@@ -61,12 +62,14 @@ class ExtraChannel:
         settings of the loss in braces.
       width: Its size per step, >= 1; or a function of O that returns it.
       sees_reward: Whether `compute` is given the reward; if not, `Recorded.reward` is all zeros.
+      sees_goal: Whether it needs `Recorded.goal`.
     """
 
     compute: Callable[[Recorded, LossConfig], tf.Tensor]
     meaning: str
     width: int | Callable[[int], int] = 1
     sees_reward: bool = True
+    sees_goal: bool = False
 
     def width_with(self, observation_size: int) -> int:
         """Returns its size per step where observations have O dimensions."""
@@ -172,6 +175,13 @@ def _goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     return recorded.goal
 
 
+def _goal_direction(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    del loss
+    return recorded.goal / tf.maximum(
+        tf.norm(recorded.goal, axis=2, keepdims=True), _DISTANCE_FLOOR
+    )
+
+
 _SHIPPED = {
     "future_reward": ExtraChannel(
         future_reward,
@@ -213,6 +223,14 @@ _SHIPPED = {
         "where the goal is at the step (m, in the world), not normalised",
         width=GOAL_SIZE,
         sees_reward=False,
+        sees_goal=True,
+    ),
+    "goal_direction": ExtraChannel(
+        _goal_direction,
+        "unit vector from the world's origin towards where the goal is at the step, not normalised",
+        width=GOAL_SIZE,
+        sees_reward=False,
+        sees_goal=True,
     ),
 }
 EXTRA_CHANNELS: dict[str, ExtraChannel] = dict(_SHIPPED)
@@ -270,6 +288,15 @@ def sees_reward(loss: LossConfig) -> bool:
       ConfigError: A further channel is unknown.
     """
     return loss.reward or any(extra_channel(name).sees_reward for name in loss.channels)
+
+
+def sees_goal(loss: LossConfig) -> bool:
+    """Returns whether a channel of a loss needs to know where the goal is.
+
+    Raises:
+      ConfigError: A further channel is unknown.
+    """
+    return any(extra_channel(name).sees_goal for name in loss.channels)
 
 
 def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:
