@@ -42,13 +42,8 @@ from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.losses.extra_channels import sees_reward
+from epg_tf.reports import resumed_tests
 from epg_tf.reports.evaluation_report import OWN, write_report
-from epg_tf.reports.resumed_tests import (
-    UNFINISHED,
-    read_found,
-    remove_unfinished,
-    write_unfinished,
-)
 from epg_tf.reports.tables import label, meta_training_line, summary_table
 from epg_tf.runs.provenance import continued
 from epg_tf.tasks.registry import make_family
@@ -131,7 +126,8 @@ _RESUME = flags.DEFINE_bool(
     "resume",
     False,
     "Go on with the test in --output_dir, or begin it: methods that it has are kept, those that "
-    "--compare names besides are added.",
+    "--compare names besides are added. Losses, fixed policies and meta-trained rivals must be the "
+    "same.",
 )
 _ZERO_SHOT = flags.DEFINE_list(
     "zero_shot",
@@ -185,22 +181,25 @@ def main(argv: list[str]) -> int:
         _refuse(_ENVIRONMENT, _ENV_STEPS, _EPISODES, kind="a loss of EPG")
         evaluation = _of_loss(loss, load_loss(loss), [(name, load_loss(name)) for name in others])
     output = required(_OUTPUT_DIR, "runs/first-test")
-    _prepare_folders(output)
     request, about = evaluation.request, evaluation.about()
-    found, made_with = read_found(output, about, request.agents) if _RESUME.value else ({}, {})
-    about |= continued(made_with)
-    if "continued_with" in about:
-        print(f"--output_dir={output}: the test began with other code, packages or machine")
+    found: dict[MethodKey, Results] = {}
+    earlier = None
+    if _RESUME.value:
+        found, earlier = resumed_tests.read_found(output, about, request)
+    _prepare_folders(output)
+    made_with = continued(earlier)  # by the code that runs the test
     print(
         f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "
         f"{request.task.physics} physics, {formatting.count(request.env_steps)} env steps of "
         f"learning each{_long_lives()}",
         flush=True,
     )
-    results = _run(evaluation, found, output, about)
+    results = _run(evaluation, found, output, {**about, **made_with})
+    added = len(results) > sum(map(len, found.values()))
+    about |= made_with if added or earlier is None else earlier
     title = f"{request.task.family}: fresh agents on unseen tasks"
     picture = write_report(output, results, about, title)
-    remove_unfinished(output)
+    resumed_tests.discard_unfinished(output)
     print(f"\n{_facts_of_loss(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
     if isinstance(evaluation, LossEvaluation) and _SAVE_POLICY.value is not None:
@@ -224,7 +223,9 @@ def _run(
         known = key in found
         print(f"  {label(key[0])}: {'was there' if known else 'done'}", flush=True)
         if not known:
-            write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
+            resumed_tests.write_unfinished(
+                output, Results.join([*{**tables, **found}.values()]), about
+            )
     return Results.join([*{**tables, **found}.values()])
 
 
@@ -359,7 +360,9 @@ def _prepare_folders(output: str) -> None:
     """Prepares --output_dir and --save_policy."""
 
     def prepare_output() -> None:
-        prepare_results(_OUTPUT_DIR, _OVERWRITE.value, (*OWN, *UNFINISHED), _RESUME.value)
+        prepare_results(
+            _OUTPUT_DIR, _OVERWRITE.value, (*OWN, *resumed_tests.UNFINISHED), _RESUME.value
+        )
 
     def prepare_policy() -> None:
         prepare_saved_model(_SAVE_POLICY, _OVERWRITE.value, saved_policy.MARKERS)

@@ -71,7 +71,10 @@ def main(argv: list[str]) -> int:
     del argv
     run = Path(required(_RUN_DIR, "runs/hopper"))
     config_flag.load_families()
-    folders = [Path(folder) for folder in required(_TEST_DIR, "runs/hopper-test").split(",")]
+    named = required(_TEST_DIR, "runs/hopper-test").split(",")
+    if "" in named or len({*named}) < len(named):
+        raise command_line.UsageError(f"--test_dir={_TEST_DIR.value} names a test twice, or none")
+    folders = [Path(folder) for folder in named]
     name = required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise command_line.UsageError(
@@ -142,18 +145,23 @@ def _ship_objective(run: Path, tests: list[Path], name: str) -> int:
     learned = learned_objective.load_objective(run)
     found = [files.read_json(test / "summary.json", _SUMMARY) for test in tests]
     try:
+        losses = [[*losses_of(tested).values()] for tested in found]
         other = [
-            test
-            for test, tested in zip(tests, found, strict=True)
-            if learned.facts not in losses_of(tested).values()
+            test for test, facts in zip(tests, losses, strict=True) if learned.facts not in facts
         ]
+        twice = any(len({each["seed"] for each in facts}) < len(facts) for facts in losses)
         text = shipped_objective_card(name, learned, found)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise command_line.UsageError(
-            f"--test_dir={_TEST_DIR.value} holds the results of something else "
-            f"({type(error).__name__}: {error}); name the --output_dir of "
+            f"--test_dir={_TEST_DIR.value} holds the results of something else, or of another "
+            f"version ({type(error).__name__}: {error}); name the --output_dir of "
             f"{command_line.program('meta_test')}"
         ) from error
+    if twice:
+        raise command_line.UsageError(
+            f"--test_dir={_TEST_DIR.value} has a test of two objectives of one seed; test "
+            "objectives of different seeds"
+        )
     if other:
         raise command_line.UsageError(
             f"--test_dir={other[0]} tested another objective than {learned.name}; run "

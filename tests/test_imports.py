@@ -74,7 +74,7 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--compare_updates",
         "--reporting",
         "--config",
-        "--config.baseline",
+        "--episodes",
         "--output_dir",
     },
     "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun

@@ -72,7 +72,9 @@ def joined_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
         if loss not in losses:
             raise ConfigError(f"the first test has no {loss}; name the test of more losses first")
     merged = {name: {**second[name], **first[name]} for name in _MERGED}
-    return {**first, **merged, "joined_with": second["made_with"]}
+    later = [*first.get("continued_with", ()), *second.get("continued_with", ())]
+    found = {**first, **merged, "joined_with": second["made_with"]}
+    return found | ({"continued_with": later} if later else {})
 
 
 def _whole(about: Mapping[str, Any], name: str) -> Any:

@@ -23,6 +23,8 @@ _RIVALS = {  # and the setting of `baseline` that is its learning rate
     "ddpg": "ddpg_learning_rate",
 }
 _REPORTING = "objective_reporting"  # phase of the streams of published numbers
+_PLACEHOLDER = "CONFIG is the config of meta-training; these tests change rates of others.\n\n"
+_EPISODES = 5  # of an evaluation, unless a test says otherwise
 
 
 def shipped_objective_card(
@@ -37,7 +39,8 @@ def shipped_objective_card(
         objectives of the same settings and other seeds, it among them.
 
     Raises:
-      KeyError, TypeError, AttributeError: A summary is of something else.
+      KeyError, TypeError, AttributeError, ValueError: A summary is of something else, or of
+        another version.
     """
     sections = "\n".join(_section(name, learned, test) for test in tests)
     return f"""# {name}
@@ -51,7 +54,7 @@ Area under the learning curve (auc): mean of the evaluations after each round.
 Match: env steps after which a method first reaches the final mean return of the objective, or of
 all objectives of a test together.
 
-{sections}
+{_PLACEHOLDER if "=CONFIG " in sections else ""}{sections}
 Not tested here: other environments, lengths of life and sizes of networks.
 """
 
@@ -60,7 +63,8 @@ def _section(name: str, learned: LearnedObjective, test: Mapping[str, Any]) -> s
     """Returns what a test in an environment found, with its command."""
     about, objectives = test["about"], losses_of(test)
     environment = about["environment"]
-    seen = environment in {place.partition("@")[0] for place in about["trained_in"]}
+    exactly = f"{environment}@{about['episode_limit']}"
+    seen = not {environment, exactly}.isdisjoint(about["trained_in"])
     agents = test["objective"]["lives"] // len(objectives)
     settings = about["config"]["baseline"]
     rates = [f"{_label(key)} {settings[_RIVALS[key]]:g}" for key in _RIVALS if key in test]
@@ -69,15 +73,16 @@ def _section(name: str, learned: LearnedObjective, test: Mapping[str, Any]) -> s
     together = ""
     if len(objectives) > 1:
         together = (
-            "\nObjectives of the same settings and other seeds learn in it as well; the interval "
-            "of all together\nis over objectives and agents.\n"
+            "\nObjectives of the same settings and other seeds learn in it as well. All together: "
+            "the interval of\nthe return is over objectives and agents, that of auc over "
+            "objectives. OBJECTIVES are their folders.\n"
         )
     return f"""{agents} fresh agents, {about["env_steps"]} env steps each, in {environment}, \
 {"one of the environments" if seen else "which is none of the environments"} of meta-training.
 Learning rates of the others: {", ".join(rates) or "there are none"}{longer}.
 {together}
     epg-tf meta-test --loss={name if len(objectives) == 1 else "OBJECTIVES"} \
-{_flags(test, learned, agents)} --output_dir=OUT
+{_flags(test, agents)} --output_dir=OUT
 
 | | final return | interval | auc | interval | match | failed agents |
 |---|---|---|---|---|---|---|
@@ -105,7 +110,7 @@ def _label(method: str) -> str:
     return LABELS[method].removesuffix(" (tuned)")
 
 
-def _flags(test: Mapping[str, Any], learned: LearnedObjective, agents: int) -> str:
+def _flags(test: Mapping[str, Any], agents: int) -> str:
     """Returns the flags of a test; rates of rivals where they are not those of meta-training."""
     about = test["about"]
     known = [rival for rival in _RIVALS if rival in test]
@@ -114,17 +119,15 @@ def _flags(test: Mapping[str, Any], learned: LearnedObjective, agents: int) -> s
         f"--seed={about['seed']}",
         f"--lives={agents}",
         f"--env_steps={about['env_steps']}",
+        *([] if about["episodes"] == _EPISODES else [f"--episodes={about['episodes']}"]),
         f"--compare={','.join(known) or 'none'}",
     ]
     times = about.get("compare_updates", 1)
     words += [f"--compare_updates={times}"] if times > 1 else []
     words += ["--reporting"] if about.get("phase") == _REPORTING else []
-    own = learned.experiment.to_mapping()["baseline"]
-    changed = {
-        key: value for key, value in about["config"]["baseline"].items() if value != own[key]
-    }
+    changed = {name: now for name, (_, now) in about.get("replaced", {}).items()}
     words += ["--config=CONFIG"] if changed else []
-    return " ".join([*words, *(f"--config.baseline.{key}={changed[key]:g}" for key in changed)])
+    return " ".join([*words, *(f"--{name}={now}" for name, now in changed.items())])
 
 
 def exported_objective_card(learned: LearnedObjective) -> str:

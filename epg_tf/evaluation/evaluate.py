@@ -12,6 +12,7 @@ import numpy as np
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
@@ -283,6 +284,9 @@ class LossEvaluation:
             "updates": request.env_steps // experiment.inner.update_period,
             "reward_declared": sees_reward(experiment.loss),
             "loss_facts": self.learned.facts,
+            "parameters_sha256": {
+                name: checksum(learned.phi) for name, learned in self._all_learned().items()
+            },
             "policy": dataclasses.asdict(experiment.policy),
             "alpha": self._alpha_of(experiment),
             "other_alphas": {
@@ -302,15 +306,18 @@ class LossEvaluation:
             },
         }
 
-    def _meta_training(self) -> dict[str, int | None]:
-        """Returns what the meta-training of each learned loss, start or policy took, by method and
-        name as "epg runs/first"; None where it is not recorded.
-        """
+    def _all_learned(self) -> dict[str, LearnedLoss]:
+        """Returns losses, starts and fixed policies by method and name as "epg runs/first"."""
         losses = [(self.loss, self.learned), *self.others]
         losses += [(LossName(policy.name), policy) for policy in self.fixed]
+        return {f"{learned_name(each.experiment)} {name.name}": each for name, each in losses}
+
+    def _meta_training(self) -> dict[str, int | None]:
+        """Returns what the meta-training of each learned loss, start or policy took; None where it
+        is not recorded.
+        """
         found = {
-            f"{learned_name(learned.experiment)} {name.name}": learned.facts.get("env_steps")
-            for name, learned in losses
+            name: learned.facts.get("env_steps") for name, learned in self._all_learned().items()
         }
         return found | {
             f"{each.method.name} {each.facts['folder']}": each.facts.get("env_steps")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
@@ -163,6 +164,10 @@ class ObjectiveEvaluation:
             "episodes": request.episodes,
             "compare_updates": self.compare_updates,
             "loss_facts": self.learned.facts,
+            "parameters_sha256": {
+                name.name: checksum(each.parameters)
+                for name, each in ((self.loss, self.learned), *self.others)
+            },
             "trained_in": experiment.environments,
             "config": experiment.to_mapping(),
             "replaced": dict(self.replaced),

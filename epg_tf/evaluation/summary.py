@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -198,10 +199,18 @@ def steps_to_match(runs: Sequence[Results], target: float) -> int | None:
         pairs = [(curve[:, place], gone) for curve, gone in zip(of_runs, failed, strict=True)]
         if all(np.isfinite(mine[~gone]).all() for mine, gone in pairs):
             known = [worst_for_failed(np.where(gone, np.nan, mine)) for mine, gone in pairs]
-            if np.mean([mine.mean() for mine in known]) >= target:
+            if _reaches([mine.mean() for mine in known], target):
                 return int(at)
-    finals = np.mean([worst_for_failed(rows.final()).mean() for rows in runs])
-    return int(max(rows.env_steps.max() for rows in runs)) if finals >= target else None
+    finals = [worst_for_failed(rows.final()).mean() for rows in runs]
+    return int(max(rows.env_steps.max() for rows in runs)) if _reaches(finals, target) else None
+
+
+def _reaches(means: Sequence[float], target: float) -> bool:
+    """Returns whether the mean over runs is the target or above it; a target that is the mean over
+    all agents at once differs in the last bits.
+    """
+    mean = float(np.mean(means))
+    return mean >= target or math.isclose(mean, target, rel_tol=1e-12)
 
 
 def learned_groups(results: Results) -> list[str]:

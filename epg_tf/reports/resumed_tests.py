@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from epg_tf.baselines.method import LABELS, Request
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.evaluation.results import FINAL, RESULTS_FILE, MethodKey, Results, read_results
-from epg_tf.reports.evaluation_report import SUMMARY_FILE
+from epg_tf.evaluation.results import (
+    FINAL,
+    RESULTS_FILE,
+    MethodKey,
+    Results,
+    read_results,
+    task_name,
+)
+from epg_tf.reports.evaluation_report import OWN, SUMMARY_FILE
 
 TABLE_FILE, ABOUT_FILE = "unfinished.csv", "unfinished.json"
 UNFINISHED = (TABLE_FILE, ABOUT_FILE)
@@ -29,6 +37,8 @@ def refusal(folder: files.PathLike, file: str, why: str) -> RecordError:
 def write_unfinished(folder: files.PathLike, results: Results, about: Mapping[str, Any]) -> None:
     """Writes what is found so far, and what is tested.
 
+    The second file is written last and removed first, so the table counts only beside it.
+
     Args:
       folder: Exists.
       results: Of the methods that are done.
@@ -37,70 +47,90 @@ def write_unfinished(folder: files.PathLike, results: Results, about: Mapping[st
     Raises:
       OSError: A file cannot be written.
     """
-    files.write_json(Path(folder) / ABOUT_FILE, {"about": about})
     results.write(Path(folder) / TABLE_FILE)
+    files.write_json(Path(folder) / ABOUT_FILE, {"about": about})
 
 
-def remove_unfinished(folder: files.PathLike) -> None:
+def discard_unfinished(folder: files.PathLike) -> None:
     """Removes what `write_unfinished` wrote; the test has ended."""
-    for name in UNFINISHED:
+    for name in (ABOUT_FILE, TABLE_FILE):
         (Path(folder) / name).unlink(missing_ok=True)
 
 
 def read_found(
-    folder: files.PathLike, about: Mapping[str, Any], agents: int
-) -> tuple[dict[MethodKey, Results], dict[str, Any]]:
+    folder: files.PathLike, about: Mapping[str, Any], request: Request
+) -> tuple[dict[MethodKey, Results], dict[str, Any] | None]:
     """Reads what an earlier test found, stopped or at its end, for a test that goes on with it.
 
     Args:
-      folder: Exists.
+      folder: May be missing; files that a killed test left half-written are removed.
       about: What the test that goes on tests and how.
-      agents: Its number of agents per method.
+      request: Its agents.
 
     Returns:
-      The rows of each method and loss that are there, and what the earlier test was made with;
-      nothing where the folder is empty.
+      The rows of each method and loss that are there; and what the earlier test was made with, as
+      far as it states that, None where there is no test.
 
     Raises:
       RecordError: The folder has files but none of a test, or these are damaged, or of a test of
         something else.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        return {}, None
+    files.remove_unfinished(folder, (*OWN, *UNFINISHED))
     stopped = (folder / ABOUT_FILE).exists()
     about_file = ABOUT_FILE if stopped else SUMMARY_FILE
     table_file = TABLE_FILE if stopped else RESULTS_FILE
     if not (folder / about_file).exists():
-        if any(folder.iterdir()):
+        if {path.name for path in folder.iterdir()} - {*OWN, *UNFINISHED}:
             raise RecordError(
                 f"{folder}: there is no {SUMMARY_FILE} or {ABOUT_FILE} to go on with, and the "
                 "folder is not empty; choose another folder"
             )
-        return {}, {}
+        return {}, None
     try:
         its = files.read_json(folder / about_file, "what a test tested").get("about")
-        found = read_results(folder / table_file)
     except RecordError as error:
         raise refusal(folder, about_file, str(error)) from error
     if not isinstance(its, dict):
         raise refusal(folder, about_file, "it does not state what was tested")
-    made = {name: its[name] for name in _MADE_WITH if name in its}
     other = {name: value for name, value in its.items() if name not in _MADE_WITH}
     if (mine := files.plain(about)) != other:
-        name, there, here = _difference("", other, mine)
-        raise refusal(folder, about_file, f"it is of {name}={there!r}, and this test of {here!r}")
-    tables = found.by_method()
+        raise refusal(folder, about_file, f"it is of {_difference('', other, mine)}")
+    try:
+        tables = read_results(folder / table_file).by_method()
+    except RecordError as error:
+        raise refusal(folder, table_file, f"it is missing or damaged ({error})") from error
     for (method, _), table in tables.items():
-        numbers = np.sort(table.select(episodes=FINAL).agent)
-        if not np.array_equal(numbers, np.arange(agents)):
-            why = f"{method} has {len(numbers)} agents there, and this test has {agents}"
+        if not _is_of(table, request):
+            why = f"its rows of {method!r} are not those of {request.agents} agents in this task"
             raise refusal(folder, table_file, why)
-    return tables, made
+    return tables, {name: its[name] for name in _MADE_WITH if name in its}
 
 
-def _difference(name: str, there: Any, here: Any) -> tuple[str, Any, Any]:
+def _is_of(table: Results, request: Request) -> bool:
+    """Returns whether a table of one method has the same points of each agent of a request."""
+    last, agents = table.select(episodes=FINAL).agent, np.arange(request.agents)
+    numbers, points = np.unique(table.agent, return_counts=True)
+    return (
+        str(table.method[0]) in LABELS
+        and {*table.task} == {task_name(request.task)}
+        and np.array_equal(np.sort(last), agents)
+        and np.array_equal(numbers, agents)
+        and len({*points.tolist()}) == 1
+    )
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
     """Returns the name of the first value that differs in two of JSON, and both values."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in {**there, **here}:
-            if there.get(key) != here.get(key):
-                return _difference(f"{name}.{key}" if name else key, there.get(key), here.get(key))
-    return name, there, here
+            inner = f"{name}.{key}" if name else key
+            if key not in here:
+                return f"{inner}={there[key]!r}, which this test does not have"
+            if key not in there:
+                return f"no {inner}, and this test of {here[key]!r}"
+            if there[key] != here[key]:
+                return _difference(inner, there[key], here[key])
+    return f"{name}={there!r}, and this test of {here!r}"

@@ -20,21 +20,23 @@ def provenance() -> dict[str, object]:
     return {"commit": commit(), "versions": versions(), "machine": machine()}
 
 
-def continued(earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what results are made with, for JSON, where a process goes on with earlier ones.
+def continued(earlier: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns what results are made with, for JSON, where a process adds to earlier ones.
 
     Args:
-      earlier: `made_with` and `continued_with` of those results; empty where there are none.
+      earlier: `made_with` and `continued_with` of those results; None where there are none.
 
     Returns:
-      `made_with`: the provenance of the first process; and, where a later one had another one,
-      `continued_with`: this process's.
+      `made_with`: the provenance of the first process, None where it is not known; and, where later
+      ones had others, `continued_with`: each of these once, in order.
     """
     now = provenance()
-    first = earlier.get("made_with", now)
-    if first == plain(now) and "continued_with" not in earlier:
+    if earlier is None:
         return {"made_with": now}
-    return {"made_with": first, "continued_with": now}
+    first, later = earlier.get("made_with"), list(earlier.get("continued_with", ()))
+    if plain(now) not in (first, *later):
+        later.append(now)
+    return {"made_with": first} | ({"continued_with": later} if later else {})
 
 
 def commit() -> str | None:

@@ -139,6 +139,9 @@ def _what(path: Path, results: Results, about: Mapping[str, Any]) -> list[Block]
         ("cost", f"{agents} agents for each method, at most {steps} env steps of learning each"),
         *page_tables.fact_rows(made_with if isinstance(made_with, Mapping) else {}),
     ]
+    later = about.get("continued_with")
+    if isinstance(later, list):
+        rows += [("continued with", f"{each.get('commit')}") for each in later if each]
     if isinstance(loss_facts, Mapping):
         known = {name: loss_facts[name] for name in loss_facts if name != "versions"}
         rows.append(("origin of the loss", ", ".join(f"{k} {v}" for k, v in known.items())))

@@ -114,6 +114,14 @@ def test_steps_to_match_are_those_of_the_first_mean_that_reaches_the_target(targ
     assert steps_to_match([rows], target) == steps
 
 
+def test_losses_together_reach_their_own_mean_whatever_its_last_bits():
+    """The mean over all agents at once is not the mean of the losses' means."""
+    returns = [[0.1, 0.7, 0.3], [0.2, 0.9, 0.6], [0.4, 0.4, 0.1]]
+    runs = [table("epg", row, [[0.0]] * 3, loss=LossName(f"{row}", 1)) for row in returns]
+    above = np.nextafter(np.mean([np.mean(row) for row in returns]), 1.0)
+    assert steps_to_match(runs, above) == 10 and steps_to_match(runs, 1.000001 * above) is None
+
+
 def test_agents_that_failed_count_as_the_worst_where_steps_are_matched():
     rows = table("ppo", [0.0, 0.0, NAN], [[1.0, 2.0], [3.0, 4.0], [NAN, NAN]])
     # Means with the worst for the third: 10: 5/3; 20: 8/3.

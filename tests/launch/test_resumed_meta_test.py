@@ -37,7 +37,7 @@ def test_a_killed_test_goes_on_to_the_bytes_of_an_uncut_one(tmp_path):
     refused = commands.run("meta_test", *LOSS, cut)
     assert refused.returncode == 2 and "pass --resume to continue it" in refused.stderr
     other = commands.run("meta_test", *LOSS, "--lives=4", cut, "--resume")
-    assert other.returncode == 2 and "this test has 4; choose another" in other.stderr
+    assert other.returncode == 2 and "not those of 4 agents in this task" in other.stderr
     resumed = commands.run("meta_test", *LOSS, cut, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert "evolved loss (EPG): was there" in resumed.stdout
@@ -59,6 +59,7 @@ def test_a_finished_test_of_an_objective_takes_further_rows(tmp_path):
         json.loads((tmp_path / name / "summary.json").read_text()) for name in ("both", "added")
     )
     assert one == other
+    assert "continued_with" not in one["about"]
     damaged = tmp_path / "added" / "curves.csv"
     damaged.write_text(damaged.read_text().replace("final", "fin"))
     process = commands.run("meta_test", *OBJECTIVE, added, "--resume")

@@ -251,6 +251,11 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
     assert "--config=CONFIG --config.baseline.ddpg_learning_rate=0.003 --output_dir=OUT" in made
     assert "in gymnasium:InvertedPendulum-v5, one of the environments of meta-training" in made
     assert "in turned_motors, which is none of the environments of meta-training" in made
+    for words in (f"{folders},", f"{folders},{tmp_path / places[0]}"):
+        process = commands.run(
+            "ship_loss", f"--run_dir={kept / 'seed1'}", f"--test_dir={words}", "--name=other", out
+        )
+        assert process.returncode == 2 and "names a test twice, or none" in process.stderr
     foreign = commands.run(
         "ship_loss", f"--run_dir={OBJECTIVE}", f"--test_dir={folders}", "--name=other", out
     )

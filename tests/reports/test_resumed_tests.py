@@ -1,25 +1,30 @@
-"""Tests epg_tf.reports.resumed_tests: what a stopped test leaves, and who may go on."""
+"""Tests epg_tf.reports.resumed_tests: what a stopped test leaves, and which tests go on with it."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
 import numpy as np
 import pytest
 
-from epg_tf.baselines.method import LossName
+from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.evaluation.results import COLUMNS, Results
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.resumed_tests import (
+    ABOUT_FILE,
+    TABLE_FILE,
     UNFINISHED,
+    discard_unfinished,
     read_found,
-    remove_unfinished,
     write_unfinished,
 )
 from tests.evaluation.tables import NAN, table
 
+REQUEST = Request(TaskConfig(), 0, "test", 3, 10, 3)  # of the tables
 ABOUT = {"seed": 4, "task": {"family": "x", "range": ("a", 1 / 3)}, "none": NAN}
 EPG = table("epg", [5.0, 1 / 3, NAN], [[4.0]] * 3, loss=LossName("best", 3))
 OTHER = table("epg", [1.0, 2.0, 3.0], [[4.0]] * 3, loss=LossName("other", 5))
@@ -27,13 +32,11 @@ PPO = table("ppo", [0.1, 0.2, 0.3], [[1e-7]] * 3)
 
 
 def same(one: Results, other: Results) -> bool:
-    return all(
-        np.array_equal(
-            getattr(one, name), getattr(other, name), equal_nan=name in ("returns", "kl")
-        )
-        for name in COLUMNS
-        if name != "success"
-    )
+    for name in COLUMNS:
+        numbers = getattr(one, name).dtype.kind == "f"
+        if not np.array_equal(getattr(one, name), getattr(other, name), equal_nan=numbers):
+            return False
+    return True
 
 
 @pytest.mark.parametrize("finished", [False, True])
@@ -44,7 +47,7 @@ def test_rows_come_back_to_the_last_bit(tmp_path, finished):
         write_report(tmp_path, results, about, "T")
     else:
         write_unfinished(tmp_path, results, about)
-    found, made = read_found(tmp_path, ABOUT, 3)
+    found, made = read_found(tmp_path, ABOUT, REQUEST)
     assert made == {"made_with": {"commit": "a"}}
     assert [*found] == [("epg", "best"), ("ppo", ""), ("epg", "other")]
     for known, mine in zip(found.values(), (EPG, PPO, OTHER), strict=True):
@@ -54,46 +57,54 @@ def test_rows_come_back_to_the_last_bit(tmp_path, finished):
 def test_a_stopped_test_counts_more_than_the_finished_one_that_it_adds_to(tmp_path):
     write_report(tmp_path, EPG, ABOUT, "T")
     write_unfinished(tmp_path, Results.join([EPG, PPO]), ABOUT)
-    assert len(read_found(tmp_path, ABOUT, 3)[0]) == 2
-    remove_unfinished(tmp_path)
-    remove_unfinished(tmp_path)  # there is nothing to remove
-    assert len(read_found(tmp_path, ABOUT, 3)[0]) == 1
+    assert len(read_found(tmp_path, ABOUT, REQUEST)[0]) == 2
+    discard_unfinished(tmp_path)
+    discard_unfinished(tmp_path)  # there is nothing to remove
+    assert len(read_found(tmp_path, ABOUT, REQUEST)[0]) == 1
+
+
+def test_a_kill_between_two_files_loses_nothing(tmp_path):
+    """The table is written first and removed last, so it may be there alone."""
+    assert read_found(tmp_path / "missing", ABOUT, REQUEST) == ({}, None)
+    write_unfinished(tmp_path, EPG, ABOUT)
+    (tmp_path / ABOUT_FILE).unlink()
+    half_written = tmp_path / f".{ABOUT_FILE}.123.tmp"
+    half_written.write_text("{")
+    assert read_found(tmp_path, ABOUT, REQUEST) == ({}, None) and not half_written.exists()
+    write_report(tmp_path, Results.join([EPG, PPO]), ABOUT, "T")
+    assert len(read_found(tmp_path, ABOUT, REQUEST)[0]) == 2
 
 
 def test_an_empty_folder_has_nothing_and_a_foreign_one_is_refused(tmp_path):
-    assert read_found(tmp_path, ABOUT, 3) == ({}, {})
+    assert read_found(tmp_path, ABOUT, REQUEST) == ({}, None)
     (tmp_path / "mine.txt").write_text("x")
     with pytest.raises(RecordError, match="there is no summary.json or unfinished.json"):
-        read_found(tmp_path, ABOUT, 3)
+        read_found(tmp_path, ABOUT, REQUEST)
+    assert (tmp_path / "mine.txt").exists()
 
 
 @pytest.mark.parametrize(
-    "about, agents, part",
+    "about, part",
     [
-        ({**ABOUT, "seed": 5}, 3, "it is of seed=4, and this test of 5"),
-        ({**ABOUT, "task": {"family": "y", "range": ("a", 1 / 3)}}, 3, "task.family='x'"),
-        ({**ABOUT, "alpha": 1.0}, 3, "it is of alpha=None, and this test of 1.0"),
-        ({"seed": 4}, 3, "it is of task={"),
-        (ABOUT, 4, "epg has 3 agents there, and this test has 4"),
+        ({**ABOUT, "seed": 5}, "it is of seed=4, and this test of 5"),
+        ({**ABOUT, "task": {"family": "y", "range": ("a", 1 / 3)}}, "task.family='x', and this"),
+        ({**ABOUT, "alpha": None}, "it is of no alpha, and this test of None"),
+        ({**ABOUT, "task": {"family": "x"}}, "task.range=['a', 0.3333333333333333], which this"),
+        ({"seed": 4}, "it is of task={"),
     ],
 )
-def test_a_test_of_something_else_does_not_go_on_with_it(tmp_path, about, agents, part):
+def test_a_test_of_something_else_does_not_go_on_with_it(tmp_path, about, part):
     write_unfinished(tmp_path, EPG, ABOUT)
     with pytest.raises(RecordError, match=re.escape(part)) as refused:
-        read_found(tmp_path, about, agents)
-    assert str(refused.value).startswith(f"{tmp_path}: a test cannot go on with unfinished.")
-    assert "resume=True" in str(refused.value)
+        read_found(tmp_path, about, REQUEST)
+    start = f"{tmp_path}: a test cannot go on with unfinished.json there: it is of "
+    assert str(refused.value).startswith(start) and "resume=True" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "name, text",
-    [
-        ("unfinished.json", "{"),
-        ("unfinished.json", json.dumps({"about": 3})),
-        ("unfinished.csv", "a,b\n1,2\n"),
-        ("unfinished.csv", None),
-    ],
-)
+@pytest.mark.parametrize("name, text", [
+    (ABOUT_FILE, "{"), (ABOUT_FILE, json.dumps({"about": 3})), (TABLE_FILE, "a,b\n1,2\n"),
+    (TABLE_FILE, None),
+])  # fmt: skip
 def test_damaged_files_are_refused_in_one_line(tmp_path, name, text):
     write_unfinished(tmp_path, EPG, ABOUT)
     assert {path.name for path in tmp_path.iterdir()} == {*UNFINISHED}
@@ -101,13 +112,29 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, name, text):
         (tmp_path / name).unlink()
     else:
         (tmp_path / name).write_text(text)
-    with pytest.raises(RecordError, match="cannot go on") as refused:
-        read_found(tmp_path, ABOUT, 3)
+    with pytest.raises(RecordError, match=f"cannot go on with {name} there") as refused:
+        read_found(tmp_path, ABOUT, REQUEST)
     assert "\n" not in str(refused.value)
 
 
-def test_rows_that_lack_the_final_one_of_an_agent_are_refused(tmp_path):
-    last = (EPG.episodes == "final") & (EPG.agent == 1)
-    write_unfinished(tmp_path, EPG.rows(~last), ABOUT)
-    with pytest.raises(RecordError, match="epg has 2 agents there"):
-        read_found(tmp_path, ABOUT, 3)
+def _without(chosen) -> Results:
+    return EPG.rows(~chosen)
+
+
+@pytest.mark.parametrize(
+    "rows, request_",
+    [
+        (_without((EPG.episodes == "final") & (EPG.agent == 1)), REQUEST),
+        (_without((EPG.episodes != "final") & (EPG.agent == 1)), REQUEST),
+        (_without(EPG.agent == 2), REQUEST),
+        (dataclasses.replace(EPG, agent=np.minimum(EPG.agent, 1)), REQUEST),
+        (dataclasses.replace(EPG, agent=EPG.agent - 1), REQUEST),
+        (dataclasses.replace(EPG, method=np.full(6, "foreign", object)), REQUEST),
+        (EPG, dataclasses.replace(REQUEST, agents=4)),
+        (EPG, dataclasses.replace(REQUEST, task=TaskConfig("random_hopper", 4, 99))),
+    ],
+)
+def test_rows_of_other_agents_tasks_and_methods_are_refused(tmp_path, rows, request_):
+    write_unfinished(tmp_path, rows, ABOUT)
+    with pytest.raises(RecordError, match=f"are not those of {request_.agents} agents"):
+        read_found(tmp_path, ABOUT, request_)
