@@ -320,6 +320,16 @@ def test_unevolved_losses_differ_from_agent_to_agent_and_in_their_start(make_tin
     assert (found[0][0] != found[0][1]).any()
 
 
+def test_a_test_states_which_parameters_it_is_of(tiny):
+    """The facts of two losses may be the same."""
+    request, phi = loss_request(tiny, 3, 5), initial_phi(tiny, 0)
+    one, other = (
+        LossEvaluation(LearnedLoss(each, tiny, {}), LossName("x"), request, ("epg",)).about()
+        for each in (phi, phi + np.float32(1e-3))
+    )
+    assert {name for name in one if one[name] != other[name]} == {"parameters_sha256"}
+
+
 def test_what_was_found_before_is_not_run_again_and_changes_no_other_row(tiny, found):
     """Known rows come back as they are, even such as no agent could have."""
     marked = dataclasses.replace(found.select("ppo"), returns=np.full(10, 7.0))

@@ -75,6 +75,16 @@ def test_a_kill_between_two_files_loses_nothing(tmp_path):
     assert len(read_found(tmp_path, ABOUT, REQUEST)[0]) == 2
 
 
+def test_a_table_that_cannot_be_written_leaves_no_statement_beside_it(tmp_path, monkeypatch):
+    def fail(self, path):
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr(Results, "write", fail)
+    with pytest.raises(OSError):
+        write_unfinished(tmp_path, EPG, ABOUT)
+    assert not (tmp_path / ABOUT_FILE).exists()
+
+
 def test_an_empty_folder_has_nothing_and_a_foreign_one_is_refused(tmp_path):
     assert read_found(tmp_path, ABOUT, REQUEST) == ({}, None)
     (tmp_path / "mine.txt").write_text("x")
@@ -127,6 +137,10 @@ def _without(chosen) -> Results:
         (_without((EPG.episodes == "final") & (EPG.agent == 1)), REQUEST),
         (_without((EPG.episodes != "final") & (EPG.agent == 1)), REQUEST),
         (_without(EPG.agent == 2), REQUEST),
+        (
+            _without((EPG.agent == 2) & (EPG.episodes == "final")),
+            dataclasses.replace(REQUEST, agents=2),
+        ),
         (dataclasses.replace(EPG, agent=np.minimum(EPG.agent, 1)), REQUEST),
         (dataclasses.replace(EPG, agent=EPG.agent - 1), REQUEST),
         (dataclasses.replace(EPG, method=np.full(6, "foreign", object)), REQUEST),

@@ -16,6 +16,8 @@ def test_every_other_code_is_stated_once_in_order():
     assert continued({"made_with": first}) == {"made_with": first, "continued_with": [now]}
     twice = {"made_with": now, "continued_with": [second]}
     assert continued(twice) == twice
+    again = {"made_with": first, "continued_with": [now]}
+    assert continued(again) == again
     third = {"made_with": first, "continued_with": [second]}
     assert continued(third) == {"made_with": first, "continued_with": [second, now]}
     assert third["continued_with"] == [second]
