@@ -138,7 +138,7 @@ def _without(chosen) -> Results:
         (_without((EPG.episodes != "final") & (EPG.agent == 1)), REQUEST),
         (_without(EPG.agent == 2), REQUEST),
         (
-            _without((EPG.agent == 2) & (EPG.episodes == "final")),
+            dataclasses.replace(EPG, episodes=np.where(EPG.agent == 2, "learning", EPG.episodes)),
             dataclasses.replace(REQUEST, agents=2),
         ),
         (dataclasses.replace(EPG, agent=np.minimum(EPG.agent, 1)), REQUEST),
