@@ -285,6 +285,7 @@ def test_an_endless_buffer_is_refused(make_learned, tmp_path):
         export.export_loss(learned, tmp_path, "card")
 
 
+@pytest.mark.slow
 def test_a_graph_names_no_path(make_learned, tmp_path):
     export.export_loss(make_learned(), tmp_path, "card")
     graph = (tmp_path / "saved_model.pb").read_bytes()
@@ -395,6 +396,7 @@ def test_the_description_and_the_card_say_what_policies_see(make_tiny, moves, pa
     assert f": {inputs}.\n" in exported_card(learned)
 
 
+@pytest.mark.slow
 def test_an_export_whose_observations_are_not_centred_loads(make_tiny, tmp_path):
     experiment = make_tiny(inner={"centred_observations": False})
     learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
