@@ -29,7 +29,8 @@ def losses(commands) -> list[str]:
 
 def test_without_runs_it_tests_shipped_losses_alone(tool, tmp_path):
     found = tool.lacking([tmp_path])
-    assert set(losses(found)) == SHIPPED_ALONE | {"point_goal_objective"}
+    objectives = {"point_goal_objective", "four_environments_objective"}
+    assert set(losses(found)) == SHIPPED_ALONE | objectives
     assert {command.name for command in found} == {"meta_test"}
 
 
