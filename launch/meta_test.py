@@ -185,6 +185,7 @@ def main(argv: list[str]) -> int:
     found: dict[MethodKey, Results] = {}
     earlier = None
     if _RESUME.value:
+        command_line.refuse_runs(_OUTPUT_DIR)  # before anything in it is removed
         found, earlier = resumed_tests.read_found(output, about, request)
     _prepare_folders(output)
     made_with = continued(earlier)  # by the code that runs the test

@@ -74,7 +74,7 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 
 | | final return | interval | auc | interval | match | failed lives |
 |---|---|---|---|---|---|---|
-{rows_of_tests(tests.equal)}
+{rows_of_methods(tests.equal)}
 """
     ]
     if tests.longer is not None:
@@ -86,7 +86,7 @@ Match: env steps after which a method first reaches the evolved loss's final mea
 
 | | final return | interval | auc | interval | match | failed lives |
 |---|---|---|---|---|---|---|
-{rows_of_tests(tests.longer)}
+{rows_of_methods(tests.longer)}
 """
         )
     if tests.seeds is not None:
@@ -159,7 +159,7 @@ def _return_row(label: str, row: Mapping[str, Any]) -> str:
     return f"| {label} | {final} | {row['failed_lives']} |"
 
 
-def rows_of_tests(test: Mapping[str, Any]) -> str:
+def rows_of_methods(test: Mapping[str, Any]) -> str:
     """Returns a row of a table for each method of a test's `summary.json`."""
     return "\n".join(row_of_test(LABELS[key], row) for key, row in test.items() if key in LABELS)
 

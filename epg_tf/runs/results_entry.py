@@ -141,7 +141,8 @@ def _what(path: Path, results: Results, about: Mapping[str, Any]) -> list[Block]
     ]
     later = about.get("continued_with")
     if isinstance(later, list):
-        rows += [("continued with", f"{each.get('commit')}") for each in later if each]
+        commits = [str(each.get("commit")) for each in later if isinstance(each, Mapping)]
+        rows += [("continued with", commit) for commit in commits]
     if isinstance(loss_facts, Mapping):
         known = {name: loss_facts[name] for name in loss_facts if name != "versions"}
         rows.append(("origin of the loss", ", ".join(f"{k} {v}" for k, v in known.items())))

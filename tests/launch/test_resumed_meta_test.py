@@ -64,3 +64,12 @@ def test_a_finished_test_of_an_objective_takes_further_rows(tmp_path):
     damaged.write_text(damaged.read_text().replace("final", "fin"))
     process = commands.run("meta_test", *OBJECTIVE, added, "--resume")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
+
+
+def test_the_folder_of_a_run_is_refused_as_it_is(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    unfinished = tmp_path / ".summary.json.1.tmp"  # of the run, which may still be at work
+    unfinished.write_text("{}")
+    process = commands.run("meta_test", *LOSS, f"--output_dir={tmp_path}", "--resume")
+    assert process.returncode == 2 and "it holds checkpoints" in process.stderr
+    assert unfinished.exists()

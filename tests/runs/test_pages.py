@@ -200,6 +200,15 @@ def test_a_test_has_the_settings_that_it_states(tested, tiny):
     assert any("settings cannot be read" in note and "updates=-1" in note for note in notes)
 
 
+def test_a_test_that_went_on_elsewhere_says_where(tested):
+    """Entries that somebody damaged are left out."""
+    path = tested / "summary.json"
+    found = json.loads(path.read_text())
+    found["about"]["continued_with"] = [{"commit": "0123abc"}, "elsewhere", None]
+    path.write_text(json.dumps(found))
+    assert cells(pages.read_entry(tested))["continued with"] == ("0123abc",)
+
+
 def test_methods_that_were_meta_trained_are_in_the_command(tested):
     path = tested / "summary.json"
     summary = json.loads(path.read_text())
