@@ -16,10 +16,11 @@ from . import command_line, config_flag, run_flags  # first: it silences the fra
 
 from absl import flags
 
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.shards import Shards
+from epg_tf.runs.beginning import scaled
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.progress import cost_lines
@@ -30,6 +31,13 @@ _BEGIN_WITH = flags.DEFINE_string(
     None,
     "Loss that a new run begins with: a shipped loss or a run's folder, of the same inputs and "
     "sizes; or a fixed linear policy, around which a loss begins. By default a fresh loss.",
+)
+_BEGIN_SCALE = flags.DEFINE_float(
+    "begin_scale",
+    None,
+    "What the mean actions of the fixed linear policy of --begin_with are multiplied by.",
+    lower_bound=1e-6,
+    upper_bound=1e6,
 )
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
@@ -44,6 +52,20 @@ def main(argv: list[str]) -> int:
     return run_flags.guard(lambda: _evolve(experiment, target, communicator))
 
 
+def _earlier() -> LearnedLoss | None:
+    """Returns what a new run begins with; None: a fresh loss."""
+    scale = _BEGIN_SCALE.value
+    if _BEGIN_WITH.value is None:
+        if scale is not None:
+            raise command_line.UsageError(
+                f"--begin_scale={scale} scales the policy of --begin_with, which is not given; "
+                "name one, or leave it out"
+            )
+        return None
+    earlier = load_loss(required(_BEGIN_WITH, "runs/first"))
+    return earlier if scale is None else scaled(earlier, scale)
+
+
 def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicator) -> int:
     with Shards(experiment, processes=communicator.local_size) as shards:
         session = EvolutionSession(
@@ -52,7 +74,7 @@ def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicato
             target,
             Workers(shards, communicator),
             run_flags.write,
-            None if _BEGIN_WITH.value is None else load_loss(required(_BEGIN_WITH, "runs/first")),
+            _earlier(),
         )
         received = command_line.stop_on_signals(
             "stopping as soon as the lives have finished the update they are in",

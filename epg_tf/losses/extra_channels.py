@@ -22,6 +22,7 @@ from epg_tf.core.products import number_of_pairs, products_of_pairs
 _DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
+TOWARDS_GOAL = "observation_towards_goal"
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
 
@@ -37,8 +38,9 @@ class Recorded(NamedTuple):
       lived: [1, N, 1], 0.0 in the padding.
       time_in_episode: [P, N, 1], steps since the episode began, as a share of its limit.
       time_in_life: [1, N, 1], steps since the life began, as a share of its length.
-      goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless a
-        channel of the loss sees it.
+      goal: [P, N, 3], where the goal was (m, in the world, not normalised); then [P, N, O], the
+        observation in a frame whose x axis points to the goal, not normalised. Either is left out
+        unless a channel of the loss sees it.
     """
 
     observation: tf.Tensor
@@ -62,7 +64,8 @@ class ExtraChannel:
         settings of the loss in braces.
       width: Its size per step, >= 1; or a function of O that returns it.
       sees_reward: Whether `compute` is given the reward; if not, `Recorded.reward` is all zeros.
-      sees_goal: Whether it needs `Recorded.goal`.
+      sees_goal: Whether it needs the place of the goal in `Recorded.goal`.
+      sees_turned: Whether it needs the observation there.
     """
 
     compute: Callable[[Recorded, LossConfig], tf.Tensor]
@@ -70,6 +73,7 @@ class ExtraChannel:
     width: int | Callable[[int], int] = 1
     sees_reward: bool = True
     sees_goal: bool = False
+    sees_turned: bool = False
 
     def width_with(self, observation_size: int) -> int:
         """Returns its size per step where observations have O dimensions."""
@@ -172,14 +176,23 @@ def _time_in_life(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
 
 def _goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
-    return recorded.goal
+    return recorded.goal[:, :, :GOAL_SIZE]
 
 
 def _goal_direction(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    goal = _goal(recorded, loss)
+    return goal / tf.maximum(tf.norm(goal, axis=2, keepdims=True), _DISTANCE_FLOOR)
+
+
+def _observation_towards_goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    """Returns observations in the frame of the goal, of root mean square 1 over the life's steps in
+    the buffer: with it as input, a loss teaches the same in every direction.
+    """
     del loss
-    return recorded.goal / tf.maximum(
-        tf.norm(recorded.goal, axis=2, keepdims=True), _DISTANCE_FLOOR
-    )
+    turned = recorded.goal[:, :, -recorded.observation.shape[2] :]
+    steps = tf.maximum(tf.reduce_sum(recorded.lived, axis=1, keepdims=True), 1.0)
+    square = tf.reduce_sum(tf.square(turned), axis=1, keepdims=True) / steps
+    return turned / tf.maximum(tf.sqrt(square), _DEVIATION_FLOOR)
 
 
 _SHIPPED = {
@@ -231,6 +244,15 @@ _SHIPPED = {
         width=GOAL_SIZE,
         sees_reward=False,
         sees_goal=True,
+    ),
+    TOWARDS_GOAL: ExtraChannel(
+        _observation_towards_goal,
+        "the observation in a frame whose x axis points to the goal (the epg_tf family says from "
+        "where), each component over its root mean square (at least 0.01) over the steps since the "
+        "life began, as far as the buffer goes",
+        width=lambda size: size,
+        sees_reward=False,
+        sees_turned=True,
     ),
 }
 EXTRA_CHANNELS: dict[str, ExtraChannel] = dict(_SHIPPED)
@@ -290,13 +312,17 @@ def sees_reward(loss: LossConfig) -> bool:
     return loss.reward or any(extra_channel(name).sees_reward for name in loss.channels)
 
 
-def sees_goal(loss: LossConfig) -> bool:
-    """Returns whether a channel of a loss needs to know where the goal is.
+def goal_sizes(loss: LossConfig, observation_size: int) -> tuple[int, int]:
+    """Returns how much of the goal the channels of a loss need to know, as in `Recorded.goal`: the
+    size of its place, and that of the observation turned towards it; 0 is nothing.
 
     Raises:
       ConfigError: A further channel is unknown.
     """
-    return any(extra_channel(name).sees_goal for name in loss.channels)
+    channels = [extra_channel(name) for name in loss.channels]
+    place = any(channel.sees_goal for channel in channels)
+    turned = any(channel.sees_turned for channel in channels)
+    return GOAL_SIZE * place, observation_size * turned
 
 
 def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:

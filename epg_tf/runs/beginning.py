@@ -8,15 +8,19 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
-from epg_tf.epg.meta_parameters import initial_policy, loss_channels, moves_loss
+from epg_tf.epg.meta_parameters import initial_policy, loss_channels, moves_loss, start_shapes
 from epg_tf.epg.state import EvolutionState, initial_state
+from epg_tf.losses.extra_channels import TOWARDS_GOAL
 from epg_tf.losses.initial_parameters import with_floor
-from epg_tf.runs.folder import BEGUN_WITH
+from epg_tf.runs.folder import BEGUN_WITH, SCALE
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
 _CENTRING = ("inner", "centred_observations")
@@ -101,7 +105,9 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     """Returns phi, begun as a valley, with its floor at a fixed linear policy."""
     _check_sizes(experiment, earlier, _SAME_BODY)
     loss, its = experiment.loss, earlier.experiment
-    if loss.start != "quadratic" or loss.shared_over_actions or "observation" in loss.without:
+    turned = TOWARDS_GOAL in loss.channels
+    blind = "observation" in loss.without and not turned
+    if loss.start != "quadratic" or loss.shared_over_actions or blind:
         raise ConfigError(
             f"begin_with={earlier.name} is a policy, and a loss with config.loss.start="
             f"{loss.start!r}, shared_over_actions={loss.shared_over_actions} and without="
@@ -119,6 +125,13 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
             f"a loss with config.loss.channels={loss.channels} does not see the same; add "
             "'observation_pairs' to them"
         )
+    if turned and (its.inner.centred_observations or its.policy.observation_pairs):
+        raise ConfigError(
+            f"begin_with={earlier.name} is a policy with config.inner.centred_observations="
+            f"{its.inner.centred_observations} and config.policy.observation_pairs="
+            f"{its.policy.observation_pairs}, and {TOWARDS_GOAL!r} in config.loss.channels is "
+            "neither centred nor multiplied; evolve one with both False, or leave the channel out"
+        )
     _check_functions(experiment, earlier, (_CENTRING,))
     policy = initial_policy(its, earlier.phi)
     return with_floor(
@@ -126,8 +139,34 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     )
 
 
+def scaled(policy: LearnedLoss, scale: float) -> LearnedLoss:
+    """Returns a fixed linear policy whose mean actions are those of another one times a factor.
+
+    Args:
+      policy: Moved by `evolution.moves="initialisation"`, without hidden layers.
+      scale: Above 0; small ones make a gait slower and gentler.
+
+    Raises:
+      ConfigError: It is no such policy.
+    """
+    experiment = policy.experiment
+    if moves_loss(experiment) or experiment.policy.hidden:
+        raise ConfigError(
+            f"begin_scale={scale} is for fixed linear policies, and begin_with={policy.name} has "
+            f"config.evolution.moves={experiment.evolution.moves!r} and config.policy.hidden="
+            f"{experiment.policy.hidden}; leave it out"
+        )
+    shapes = start_shapes(experiment)
+    weights = {name: values[0].copy() for name, values in split(policy.phi[None], shapes).items()}
+    for name in ("output/kernel", "output/bias"):
+        weights[name] *= np.float32(scale)
+    phi = np.concatenate([values.ravel() for values in weights.values()])
+    return dataclasses.replace(policy, phi=phi, facts={**policy.facts, SCALE: scale})
+
+
 def facts_of(earlier: LearnedLoss | None) -> dict[str, Any]:
     """Returns what a run states of what it began with, for JSON; nothing where that was fresh."""
     if earlier is None:
         return {}
-    return {BEGUN_WITH: {"loss": earlier.name, "phi_sha256": checksum(earlier.phi)}}
+    scale = {SCALE: earlier.facts[SCALE]} if SCALE in earlier.facts else {}
+    return {BEGUN_WITH: {"loss": earlier.name, **scale, "phi_sha256": checksum(earlier.phi)}}

@@ -24,6 +24,7 @@ from epg_tf.runs.tensorboard import TensorBoardWriter
 
 CONFIG = "config.json"
 BEGUN_WITH = "begun_with"  # in the facts of a run that began with what another one evolved
+SCALE = "scale"  # there: what the mean actions of a policy were multiplied by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,6 +299,13 @@ def begun_with(description: Mapping[str, Any]) -> str | None:
     """Returns what a run began with, by the content of its config.json; None: a fresh vector."""
     begun = description.get(BEGUN_WITH)
     return str(begun.get("loss")) if isinstance(begun, dict) else None
+
+
+def begun_scale(description: Mapping[str, Any]) -> float | None:
+    """Returns what the policy that a run began with was multiplied by; None: nothing."""
+    begun = description.get(BEGUN_WITH)
+    scale = begun.get(SCALE) if isinstance(begun, dict) else None
+    return float(scale) if isinstance(scale, int | float) else None
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:

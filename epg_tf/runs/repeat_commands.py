@@ -19,7 +19,9 @@ _RUNS = {
 }
 
 
-def repeat_run(path: Path, kind: str, seed: int, begun: str | None = None) -> str:
+def repeat_run(
+    path: Path, kind: str, seed: int, begun: str | None = None, scale: float | None = None
+) -> str:
     """Returns the command that makes a run with the settings of the run in `path` once more.
 
     Args:
@@ -27,9 +29,12 @@ def repeat_run(path: Path, kind: str, seed: int, begun: str | None = None) -> st
       kind: Of the run, see `reader.RunRecord`.
       seed: Of the run.
       begun: What it began with; None: a fresh vector.
+      scale: What the policy that it began with was multiplied by; None: nothing.
     """
     words = {"config": path, "seed": seed, "run_dir": f"{path}-again"}
-    return _command(_RUNS[kind], words if begun is None else words | {"begin_with": begun})
+    start = {"begin_with": begun, "begin_scale": scale}
+    given = {name: value for name, value in start.items() if value is not None}
+    return _command(_RUNS[kind], words | given)
 
 
 def repeat_study(path: Path, choices: Mapping[str, Any]) -> str:

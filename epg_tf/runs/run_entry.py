@@ -15,7 +15,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.reports import run_charts
 from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
 from epg_tf.runs import page_tables, repeat_commands
-from epg_tf.runs.folder import CONFIG, begun_with
+from epg_tf.runs.folder import CONFIG, begun_scale, begun_with
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run
 
@@ -52,7 +52,9 @@ def run_entry(path: Path, film: bool) -> Entry:
     settings = page_tables.settings_blocks(experiment)
     sections.append(Section("Settings that differ from their defaults", settings))
     facts = files.read_json(path / CONFIG, "the run's config")
-    command = repeat_commands.repeat_run(path, record.kind, record.seed, begun_with(facts))
+    command = repeat_commands.repeat_run(
+        path, record.kind, record.seed, begun_with(facts), begun_scale(facts)
+    )
     sections.append(Section("To run it again", [*_checkout(path), Code(command)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
 

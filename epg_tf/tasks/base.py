@@ -191,6 +191,12 @@ class Simulation(abc.ABC):
         """Returns where the goals are now (m), [P, 3]; None where that is not known."""
         return None
 
+    def observations_towards_goal(self) -> Array | None:
+        """Returns observations of now in frames whose x axes point to the goals, [P, O]; None where
+        they are not turned.
+        """
+        return None
+
     @abc.abstractmethod
     def advance(self, action: Array) -> Array:
         """Advances all simulations by one env step without observations and rewards.
