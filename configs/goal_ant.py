@@ -40,9 +40,9 @@ _PPO = PPOConfig(
 )
 
 
-def _in_front(usual: Experiment) -> Experiment:
-    """Returns the scale `night` for goals in front, with a small loss that may begin as a valley
-    around a fixed policy, sees how the reward correlates with observations, and has short lives.
+def _around_policy(usual: Experiment) -> Experiment:
+    """Returns the scale `night` with a small loss that may begin as a valley around a fixed policy
+    for goals at +x. It sees observations turned towards the direction in which an agent is rewarded.
     """
     loss = scales.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.0))
     return dataclasses.replace(
@@ -51,27 +51,31 @@ def _in_front(usual: Experiment) -> Experiment:
         loss=dataclasses.replace(
             loss,
             reward=False,
-            channels=("reward_correlations",),
+            channels=("observation_towards_reward",),
             buffer_steps=256,
-            without=("action", "termination", "log_prob"),
+            without=("observation", "action", "termination", "log_prob"),
         ),
         inner=dataclasses.replace(
-            usual.inner, learning_rate=3e-3, final_episodes=2, centred_observations=False
+            usual.inner,
+            minibatch=4,
+            learning_rate=1e-2,
+            final_episodes=2,
+            centred_observations=False,
         ),
         evolution=dataclasses.replace(
             usual.evolution,
-            epochs=100,
-            lives=128,
-            noise_vectors=128,
-            sigma=0.05,
-            final_sigma=0.01,
+            epochs=30,
+            lives=64,
+            noise_vectors=64,
+            sigma=0.006,
+            final_sigma=0.004,
             fitness="rank_in_pair",
-            shortest_life=12,
-            longest_life=48,
-            learning_rate=2e-2,
-            final_learning_rate=2e-3,
-            learning_rate_epochs=100,
-            validation_period=50,
+            shortest_life=32,
+            longest_life=64,
+            learning_rate=2e-3,
+            final_learning_rate=5e-4,
+            learning_rate_epochs=30,
+            validation_period=30,
             validation_lives=32,
         ),
         ppo=PPOConfig(
@@ -122,7 +126,7 @@ VARIANTS |= {
 }
 
 
-VARIANTS["night_right_half"] = _in_front(VARIANTS["night_right_half"])
+VARIANTS |= {f"night{name}": _around_policy(VARIANTS[f"night{name}"]) for name in _TASKS}
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

@@ -36,11 +36,16 @@ class EnvironmentSpec:
       observation_size: O.
       action_size: A, components of an action, or the number of choices.
       discrete_actions: Whether an action is one of A choices, given as a one-hot row.
+      turning: What a turn of the world about the vertical does to observations: (i, j, share) means
+        that components i and j turn by that share of the angle, 1 for the x and y of a vector, 1/2
+        for the w and z, and the x and y, of a quaternion. The first is the velocity; empty where
+        it is not known.
     """
 
     observation_size: int
     action_size: int
     discrete_actions: bool = False
+    turning: tuple[tuple[int, int, float], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

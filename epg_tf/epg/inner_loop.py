@@ -21,7 +21,7 @@ from epg_tf.epg.conditions import Condition
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
 from epg_tf.epg.past_policies import Starts
-from epg_tf.losses.extra_channels import goal_sizes
+from epg_tf.losses.extra_channels import GOAL_SIZE, sees_goal
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, Watch
 from epg_tf.tasks.registry import simulate
@@ -103,29 +103,20 @@ class InnerLoop:
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, self.population)
-        sizes = goal_sizes(experiment.loss, family.observation_size)
-        self._check_goals(sizes)
         self._buffer = Buffer(
             self.population,
             experiment.loss.buffer_steps,
             experiment.inner.update_period,
             family.spec,
-            goal_size=sum(sizes),
+            goal_size=GOAL_SIZE if sees_goal(experiment.loss) else 0,
         )
+        if self._buffer.goal.size and self._simulation.goals() is None:
+            raise ConfigError(
+                f"config.loss.channels={experiment.loss.channels} needs the goal, but where the "
+                f"goals of {family.name} are is not known; choose another family, or leave it out"
+            )
         self._lives: Lives | None = None
         self._pupils: Learner | None = None
-
-    def _check_goals(self, sizes: tuple[int, int]) -> None:
-        """Refuses a loss that is to see more of the goals than the family tells."""
-        place, turned = sizes
-        if (place and self._simulation.goals() is None) or (
-            turned and self._simulation.observations_towards_goal() is None
-        ):
-            raise ConfigError(
-                f"config.loss.channels={self.experiment.loss.channels} needs the goal, but where "
-                f"the goals of {self.family.name} are is not known, or not turned to; choose "
-                "another family, or leave it out"
-            )
 
     def run(
         self,

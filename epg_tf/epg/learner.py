@@ -260,6 +260,8 @@ class Learner:
             time_in_episode=tf.minimum(in_episode, 1.0),
             time_in_life=raw.time_in_life[None, :, None],
             goal=raw.goal,
+            raw_observation=recorded[:, :, : spec.observation_size],
+            turning=spec.turning,
         )
         marks_both = self.experiment.loss.truncation_as_end
         newest = slice(-self.experiment.inner.update_period, None)

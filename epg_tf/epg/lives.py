@@ -12,7 +12,6 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey, LifeResults, SavedAgent
 from epg_tf.epg.learner import Learner
-from epg_tf.losses.extra_channels import goal_sizes
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import EndedEpisodes, Episodes, PlayedEpisodes, play_episodes
 from epg_tf.tasks.quantities import Task
@@ -113,7 +112,7 @@ class Lives:
         for step in range(steps):
             observation = episodes.observation
             action = self._act(observation, noise[:, step])
-            goals = self._goals() if self._buffer.goal.size else None
+            goals = episodes.simulation.goals() if self._buffer.goal.size else None
             result, ended = episodes.step(action)
             self._buffer.write(step, observation, action, result)
             if goals is not None:
@@ -122,14 +121,6 @@ class Lives:
             self._record(ended)
         self._env_steps += steps
         self._seconds["physics"] += episodes.engine_seconds - in_engine
-
-    def _goals(self) -> Array:
-        """Returns what the loss sees of the goals before a step, [P, G]; see `Recorded.goal`."""
-        place, turned = goal_sizes(self._learner.experiment.loss, self._family.observation_size)
-        simulation = self._episodes.simulation
-        found = [simulation.goals()] if place else []
-        found += [simulation.observations_towards_goal()] if turned else []
-        return np.concatenate(found, axis=1)
 
     def _record(self, ended: EndedEpisodes) -> None:
         """Keeps the returns and successes of ended episodes."""

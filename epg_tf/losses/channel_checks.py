@@ -10,11 +10,12 @@ import tensorflow as tf
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.losses.extra_channels import (
+    GOAL_SIZE,
     Recorded,
     are_shipped,
     extra_channel,
     extra_values,
-    goal_sizes,
+    sees_goal,
 )
 
 
@@ -34,9 +35,9 @@ def check_channels(loss: LossConfig, observation_size: int, action_size: int) ->
     ended = tf.constant(generator.random((*shape, 1)) < 0.1, tf.float32)
     time = tf.constant(generator.random((*shape, 1)), tf.float32)
     lived = tf.ones((1, *shape[1:], 1))
-    goal_size = sum(goal_sizes(loss, observation_size))
+    goal_size = GOAL_SIZE if sees_goal(loss) else 0
     goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
-    two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal)
+    two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal, observation)
     one = Recorded(*(part[:1] for part in two))
     for name in loss.channels:
         if are_shipped([name]):

@@ -131,6 +131,12 @@ def declared_channels(
                 "once"
             )
         extra = extra_channel(name)
+        if extra.turns and not spec.turning:
+            raise ConfigError(
+                f"config.loss.channels={config.channels}: {name!r} turns observations, and how "
+                "those of the task's family turn is not known; choose another family (an ant has "
+                "it), or leave it out"
+            )
         if config.shared_over_actions and callable(extra.width):
             raise ConfigError(
                 f"config.loss.channels={config.channels}: the size of {name!r} depends on the "

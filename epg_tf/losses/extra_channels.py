@@ -18,11 +18,12 @@ import tensorflow as tf
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.products import number_of_pairs, products_of_pairs
+from epg_tf.losses.turned_observation import turned_towards_reward
 
 _DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
-TOWARDS_GOAL = "observation_towards_goal"
+TOWARDS_REWARD = "observation_towards_reward"
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
 
@@ -38,9 +39,10 @@ class Recorded(NamedTuple):
       lived: [1, N, 1], 0.0 in the padding.
       time_in_episode: [P, N, 1], steps since the episode began, as a share of its limit.
       time_in_life: [1, N, 1], steps since the life began, as a share of its length.
-      goal: [P, N, 3], where the goal was (m, in the world, not normalised); then [P, N, O], the
-        observation in a frame whose x axis points to the goal, not normalised. Either is left out
-        unless a channel of the loss sees it.
+      goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless a
+        channel of the loss sees it.
+      raw_observation: [P, N, O], not normalised.
+      turning: See `EnvironmentSpec.turning`.
     """
 
     observation: tf.Tensor
@@ -51,6 +53,8 @@ class Recorded(NamedTuple):
     time_in_episode: tf.Tensor
     time_in_life: tf.Tensor
     goal: tf.Tensor
+    raw_observation: tf.Tensor
+    turning: tuple[tuple[int, int, float], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +68,8 @@ class ExtraChannel:
         settings of the loss in braces.
       width: Its size per step, >= 1; or a function of O that returns it.
       sees_reward: Whether `compute` is given the reward; if not, `Recorded.reward` is all zeros.
-      sees_goal: Whether it needs the place of the goal in `Recorded.goal`.
-      sees_turned: Whether it needs the observation there.
+      sees_goal: Whether it needs `Recorded.goal`.
+      turns: Whether it needs `Recorded.turning`.
     """
 
     compute: Callable[[Recorded, LossConfig], tf.Tensor]
@@ -73,7 +77,7 @@ class ExtraChannel:
     width: int | Callable[[int], int] = 1
     sees_reward: bool = True
     sees_goal: bool = False
-    sees_turned: bool = False
+    turns: bool = False
 
     def width_with(self, observation_size: int) -> int:
         """Returns its size per step where observations have O dimensions."""
@@ -176,23 +180,21 @@ def _time_in_life(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
 
 def _goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
-    return recorded.goal[:, :, :GOAL_SIZE]
+    return recorded.goal
 
 
 def _goal_direction(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
-    goal = _goal(recorded, loss)
-    return goal / tf.maximum(tf.norm(goal, axis=2, keepdims=True), _DISTANCE_FLOOR)
-
-
-def _observation_towards_goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
-    """Returns observations in the frame of the goal, of root mean square 1 over the life's steps in
-    the buffer: with it as input, a loss teaches the same in every direction.
-    """
     del loss
-    turned = recorded.goal[:, :, -recorded.observation.shape[2] :]
-    steps = tf.maximum(tf.reduce_sum(recorded.lived, axis=1, keepdims=True), 1.0)
-    square = tf.reduce_sum(tf.square(turned), axis=1, keepdims=True) / steps
-    return turned / tf.maximum(tf.sqrt(square), _DEVIATION_FLOOR)
+    return recorded.goal / tf.maximum(
+        tf.norm(recorded.goal, axis=2, keepdims=True), _DISTANCE_FLOOR
+    )
+
+
+def _towards_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    del loss
+    return turned_towards_reward(
+        recorded.raw_observation, recorded.reward, recorded.lived, recorded.turning
+    )
 
 
 _SHIPPED = {
@@ -245,14 +247,15 @@ _SHIPPED = {
         sees_reward=False,
         sees_goal=True,
     ),
-    TOWARDS_GOAL: ExtraChannel(
-        _observation_towards_goal,
-        "the observation in a frame whose x axis points to the goal (the epg_tf family says from "
-        "where), each component over its root mean square (at least 0.01) over the steps since the "
-        "life began, as far as the buffer goes",
+    TOWARDS_REWARD: ExtraChannel(
+        _towards_reward,
+        "the observation, not normalised, in the frame turned about the vertical so that the x "
+        "axis is the direction of the velocity in which the reward rises fastest (least squares "
+        "over the steps since the life began, as far as the buffer goes), then each component over "
+        "its root mean square (at least 0.01) over these steps; of the two quaternions of an "
+        "orientation the one whose first component is not negative",
         width=lambda size: size,
-        sees_reward=False,
-        sees_turned=True,
+        turns=True,
     ),
 }
 EXTRA_CHANNELS: dict[str, ExtraChannel] = dict(_SHIPPED)
@@ -312,17 +315,13 @@ def sees_reward(loss: LossConfig) -> bool:
     return loss.reward or any(extra_channel(name).sees_reward for name in loss.channels)
 
 
-def goal_sizes(loss: LossConfig, observation_size: int) -> tuple[int, int]:
-    """Returns how much of the goal the channels of a loss need to know, as in `Recorded.goal`: the
-    size of its place, and that of the observation turned towards it; 0 is nothing.
+def sees_goal(loss: LossConfig) -> bool:
+    """Returns whether a channel of a loss needs to know where the goal is.
 
     Raises:
       ConfigError: A further channel is unknown.
     """
-    channels = [extra_channel(name) for name in loss.channels]
-    place = any(channel.sees_goal for channel in channels)
-    turned = any(channel.sees_turned for channel in channels)
-    return GOAL_SIZE * place, observation_size * turned
+    return any(extra_channel(name).sees_goal for name in loss.channels)
 
 
 def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:

@@ -19,7 +19,7 @@ from epg_tf.losses.channels import (
     network_channels,
     scored_width,
 )
-from epg_tf.losses.extra_channels import TOWARDS_GOAL
+from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.temporal_conv import parameter_shapes
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
@@ -104,9 +104,9 @@ def with_floor(
 ) -> Array:
     """Moves the floor of a valley to a linear policy: the loss of a step is lowest where its means
     are inputs kernel + bias, with inputs the observation, and the products of pairs of its
-    components where the policy sees them. For a loss that sees the observation turned towards the
-    goal, that is the observation of the policy, which then walks to any goal as it did to one at
-    +x. Not in the papers.
+    components where the policy sees them. Where the loss sees the observation turned towards the
+    reward, it takes the place of the observation: agents learn to do for their reward what the
+    policy does for one that rises with the velocity along +x. Not in the papers.
 
     Args:
       phi: [D], begun as "quadratic" with the same channels and settings; stays as it is.
@@ -122,7 +122,7 @@ def with_floor(
     shapes = parameter_shapes(channels, config)
     params = {name: values[0].copy() for name, values in split(phi[None], shapes).items()}
     rows, units = kernel_rows(channels), config.products
-    seen = list(rows.get(TOWARDS_GOAL, rows.get("observation", ())))
+    seen = list(rows.get(TOWARDS_REWARD, rows.get("observation", ())))
     if len(kernel) > len(seen):
         seen += rows["observation_pairs"]
     for unit in range(len(bias)):

@@ -18,7 +18,7 @@ from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import initial_policy, loss_channels, moves_loss, start_shapes
 from epg_tf.epg.state import EvolutionState, initial_state
-from epg_tf.losses.extra_channels import TOWARDS_GOAL
+from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.initial_parameters import with_floor
 from epg_tf.runs.folder import BEGUN_WITH, SCALE
 
@@ -105,7 +105,7 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     """Returns phi, begun as a valley, with its floor at a fixed linear policy."""
     _check_sizes(experiment, earlier, _SAME_BODY)
     loss, its = experiment.loss, earlier.experiment
-    turned = TOWARDS_GOAL in loss.channels
+    turned = TOWARDS_REWARD in loss.channels
     blind = "observation" in loss.without and not turned
     if loss.start != "quadratic" or loss.shared_over_actions or blind:
         raise ConfigError(
@@ -129,7 +129,7 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
         raise ConfigError(
             f"begin_with={earlier.name} is a policy with config.inner.centred_observations="
             f"{its.inner.centred_observations} and config.policy.observation_pairs="
-            f"{its.policy.observation_pairs}, and {TOWARDS_GOAL!r} in config.loss.channels is "
+            f"{its.policy.observation_pairs}, and {TOWARDS_REWARD!r} in config.loss.channels is "
             "neither centred nor multiplied; evolve one with both False, or leave the channel out"
         )
     _check_functions(experiment, earlier, (_CENTRING,))

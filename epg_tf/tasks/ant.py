@@ -33,6 +33,7 @@ class Ant(BodyFamily):
     name = "ant"
     default_frame_skip = 5
     observation_size = 27
+    turning = ((13, 14, 1.0), (1, 4, 0.5), (2, 3, 0.5))  # velocity; w and z, x and y of quaternion
     model_file = GYMNASIUM_MODELS / "ant.xml"
     coarse = CoarsePhysics()  # with a longer timestep it falls over sooner
     sensed: tuple[str, ...] = ("xpos",)
@@ -108,24 +109,6 @@ class GoalAnt(Ant):
         )
         return goal - state.qpos[:, :2]
 
-    def goal_bearing(self, state: State) -> Array:
-        """Returns in which direction the goal lies from where episodes start, [P] in rad."""
-        return state.task["bearing"]
-
-    def observe_towards_goal(self, state: State) -> Array:
-        """Returns the observation in a frame whose x axis points to the goal, [P, O].
-
-        Of the two quaternions of an orientation it has the one with w >= 0.
-        """
-        turn = -self.goal_bearing(state)
-        qpos, qvel = state.qpos.copy(), state.qvel.copy()
-        w, x, y, z = range(3, 7)
-        _rotate(qpos, (w, z), turn / 2)
-        _rotate(qpos, (x, y), turn / 2)
-        qpos[:, 3:7] *= np.where(qpos[:, [w]] < 0.0, -1.0, 1.0)
-        _rotate(qvel, (0, 1), turn)  # the angular velocity is in the body's own frame
-        return self.observe(dataclasses.replace(state, qpos=qpos, qvel=qvel, found=None))
-
     def reward(self, before: State, after: State, action: Array) -> Array:
         """Returns the torso's velocity along the direction to the goal before the step (m/s)."""
         del action
@@ -141,13 +124,6 @@ class GoalAnt(Ant):
     def marker(self, state: State) -> Array:
         """Returns the goal, at height 0."""
         return np.pad(state.qpos[:, :2] + self.to_goal(state), ((0, 0), (0, 1)))
-
-
-def _rotate(values: Array, columns: tuple[int, int], angle: Array) -> None:
-    """Rotates two columns of [P, K], in place, by [P] rad."""
-    first, second = values[:, columns[0]].copy(), values[:, columns[1]]
-    values[:, columns[0]] = np.cos(angle) * first - np.sin(angle) * second
-    values[:, columns[1]] = np.sin(angle) * first + np.cos(angle) * second
 
 
 class ForwardBackwardAnt(GoalAnt):
@@ -182,11 +158,6 @@ class GoalAntNoReset(GoalAnt):
         dataclasses.replace(GoalAnt.quantities[1], training=NEAR_GOAL_DISTANCE, nominal=4.0),
         GoalAnt.quantities[2],
     )
-
-    def goal_bearing(self, state: State) -> Array:
-        """Returns in which direction the goal lies from where the ant is, [P] in rad."""
-        x, y = self.to_goal(state).T
-        return np.arctan2(y, x)
 
     def terminated(self, state: State) -> Array:
         """Returns True where the goal is reached."""

@@ -58,6 +58,7 @@ class TaskFamily(abc.ABC):
       action_size: A.
       action_bounds: (low, high), both [A]; actions are clipped to them.
       discrete_actions: Whether an action is one of A choices, as a one-hot row.
+      turning: What a turn of the world does to observations, see `EnvironmentSpec`.
       quantities: What tasks differ in.
       goal_reaching: Whether there is a goal to reach, and so a success rate.
       continues: Whether, after a time limit, the next episode starts where the last one stopped.
@@ -70,6 +71,7 @@ class TaskFamily(abc.ABC):
     action_size: int
     action_bounds: tuple[Array, Array]
     discrete_actions: bool = False
+    turning: tuple[tuple[int, int, float], ...] = ()
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
     continues: bool = False
@@ -85,7 +87,9 @@ class TaskFamily(abc.ABC):
     @property
     def spec(self) -> EnvironmentSpec:
         """Returns what agents and losses must know of the family."""
-        return EnvironmentSpec(self.observation_size, self.action_size, self.discrete_actions)
+        return EnvironmentSpec(
+            self.observation_size, self.action_size, self.discrete_actions, self.turning
+        )
 
     @property
     def has_coarse_physics(self) -> bool:
@@ -189,12 +193,6 @@ class Simulation(abc.ABC):
 
     def goals(self) -> Array | None:
         """Returns where the goals are now (m), [P, 3]; None where that is not known."""
-        return None
-
-    def observations_towards_goal(self) -> Array | None:
-        """Returns observations of now in frames whose x axes point to the goals, [P, O]; None where
-        they are not turned.
-        """
         return None
 
     @abc.abstractmethod

@@ -225,14 +225,6 @@ class BodyFamily(TaskFamily):
         del state
         return None
 
-    def observe_towards_goal(self, state: State) -> Array | None:
-        """Returns the observation in a frame whose x axis points to the goal, [P, O].
-
-        It is None in families that do not turn it.
-        """
-        del state
-        return None
-
     def marker(self, state: State) -> Array | None:
         """Returns the positions of the goals for pictures, [P, 3] in m.
 

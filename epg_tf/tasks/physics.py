@@ -71,12 +71,6 @@ class BodySimulation(Simulation):
         """Returns where the goals are now (m), [P, 3]; None in families that draw no marker."""
         return self.family.marker(self._state)
 
-    def observations_towards_goal(self) -> Array | None:
-        """Returns observations of now in frames that point to the goals, [P, O]; None in families
-        that do not turn them.
-        """
-        return self.family.observe_towards_goal(self._state)
-
     def model(self, row: int) -> mujoco.MjModel:
         """Returns a copy of the model of simulation `row`, for rendering."""
         return self._batch.get_model(row)
