@@ -42,12 +42,12 @@ _PPO = PPOConfig(
 
 def _around_policy(usual: Experiment) -> Experiment:
     """Returns the scale `night` with a small loss that may begin as a valley around a fixed policy
-    for goals at +x. It sees observations turned towards the direction in which an agent is rewarded.
+    for goals at +x: it sees observations turned towards the reward.
     """
-    loss = scales.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.0))
+    loss = scales.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.3))
     return dataclasses.replace(
         usual,
-        policy=PolicyConfig(log_std=-2.0),
+        policy=PolicyConfig(log_std=-2.4),
         loss=dataclasses.replace(
             loss,
             reward=False,
@@ -58,24 +58,24 @@ def _around_policy(usual: Experiment) -> Experiment:
         inner=dataclasses.replace(
             usual.inner,
             minibatch=4,
-            learning_rate=1e-2,
+            learning_rate=3e-3,
             final_episodes=2,
             centred_observations=False,
         ),
         evolution=dataclasses.replace(
             usual.evolution,
-            epochs=30,
+            epochs=6,
             lives=64,
             noise_vectors=64,
-            sigma=0.006,
-            final_sigma=0.004,
+            sigma=3e-3,
+            final_sigma=3e-3,
             fitness="rank_in_pair",
-            shortest_life=32,
-            longest_life=64,
-            learning_rate=2e-3,
+            shortest_life=96,
+            longest_life=128,
+            learning_rate=1e-3,
             final_learning_rate=5e-4,
-            learning_rate_epochs=30,
-            validation_period=30,
+            learning_rate_epochs=6,
+            validation_period=6,
             validation_lives=32,
         ),
         ppo=PPOConfig(

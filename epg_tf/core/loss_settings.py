@@ -74,8 +74,8 @@ class LossConfig:
         tuple[str, ...],
         means(
             "further inputs: future_reward, time_in_episode, time_in_life, novelty, goal, "
-            "goal_direction, observation_pairs, observation_towards_reward, reward_correlations, or "
-            "those that a file of yours registers"
+            "goal_direction, observation_pairs, observation_towards_reward, "
+            "reward_correlations, or those that a file of yours registers"
         ),
     ] = ()
     without: Annotated[

@@ -48,6 +48,8 @@ def recorded():
         tf.constant(np.repeat(share, P, axis=0)),
         tf.constant(share),
         draw(3),
+        draw(O),
+        ((0, 1, 1.0), (2, 3, 0.5)),
     )
 
 
@@ -157,7 +159,9 @@ def test_a_life_never_depends_on_another(recorded, name):
     poison = np.ones((P, 1, 1), np.float32)
     poison[1] = np.nan
     ill = recorded._replace(
-        observation=recorded.observation * poison, reward=recorded.reward * poison
+        observation=recorded.observation * poison,
+        reward=recorded.reward * poison,
+        raw_observation=recorded.raw_observation * poison,
     )
     one, other = compute(name, recorded), compute(name, ill)
     assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
@@ -171,13 +175,14 @@ def test_a_life_never_depends_on_another(recorded, name):
         ({"channels": ("novelty", "time_in_episode", "time_in_life")}, False),
         ({"channels": ("novelty", "future_reward")}, True),
         ({"channels": ("reward_correlations",)}, True),
+        ({"channels": ("observation_towards_reward",)}, True),
     ],
 )
 def test_a_loss_with_what_comes_from_rewards_sees_the_reward(changes, declared):
     assert sees_reward(LossConfig(**changes)) == declared
 
 
-SEEING = {"future_reward", "reward_correlations"}
+SEEING = {"future_reward", "reward_correlations", "observation_towards_reward"}
 
 
 @pytest.mark.parametrize("name", sorted(set(extra_channels.EXTRA_CHANNELS) - SEEING))
