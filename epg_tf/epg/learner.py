@@ -79,7 +79,7 @@ class Learner:
         self.measure_kl = measure_kl
         self.agent = Agent(population, spec, experiment)
         channels = declared_channels(spec, experiment.loss, experiment.policy.state_dependent_std)
-        check_channels(experiment.loss, spec.observation_size, spec.action_size)
+        check_channels(experiment.loss, spec)
         self.loss = learned_loss(
             population, channels, experiment.loss, experiment.inner.update_period
         )

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.loss_settings import LossConfig
+from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.extra_channels import (
     GOAL_SIZE,
     Recorded,
@@ -19,7 +20,7 @@ from epg_tf.losses.extra_channels import (
 )
 
 
-def check_channels(loss: LossConfig, observation_size: int, action_size: int) -> None:
+def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
     """Computes users' channels once, for two lives of random steps and for the first of them alone;
     in a graph their errors would take many lines.
 
@@ -30,7 +31,7 @@ def check_channels(loss: LossConfig, observation_size: int, action_size: int) ->
     shape = (2, loss.buffer_steps)
     observation, action, reward = (
         tf.constant(generator.standard_normal((*shape, size)), tf.float32)
-        for size in (observation_size, action_size, 1)
+        for size in (spec.observation_size, spec.action_size, 1)
     )
     ended = tf.constant(generator.random((*shape, 1)) < 0.1, tf.float32)
     time = tf.constant(generator.random((*shape, 1)), tf.float32)
@@ -39,10 +40,11 @@ def check_channels(loss: LossConfig, observation_size: int, action_size: int) ->
     goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
     two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal, observation)
     one = Recorded(*(part[:1] for part in two))
+    two, one = (part._replace(turning=spec.turning) for part in (two, one))
     for name in loss.channels:
         if are_shipped([name]):
             continue
-        width = extra_channel(name).width_with(observation_size)
+        width = extra_channel(name).width_with(spec.observation_size)
         expected, single = [*shape, width], replace(loss, channels=(name,))
         try:
             both, alone = (extra_values(recorded, single)[name] for recorded in (two, one))

@@ -273,18 +273,19 @@ def test_a_night_has_the_papers_bodies_and_lives(name):
         "random_reacher:night": 40,
         "fetch:night": 50,
         "random_walker:night": 50,
-        IN_FRONT: 50,
     }
-    assert made.evolution.validation_period == periods.get(name, 20)
-    in_pairs = name.startswith(("random_hopper:", "fetch:", IN_FRONT))
+    usual = 6 if name.startswith("goal_ant") else 20
+    assert made.evolution.validation_period == periods.get(name, usual)
+    in_pairs = name.startswith(("random_hopper:", "fetch:", "goal_ant:"))
     assert made.evolution.fitness == ("rank_in_pair" if in_pairs else "rank")
 
 
-def test_the_night_of_goals_in_front_has_a_small_loss_that_can_tell_where_they_are():
-    made = experiment(IN_FRONT)
-    assert made.loss.channels == ("reward_correlations",) and made.loss.start == "quadratic"
-    assert made.loss.products == made.loss.factors * 8 and "log_prob" in made.loss.without
-    assert not made.inner.centred_observations and made.evolution.longest_life == 48
+@pytest.mark.parametrize("variant", ["", "_right_half", "_forward_backward", "_no_reset"])
+def test_the_nights_of_ants_have_a_small_loss_that_turns_what_it_sees(variant):
+    made = experiment(f"goal_ant:night{variant}")
+    assert made.loss.channels == ("observation_towards_reward",) and made.loss.start == "quadratic"
+    assert made.loss.products == made.loss.factors * 8 and "observation" in made.loss.without
+    assert not made.inner.centred_observations and made.evolution.longest_life == 128
 
 
 @pytest.mark.parametrize("name", LIMITED)
@@ -315,8 +316,8 @@ def test_the_valley_of_a_night_cannot_become_a_hill(name):
 
 @pytest.mark.parametrize("name", ON_A_LAPTOP + NIGHTS)
 def test_the_nights_of_reaching_keep_the_zero_of_observations(name):
-    reaching = ("random_reacher:night", "fetch:night", IN_FRONT)
-    assert experiment(name).inner.centred_observations == (name not in reaching)
+    reaching = name.startswith(("random_reacher:night", "fetch:night", "goal_ant:night"))
+    assert experiment(name).inner.centred_observations == (not reaching)
 
 
 def test_the_night_of_directional_half_cheetah_begins_as_a_policy_gradient():
@@ -352,7 +353,9 @@ def test_a_laptop_config_evolves(name, tmp_path):
     """
     short = ["--config.inner.updates=16", "--config.evolution.fitness_from=final_episodes"]
     short += (
-        ["--config.evolution.longest_life=16"] if experiment(name).evolution.longest_life else []
+        ["--config.evolution.shortest_life=8", "--config.evolution.longest_life=16"]
+        if experiment(name).evolution.longest_life
+        else []
     )
     process = commands.run(
         "meta_train",

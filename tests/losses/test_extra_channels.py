@@ -287,7 +287,7 @@ def test_a_users_own_that_cannot_be_used_is_refused(monkeypatch, compute, messag
     register_channel("odd", ExtraChannel(compute, "odd"))
     loss = LossConfig(channels=("novelty", "odd"))
     with pytest.raises(ConfigError, match=message) as it:
-        check_channels(loss, O, A)
+        check_channels(loss, EnvironmentSpec(O, A))
     assert "\n" not in str(it.value)
 
 
@@ -296,4 +296,5 @@ def test_usable_channels_pass(monkeypatch):
     for name, channel in list(extra_channels.EXTRA_CHANNELS.items()):
         register_channel(f"own_{name}", channel)
     names = tuple(name for name in extra_channels.EXTRA_CHANNELS if name.startswith("own_"))
-    check_channels(LossConfig(channels=("goal", *names)), O, A)
+    spec = EnvironmentSpec(O, A, turning=((0, 1, 1.0),))
+    check_channels(LossConfig(channels=("goal", *names)), spec)

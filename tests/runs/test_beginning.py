@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,18 +15,20 @@ import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts.cards import _run_facts
+from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.parameters import split
 from epg_tf.core.products import products_of_pairs
-from epg_tf.epg.meta_parameters import initial_policy, loss_channels
+from epg_tf.epg.meta_parameters import initial_phi, initial_policy, loss_channels
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
-from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED
-from epg_tf.losses.temporal_conv import TemporalConvLoss
-from epg_tf.runs.beginning import beginning, facts_of
+from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, kernel_rows
+from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.runs.beginning import beginning, facts_of, scaled
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
-from epg_tf.runs.folder import BEGUN_WITH, RunTarget, begun_with
+from epg_tf.runs.folder import BEGUN_WITH, RunTarget, begun_scale, begun_with
 from epg_tf.runs.repeat_commands import repeat_run
 from tests.thread_ranks import on_ranks
 
@@ -144,6 +147,62 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policies, factors,
         slope = tape.gradient(total, means)[0, -1]
         np.testing.assert_allclose(slope, np.full(slope.shape, 2 * away), rtol=0.02, atol=1e-6)
     assert np.abs(floor[0, -1]).min() > 1e-3
+
+
+ANT = {"family": "goal_ant", "frame_skip": 5, "episode_limit": 6}
+TURNED = VALLEY | {
+    "products": 8,
+    "channels": ("observation_towards_reward",),
+    "without": ("observation",),
+}
+NOT_CENTRED = {"centred_observations": False}
+
+
+def of_ants(make_tiny, **inner):
+    """A fixed linear policy of ants that nobody evolved."""
+    moves = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+    experiment = make_tiny(
+        task=ANT, policy={"hidden": ()}, inner={"updates": 0, **inner}, evolution=moves
+    )
+    return LearnedLoss(initial_phi(experiment, 0), experiment, {"env_steps": 3})
+
+
+def test_a_loss_that_turns_observations_has_the_policy_at_what_it_turned(make_tiny):
+    policy = of_ants(make_tiny, **NOT_CENTRED)
+    experiment = make_tiny(task=ANT, loss=TURNED, inner=NOT_CENTRED)
+    phi = beginning(experiment, 3, policy).phi
+    channels = loss_channels(experiment)
+    params = split(phi[None], parameter_shapes(channels, experiment.loss))
+    rows = kernel_rows(channels)["observation_towards_reward"]
+    found = params["products/kernel"][0][list(rows), :8]
+    expected = initial_policy(policy.experiment, policy.phi)["output/kernel"]
+    np.testing.assert_array_equal(found, -expected)
+
+
+def test_a_policy_with_centred_observations_is_not_turned(make_tiny):
+    with pytest.raises(ConfigError, match="is neither centred nor multiplied"):
+        beginning(make_tiny(task=ANT, loss=TURNED), 3, of_ants(make_tiny))
+
+
+def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
+    policy = of_ants(make_tiny)
+    less = scaled(policy, 0.25)
+    before, after = (initial_policy(p.experiment, p.phi) for p in (policy, less))
+    assert np.abs(before["output/kernel"]).max() > 0.0 and set(before) == set(after)
+    for name, values in before.items():
+        factor = 0.25 if name in ("output/kernel", "output/bias") else 1.0
+        np.testing.assert_array_equal(after[name], np.float32(factor) * values)
+    stated = facts_of(less)
+    assert stated[BEGUN_WITH]["scale"] == 0.25 and begun_scale(stated) == 0.25
+    assert stated[BEGUN_WITH]["phi_sha256"] != facts_of(policy)[BEGUN_WITH]["phi_sha256"]
+    assert begun_scale(facts_of(policy)) is None
+    command = repeat_run(Path("runs/a"), "evolution", 3, "runs/policy", 0.25)
+    assert command.split()[-3::2] == ["--begin_with=runs/policy", "--begin_scale=0.25"]
+
+
+def test_only_a_linear_policy_can_be_scaled(tiny, earlier):
+    with pytest.raises(ConfigError, match=r"^begin_scale=0.5 is for fixed linear policies"):
+        scaled(earlier, 0.5)
 
 
 @pytest.mark.parametrize(
