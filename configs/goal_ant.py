@@ -1,5 +1,5 @@
 """GoalAnt, reward declared (EPG, Figures 10, 15, 18, 19, 22 c). Variants: `laptop` (default),
-`night` (the paper's life, evolved in coarse physics) and `paper`.
+`night` (the paper's life) and `paper`.
 
 All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`; `laptop` and
 `paper` also with `_goal`, where the loss sees the goal (section 4.2), and with `_epg_i` or
@@ -10,9 +10,10 @@ All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`
 Goals lie in all directions, with `_right_half` only in front of the ant;
 config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
 frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg-tf tune-baseline
-(results/tuning), with goals in front, and so is that of `night_right_half`; the other nights and
-`paper` have defaults. `night_right_half` has a small loss and short lives of evolution, for
---begin_with; no loss has been found that ends above PPO (results/night/README.md).
+(results/tuning), with goals in front, and so is that of all nights; `paper` has defaults. The
+nights have a small loss and short lives of evolution, to begin around a fixed policy for goals at
++x, whose gait --begin_scale makes slower; in exact physics, because slow gaits of coarse physics do
+not carry over (results/night/README.md has the commands and what came of them).
 """
 
 import dataclasses

@@ -90,7 +90,11 @@ def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
       KeyError, TypeError, ValueError, AttributeError: It is something else.
     """
     versions = run["versions"].items()
-    begun = {"begun with": run["begun_with"]["loss"]} if "begun_with" in run else {}
+    begun = {}
+    if "begun_with" in run:
+        scale = run["begun_with"].get("scale")
+        times = "" if scale is None else f", mean actions times {scale:g}"
+        begun = {"begun with": run["begun_with"]["loss"] + times}
     return {
         "evolved in": f"{count(run['env_steps'])} env steps, {run['epochs']} epochs, "
         f"{duration(run['seconds'])}",

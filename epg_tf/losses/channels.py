@@ -134,8 +134,8 @@ def declared_channels(
         if extra.turns and not spec.turning:
             raise ConfigError(
                 f"config.loss.channels={config.channels}: {name!r} turns observations, and how "
-                "those of the task's family turn is not known; choose another family (an ant has "
-                "it), or leave it out"
+                "those of config.task.family turn is not known; give the family `turning`, choose "
+                "goal_ant, or leave the channel out"
             )
         if config.shared_over_actions and callable(extra.width):
             raise ConfigError(

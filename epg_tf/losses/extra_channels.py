@@ -253,7 +253,8 @@ _SHIPPED = {
         "axis is the direction of the velocity in which the reward rises fastest (least squares "
         "over the steps since the life began, as far as the buffer goes), then each component over "
         "its root mean square (at least 0.01) over these steps; of the two quaternions of an "
-        "orientation the one whose first component is not negative",
+        "orientation the one whose first component is not negative. An ant's components 14 and 15, "
+        "counted from 1, turn by the angle, 2 and 5, and 3 and 4, by half of it",
         width=lambda size: size,
         turns=True,
     ),

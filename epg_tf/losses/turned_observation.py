@@ -13,6 +13,7 @@ import tensorflow as tf
 
 _DEVIATION_FLOOR = 1e-2  # of components, as they are recorded
 _VARIANCE_FLOOR = 1e-6  # of velocities, (m/s)^2
+_ROUNDING = 1e-10  # of a sum of squares: what smaller shares differ by is rounding alone
 
 Turning = Sequence[tuple[int, int, float]]
 
@@ -25,7 +26,8 @@ def turned_towards_reward(
     component to root mean square 1 over these.
 
     Of the two quaternions of an orientation it returns the one whose first component is not
-    negative. A reward that does not depend on the velocity turns nothing.
+    negative. A reward that never changes turns nothing; one that changes, but not with the
+    velocity, turns by a random angle.
 
     Args:
       observation: [P, N, O], not normalised; padding all zeros.
@@ -70,4 +72,6 @@ def _direction(
     # b is the inverse of the covariance times the slope, but for a factor above 0
     x = covariance[:, 1, 1] * slope[:, 0] - covariance[:, 0, 1] * slope[:, 1]
     y = covariance[:, 0, 0] * slope[:, 1] - covariance[:, 1, 0] * slope[:, 0]
-    return tf.atan2(y, x)[:, None]
+    changes = tf.reduce_sum(tf.square(rewards), axis=[1, 2])
+    never = changes < _ROUNDING * tf.reduce_sum(tf.square(reward * lived), axis=[1, 2])
+    return tf.where(never, 0.0, tf.atan2(y, x))[:, None]

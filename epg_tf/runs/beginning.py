@@ -119,18 +119,18 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
             f"begin_with={earlier.name} is a policy with config.policy.hidden={its.policy.hidden}, "
             "and the floor of a valley is linear; evolve one with config.policy.hidden=()"
         )
-    if its.policy.observation_pairs and "observation_pairs" not in loss.channels:
-        raise ConfigError(
-            f"begin_with={earlier.name} is a policy with config.policy.observation_pairs=True, and "
-            f"a loss with config.loss.channels={loss.channels} does not see the same; add "
-            "'observation_pairs' to them"
-        )
     if turned and (its.inner.centred_observations or its.policy.observation_pairs):
         raise ConfigError(
             f"begin_with={earlier.name} is a policy with config.inner.centred_observations="
             f"{its.inner.centred_observations} and config.policy.observation_pairs="
             f"{its.policy.observation_pairs}, and {TOWARDS_REWARD!r} in config.loss.channels is "
             "neither centred nor multiplied; evolve one with both False, or leave the channel out"
+        )
+    if its.policy.observation_pairs and "observation_pairs" not in loss.channels:
+        raise ConfigError(
+            f"begin_with={earlier.name} is a policy with config.policy.observation_pairs=True, and "
+            f"a loss with config.loss.channels={loss.channels} does not see the same; add "
+            "'observation_pairs' to them"
         )
     _check_functions(experiment, earlier, (_CENTRING,))
     policy = initial_policy(its, earlier.phi)
@@ -144,17 +144,24 @@ def scaled(policy: LearnedLoss, scale: float) -> LearnedLoss:
 
     Args:
       policy: Moved by `evolution.moves="initialisation"`, without hidden layers.
-      scale: Above 0; small ones make a gait slower and gentler.
+      scale: Above 0 and finite.
 
     Raises:
-      ConfigError: It is no such policy.
+      ConfigError: It is no such policy, or no such number.
     """
     experiment = policy.experiment
+    if not 0.0 < scale < np.inf:
+        raise ConfigError(f"begin_scale={scale} is not above 0 and finite; pass 0.5, for example")
     if moves_loss(experiment) or experiment.policy.hidden:
         raise ConfigError(
             f"begin_scale={scale} is for fixed linear policies, and begin_with={policy.name} has "
             f"config.evolution.moves={experiment.evolution.moves!r} and config.policy.hidden="
             f"{experiment.policy.hidden}; leave it out"
+        )
+    if experiment.policy.state_dependent_std or interface(experiment)["discrete_actions"]:
+        raise ConfigError(
+            f"begin_scale={scale} is for policies whose last layer gives mean actions alone, and "
+            f"that of begin_with={policy.name} gives deviations, too, or choices; leave it out"
         )
     shapes = start_shapes(experiment)
     weights = {name: values[0].copy() for name, values in split(policy.phi[None], shapes).items()}

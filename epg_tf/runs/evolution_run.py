@@ -16,7 +16,13 @@ from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.state import EpochResult, EvolutionState
 from epg_tf.runs import checkpoints
 from epg_tf.runs.beginning import beginning, facts_of
-from epg_tf.runs.folder import BEGUN_WITH, RunFolder, RunLength, RunTarget, begun_with
+from epg_tf.runs.folder import (
+    BEGUN_WITH,
+    RunFolder,
+    RunLength,
+    RunTarget,
+    beginning_in_words,
+)
 from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.rare_drawing import RareDrawing
 
@@ -100,8 +106,8 @@ class EvolutionRun:
         if checkpoint is None:
             if self._earlier is None and BEGUN_WITH in self._folder.facts:
                 raise RecordError(
-                    f"{self.path}: the run began with {begun_with(self._folder.facts)} and has no "
-                    "checkpoint yet; pass begin_with again, or overwrite=True"
+                    f"{self.path}: the run began with {beginning_in_words(self._folder.facts)} and "
+                    "has no checkpoint yet; pass that again, or overwrite=True"
                 )
             return self._first
         arrays, facts = checkpoint.arrays, checkpoint.facts

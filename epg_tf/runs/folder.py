@@ -247,9 +247,9 @@ class RunFolder:
         if named is None or stated.get("phi_sha256") == named["phi_sha256"]:
             return
         raise RecordError(
-            f"begin_with={named['loss']}: the run in {self.path} began with "
-            f"{begun_with(before) or 'a fresh loss'}; leave it out, pass overwrite=True, or choose "
-            "another folder"
+            f"begin_with={beginning_in_words(self._identity.begun)}: the run in {self.path} began "
+            f"with {beginning_in_words(before) or 'a fresh loss'}; leave it out, pass "
+            "overwrite=True, or choose another folder"
         )
 
     def _check_replaceable(self) -> None:
@@ -299,6 +299,14 @@ def begun_with(description: Mapping[str, Any]) -> str | None:
     """Returns what a run began with, by the content of its config.json; None: a fresh vector."""
     begun = description.get(BEGUN_WITH)
     return str(begun.get("loss")) if isinstance(begun, dict) else None
+
+
+def beginning_in_words(description: Mapping[str, Any]) -> str | None:
+    """Returns what a run began with, and what that was multiplied by; None: a fresh vector."""
+    scale = begun_scale(description)
+    times = "" if scale is None else f" with begin_scale={scale:g}"
+    name = begun_with(description)
+    return None if name is None else name + times
 
 
 def begun_scale(description: Mapping[str, Any]) -> float | None:

@@ -15,7 +15,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.reports import run_charts
 from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
 from epg_tf.runs import page_tables, repeat_commands
-from epg_tf.runs.folder import CONFIG, begun_scale, begun_with
+from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run
 
@@ -83,7 +83,7 @@ def _what(record: RunRecord) -> list[Block]:
         ("seed", str(record.seed)),
         ("state", f"{len(rows)} of {total} {unit}{'' if record.finished else ', not finished'}"),
         ("cost", cost),
-        *([("begun with", str(begun))] if (begun := begun_with(facts)) else []),
+        *([("begun with", begun)] if (begun := beginning_in_words(facts)) else []),
         *page_tables.fact_rows(facts),
     ]
     return [Table((), table)]

@@ -238,6 +238,21 @@ def test_a_run_begins_with_the_loss_of_another_one(finished, tmp_path):
         assert len(refused.stderr.splitlines()) == 1 and not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "scales the policy of --begin_with, which is not given"),
+        (["--begin_with=point_goal"], "is for fixed linear policies, and begin_with=point_goal"),
+    ],
+)
+def test_what_is_no_policy_is_not_scaled(flags, message, tmp_path):
+    folder = tmp_path / "run"
+    words = [CONFIG, *commands.settings(), f"--run_dir={folder}", "--begin_scale=0.5", *flags]
+    process = commands.run("meta_train", *words)
+    assert process.returncode == 2 and message in process.stderr
+    assert len(process.stderr.splitlines()) == 1 and not folder.exists()
+
+
 def test_changed_settings_are_not_resumed(finished):
     folder, _ = finished
     process = commands.run(

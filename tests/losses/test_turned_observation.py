@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
@@ -68,8 +67,10 @@ def test_velocities_that_vary_together_do_not_mislead(ahead):
     np.testing.assert_allclose(found, scaled(ahead), rtol=1e-2, atol=1e-2)
 
 
-def test_a_reward_that_never_changes_turns_nothing(ahead):
-    found = compute(ahead, 3.0 * np.broadcast_to(LIVED[..., 0], (P, N)))
+@pytest.mark.parametrize("reward", [0.0, 3.0, 0.1, -0.7234])
+def test_a_reward_that_never_changes_turns_nothing(ahead, reward):
+    """Though in float32 a mean of 35 numbers differs from them by rounding."""
+    found = compute(ahead, reward * np.broadcast_to(LIVED[..., 0], (P, N)))
     np.testing.assert_allclose(found, scaled(ahead), rtol=1e-5, atol=1e-6)
 
 
@@ -118,14 +119,13 @@ def test_a_loss_that_sees_it_lives_and_is_moved_by_rewards(make_tiny):
         keys = [LifeKey(1, "test", 0, index) for index in range(4)]
         phi = np.stack([initial_phi(experiment, 0)] * 4)
         hashes.append(loop.run(keys, phi, Teaching(0.0, 1e-2)).policy_hash)
-        assert life_generator(keys[0], "task") is not None
     assert (hashes[0] != hashes[1]).all()
 
 
 def test_a_family_that_does_not_say_how_it_turns_is_refused(make_tiny):
     task = {"family": "random_hopper", "frame_skip": 4, "episode_limit": 6}
     experiment = make_tiny(task=task, loss={"channels": ("observation_towards_reward",)})
-    with pytest.raises(ConfigError, match="how those of the task's family turn is not known"):
+    with pytest.raises(ConfigError, match="how those of config.task.family turn is not known"):
         InnerLoop(experiment, make_family(experiment.task))
 
 

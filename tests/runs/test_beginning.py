@@ -27,8 +27,16 @@ from epg_tf.epg.state import initial_state
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, kernel_rows
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from epg_tf.runs.beginning import beginning, facts_of, scaled
+from epg_tf.runs.evolution_run import identity_of
 from epg_tf.runs.evolution_session import EvolutionSession, Workers
-from epg_tf.runs.folder import BEGUN_WITH, RunTarget, begun_scale, begun_with
+from epg_tf.runs.folder import (
+    BEGUN_WITH,
+    RunFolder,
+    RunTarget,
+    beginning_in_words,
+    begun_scale,
+    begun_with,
+)
 from epg_tf.runs.repeat_commands import repeat_run
 from tests.thread_ranks import on_ranks
 
@@ -198,6 +206,37 @@ def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
     assert begun_scale(facts_of(policy)) is None
     command = repeat_run(Path("runs/a"), "evolution", 3, "runs/policy", 0.25)
     assert command.split()[-3::2] == ["--begin_with=runs/policy", "--begin_scale=0.25"]
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_scale_is_a_number_above_0(make_tiny, scale):
+    with pytest.raises(ConfigError, match=f"^begin_scale={scale} is not above 0 and finite"):
+        scaled(of_ants(make_tiny), scale)
+
+
+def test_a_policy_whose_deviations_depend_on_the_state_is_not_scaled(make_tiny):
+    policy = of_ants(make_tiny)
+    experiment = dataclasses.replace(
+        policy.experiment,
+        policy=dataclasses.replace(policy.experiment.policy, state_dependent_std=True),
+    )
+    with pytest.raises(ConfigError, match="gives deviations, too, or choices"):
+        scaled(dataclasses.replace(policy, experiment=experiment), 0.5)
+
+
+def test_a_run_with_a_scaled_policy_names_the_scale_where_it_refuses_another(make_tiny, tmp_path):
+    """One that is not named is the run's own."""
+    policy = of_ants(make_tiny)
+    identities = [identity_of(policy.experiment, 3, scaled(policy, s)) for s in (0.5, 0.25)]
+    folder = tmp_path / "run"
+    RunFolder(identities[0], RunTarget(folder)).close()
+    assert beginning_in_words(json.loads((folder / "config.json").read_text())) == (
+        "phi with begin_scale=0.5"
+    )
+    message = r"begin_with=phi with begin_scale=0.25: the run in .* with phi with begin_scale=0.5;"
+    with pytest.raises(RecordError, match=message):
+        RunFolder(identities[1], RunTarget(folder, resume=True))
+    RunFolder(identity_of(policy.experiment, 3, None), RunTarget(folder, resume=True)).close()
 
 
 def test_only_a_linear_policy_can_be_scaled(tiny, earlier):
