@@ -4,19 +4,20 @@ metagenrl_night:hopper_cheetah.
 | setting | paper | `small` | bodies |
 |---|---|---|---|
 | environments | two of three | those of metagenrl_small | those named: (1) |
-| agents, env steps of each | 20, 1 M | 24, 800 k | 16, 200 k |
-| env steps until an agent starts again | never | 32 k | 50 k |
-| policy, critics | 350, 350 | 64, 64 | 128, 128 |
-| batch | 100 chunks of 20 steps | 16 of 10 | 32 of 20 |
-| objective | LSTM 32, 3 layers of 32 filters | LSTM 16, 1 of 16 | LSTM 32, 2 of 32 |
-| tests on fresh agents, every | - | 40 rounds | 50 rounds, 20 k env steps |
+| agents, env steps of each | 20, 1 M | 24, 80 k | 16, 96 k |
+| env steps until an agent starts again | never | 16 k | 24 k |
+| virtual steps | 1 | 3: (2) | 3 |
+| policy, critics, batch, objective | 350, 350; 100 x 20; LSTM 32 | those of metagenrl_small | those |
+| tests on fresh agents, every | - | 16 rounds, 8 k env steps | 24 rounds, 8 k env steps |
 
-(1) As in metagenrl_bodies, with the same tests of 4 agents each. Physics is exact: an env step is 1
-to 2 % of the time of an update.
+(1) As in metagenrl_bodies, with the same tests of 4 agents each. (2) Three virtual steps ended above
+one in an environment that meta-training did not have (docs/metagenrl.md, Ablations), as in Figure 6
+of the paper. An update takes 1.75 times as long.
 
-Estimates with tests, from benchmark-metagenrl on a core that other jobs shared: 33 agent updates a
-second for bodies and 290 for `small`, an update for every two env steps; on 2 cores about 9 and 5
-hours.
+Ten hours on 2 cores are for three seeds of `small`, one run of bodies, and their tests in Table 2:
+a run takes two to three hours on one core. An update of networks of 128 units on batches of
+32 x 20 takes nine times as long as one of these, so such a night would have fewer env steps than
+metagenrl_bodies.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 
 
 def get_config(training_set: str = "small") -> ConfigDict:
@@ -53,25 +54,22 @@ def _shorter(name: str) -> MetaGenRLExperiment:
 def _longer(small: MetaGenRLExperiment) -> MetaGenRLExperiment:
     return dataclasses.replace(
         small,
-        steps_per_agent=800_000,
-        life_rounds=32,
-        objective_period=40,
-        meta=dataclasses.replace(small.meta, learning_rate_rounds=800),
-        validation=dataclasses.replace(small.validation, period=40, env_steps=8000),
+        steps_per_agent=80_000,
+        life_rounds=16,
+        objective_period=16,
+        meta=dataclasses.replace(small.meta, learning_rate_rounds=80, virtual_steps=3),
+        validation=dataclasses.replace(small.validation, period=16, env_steps=8000),
     )
 
 
 def _larger(bodies: MetaGenRLExperiment) -> MetaGenRLExperiment:
-    count = len(bodies.environments)
     return dataclasses.replace(
         bodies,
-        agents=8 * count,
-        steps_per_agent=200_000,
-        life_rounds=50,
-        objective_period=50,
+        agents=8 * len(bodies.environments),
+        steps_per_agent=96_000,
+        life_rounds=24,
+        objective_period=24,
         shard_agents=8,
-        objective=ObjectiveConfig(lstm_units=32, action_layers=2, action_filters=32),
-        agent=dataclasses.replace(bodies.agent, hidden=(128, 128), batch=32, chunk=20, tau=0.005),
-        meta=dataclasses.replace(bodies.meta, learning_rate_rounds=200),
-        validation=dataclasses.replace(bodies.validation, period=50, env_steps=20_000),
+        meta=dataclasses.replace(bodies.meta, learning_rate_rounds=96, virtual_steps=3),
+        validation=dataclasses.replace(bodies.validation, period=24),
     )

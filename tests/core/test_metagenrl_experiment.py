@@ -92,7 +92,9 @@ def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
     made = metagenrl_from_mapping(metagenrl_night.get_config("hopper_walker").to_dict())
     assert made.environments == ("hopper", "walker2d")
     assert made.validation.environments == ("half_cheetah",)
-    assert made.rounds == 200 and made.rounds % made.validation.period == 0
+    assert made.rounds == 96 == made.meta.learning_rate_rounds
+    assert made.rounds % made.life_rounds == made.rounds % made.validation.period == 0
+    assert [(plan.first, plan.last) for plan in plan_shards(made)] == [(0, 8), (8, 16)]
     with pytest.raises(ConfigError, match="night:hopper_ant names 'ant'; write small, or join"):
         metagenrl_night.get_config("hopper_ant")
 
@@ -110,11 +112,14 @@ def test_bodies_have_six_agents_in_each_and_a_test_in_those_left_out():
         metagenrl_bodies.get_config("hopper_ant")
 
 
-def test_a_night_of_the_small_set_is_a_longer_one():
+def test_a_night_of_the_small_set_is_a_longer_one_with_three_virtual_steps():
     night = metagenrl_from_mapping(metagenrl_night.get_config().to_dict())
     small = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
     assert night.environments == small.environments and night.agent == small.agent
-    assert night.rounds == 25 * small.rounds and night.objective == small.objective
+    assert night.rounds == 80 == night.meta.learning_rate_rounds
+    assert night.rounds % night.life_rounds == night.rounds % night.validation.period == 0
+    assert (small.meta.virtual_steps, night.meta.virtual_steps) == (1, 3)
+    assert night.objective == small.objective
 
 
 def test_the_laptop_config_is_valid():
