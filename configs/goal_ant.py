@@ -43,11 +43,12 @@ _PPO = PPOConfig(
 
 def _around_policy(usual: Experiment) -> Experiment:
     """Returns the scale `night` with a small loss that may begin as a valley around a fixed policy
-    for goals at +x: it sees observations turned towards the reward.
+    for goals at +x: it sees observations turned towards the reward. Physics is exact.
     """
     loss = scales.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.3))
     return dataclasses.replace(
         usual,
+        task=dataclasses.replace(usual.task, physics="exact"),
         policy=PolicyConfig(log_std=-2.4),
         loss=dataclasses.replace(
             loss,
