@@ -9,8 +9,8 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
 policy gradient (docs/policy_gradient_losses.md); its rivals' groups are of epg-tf tune-baseline
-(results/tuning), which found nothing better than the defaults for PPO and REINFORCE. PPO of `night`
-is tuned, too; its other rivals have defaults.
+(results/tuning), which found nothing better than the defaults for PPO and REINFORCE. PPO and
+REINFORCE of `night` are tuned, too; its other rivals have defaults.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 
 def _laptop() -> Experiment:
@@ -67,6 +67,9 @@ VARIANTS = {
             log_std=-1.0,
             discount=0.99,
             gae_lambda=0.95,
+        ),
+        reinforce=ReinforceConfig(
+            update_period=128, minibatch=16, epochs=4, learning_rate=3e-4, log_std=0.0
         ),
     ),
     "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),

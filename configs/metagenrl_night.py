@@ -7,12 +7,12 @@ metagenrl_night:hopper_cheetah.
 | agents, env steps of each | 20, 1 M | 24, 80 k | 16, 96 k |
 | env steps until an agent starts again | never | 16 k | 24 k |
 | virtual steps | 1 | 3: (2) | 3 |
-| policy, critics, batch, objective | 350, 350; 100 x 20; LSTM 32 | those of metagenrl_small | those |
+| networks, batch | 350, 350; 100 x 20 | those of metagenrl_small | those |
 | tests on fresh agents, every | - | 16 rounds, 8 k env steps | 24 rounds, 8 k env steps |
 
-(1) As in metagenrl_bodies, with the same tests of 4 agents each. (2) Three virtual steps ended above
-one in an environment that meta-training did not have (docs/metagenrl.md, Ablations), as in Figure 6
-of the paper. An update takes 1.75 times as long.
+(1) As in metagenrl_bodies, with the same tests of 4 agents each. (2) Three virtual steps ended
+above one in an environment that meta-training did not have (docs/metagenrl.md, Ablations), as in
+Figure 6 of the paper. An update takes 1.75 times as long.
 
 Ten hours on 2 cores are for three seeds of `small`, one run of bodies, and their tests in Table 2:
 a run takes two to three hours on one core. An update of networks of 128 units on batches of

@@ -10,7 +10,8 @@ state, weighted fitness and raw returns, and is else as `laptop`.
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
 PPO with EPG's M was tuned as a baseline: `laptop` on 64 lives per setting, `paper` on 32. The
-rivals' groups of `laptop` are of epg-tf tune-baseline (results/tuning), those of `paper` defaults.
+rivals' groups of `laptop`, PPO and REINFORCE of `night` are of epg-tf tune-baseline
+(results/tuning; for PPO of `night` the defaults won), those of `paper` are defaults.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from ml_collections import ConfigDict
 from epg_tf.core import scales
 from epg_tf.core.experiment import PolicyConfig, SurrogateConfig, TaskConfig
 from epg_tf.core.past_settings import PastConfig
-from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
 
 _LAPTOP = scales.laptop(
     TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250, physics="coarse"),
@@ -36,7 +37,11 @@ VARIANTS = {
         evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair"),
     ),
     "night": dataclasses.replace(
-        _NIGHT, evolution=dataclasses.replace(_NIGHT.evolution, fitness="rank_in_pair")
+        _NIGHT,
+        evolution=dataclasses.replace(_NIGHT.evolution, fitness="rank_in_pair"),
+        reinforce=ReinforceConfig(
+            update_period=128, minibatch=16, epochs=4, learning_rate=3e-4, log_std=0.0
+        ),
     ),
     "paper": scales.paper(_PAPER, update_period=64, updates=128),
 }
