@@ -11,13 +11,14 @@ metagenrl_night:hopper_cheetah.
 | tests on fresh agents, every | - | 16 rounds, 8 k env steps | 24 rounds, 8 k env steps |
 
 (1) As in metagenrl_bodies, with the same tests of 4 agents each. (2) Three virtual steps ended
-above one in an environment that meta-training did not have (docs/metagenrl.md, Ablations), as in
-Figure 6 of the paper. An update takes 1.75 times as long.
+above one, with both of two seeds, in an environment that meta-training did not have, and level
+elsewhere (docs/metagenrl.md, Ablations); in Figure 6 of the paper they are better, too. An update
+takes 1.75 times as long.
 
-Ten hours on 2 cores are for three seeds of `small`, one run of bodies, and their tests in Table 2:
-a run takes two to three hours on one core. An update of networks of 128 units on batches of
-32 x 20 takes nine times as long as one of these, so such a night would have fewer env steps than
-metagenrl_bodies.
+Estimates: a run takes two to three hours on one core, so ten hours on 2 cores suffice for three
+seeds of `small`, one run of bodies, and their tests in Table 2. An update of networks of 128 units
+on batches of 32 x 20 takes nine times as long as one of these with one virtual step, so in as much
+time such a run would have fewer env steps than metagenrl_bodies.
 """
 
 import dataclasses

@@ -184,6 +184,7 @@ OF_A_NIGHT = {
     "random_walker_night",
     "fetch_night",
     "random_reacher_night",
+    "goal_ant_night",
 }
 
 
@@ -226,6 +227,37 @@ def test_the_page_of_nights_shows_the_results_that_are_kept(name):
     for method in ("zero_shot_linear", "zero_shot_policy"):
         assert f"| {interval(kept[method], 'final_return_mean', 'ci95', digits)} |" in page
     assert interval(kept["ppo"], "ahead_mean", "ahead_ci95", digits) in page
+
+
+@pytest.mark.parametrize("goals", ["test", "right_half", "forward_backward"])
+def test_the_page_of_nights_shows_the_other_tests_of_ants(goals):
+    kept = json.loads((RESULTS / "night" / f"goal_ant_turned_{goals}.json").read_text())
+    page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
+    for method in {"epg", "ppo"} & {*kept}:
+        row = kept[method]
+        metres = {"mean": row["final_return_mean"] / 20, "ci95": [x / 20 for x in row["ci95"]]}
+        cells = [
+            interval(row, "final_return_mean", "ci95", 1),
+            interval(row, "auc_mean", "auc_ci95", 1),
+            interval(metres, "mean", "ci95", 2),
+        ]
+        assert f"| {' | '.join(cells)} |" in page, method
+
+
+def test_the_page_of_nights_shows_the_ants_without_resets():
+    kept = json.loads((RESULTS / "night" / "goal_ant_turned_no_reset.json").read_text())
+    targets = json.loads((RESULTS / "night" / "goal_ant_turned_no_reset_targets.json").read_text())
+    page = (RESULTS / "night" / "README.md").read_text(encoding="utf-8")
+    for method in ("epg", "ppo"):
+        row = kept[method]
+        cells = [
+            interval(targets[method], "targets", "ci95", 1),
+            interval(row, "auc_mean", "auc_ci95", 1),
+            interval(row, "final_return_mean", "ci95", 1),
+            f"{100 * row['success_rate']:.0f} %",
+        ]
+        assert f"| {' | '.join(cells)} |" in page, method
+    assert kept["about"]["task"] == targets["about"]["task"]
 
 
 def test_the_page_of_robustness_shows_the_results_that_are_kept():

@@ -387,3 +387,15 @@ def test_a_family_spends_little_of_a_life_on_itself(name, tmp_path):
     )
     assert process.returncode == 0, process.stderr
     assert json.loads((tmp_path / "b.json").read_text())["exact"]["shares"]["family"] < 0.25
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((Path(commands.ROOT) / "results" / "tuning").glob("*_night.*.json")),
+    ids=lambda path: path.stem,
+)
+def test_rivals_of_a_night_have_the_settings_that_won_their_search(path):
+    kept = json.loads(path.read_text())
+    made = getattr(experiment(f"{path.stem.partition('_night')[0]}:night"), kept["group"])
+    winner = kept["winner"]["settings"]
+    assert {name: getattr(made, name) for name in winner} == winner

@@ -95,6 +95,10 @@ def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
     assert made.rounds == 96 == made.meta.learning_rate_rounds
     assert made.rounds % made.life_rounds == made.rounds % made.validation.period == 0
     assert [(plan.first, plan.last) for plan in plan_shards(made)] == [(0, 8), (8, 16)]
+    bodies = metagenrl_from_mapping(metagenrl_bodies.get_config("hopper_walker").to_dict())
+    assert made.objective == bodies.objective and made.agent == bodies.agent
+    assert (bodies.meta.virtual_steps, made.meta.virtual_steps) == (1, 3)
+    assert made.validation.env_steps == 8000
     with pytest.raises(ConfigError, match="night:hopper_ant names 'ant'; write small, or join"):
         metagenrl_night.get_config("hopper_ant")
 
