@@ -32,7 +32,7 @@ def test_episodes_that_end_before_the_limit_are_counted(tool):
     steps = np.arange(10, 130, 10)
     lives = np.array(
         [
-            [NAN, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3],  # ends after 20, 40 and 90 env steps
+            [NAN, 3, 3, -2, -2, -2, -2, -2, 0, 0, 0, 0],  # ends after 20, 40 and 90 env steps
             [NAN, NAN, NAN, NAN, 1, 1, 1, 1, 1, 2, 2, 2],  # cut after 50 and 100
             [NAN, NAN, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5],  # 30 and 40 long
             [NAN] * 12,
