@@ -52,9 +52,15 @@ class InnerLoops:
         return curves_of_lives(lives, period)
 
     def _shards_for(self, request: Request) -> Shards:
-        """Returns shards with the settings of a request: those of the last one if they fit."""
+        """Returns shards with the settings of a request: those of the last one if they fit. A
+        shard is no larger than the request, so that no life runs twice to fill it.
+        """
         inner = dataclasses.replace(self.experiment.inner, final_episodes=request.episodes)
-        settings = dataclasses.replace(self.experiment, task=request.task, inner=inner)
+        compute = self.experiment.compute
+        compute = dataclasses.replace(compute, shard_lives=min(compute.shard_lives, request.agents))
+        settings = dataclasses.replace(
+            self.experiment, task=request.task, inner=inner, compute=compute
+        )
         if self._shards is None or self._shards.experiment != settings:
             self.close()
             self._shards = Shards(settings, self._measure_kl)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.baselines import inner_loop_method
 from epg_tf.baselines.method import LossName, Request, loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
@@ -77,6 +78,24 @@ def test_requests_decide_task_length_and_final_episodes(tiny):
             method.train(Request(task, 0, "test", 2, 17, 1))
         other = method.train(Request(tiny.task, 0, "test", 2, 16, 1))
         assert (other.returns[:, -1] != short.returns[:, -1]).all()
+
+
+def test_few_agents_live_in_a_small_shard_as_they_would_among_many(tiny, monkeypatch):
+    """Nobody lives twice to fill a shard of four."""
+    sizes = []
+
+    def recorded(settings, measure_kl):
+        sizes.append(settings.compute.shard_lives)
+        return Shards(settings, measure_kl)
+
+    monkeypatch.setattr(inner_loop_method, "Shards", recorded)
+    with inner_loops(tiny) as loops:
+        method = METHODS["epg"](EvaluatedLoss(loops, initial_phi(tiny, 0), LossName("a", 1)))
+        few, many = (method.train(Request(tiny.task, 0, "test", n, 16, 1)) for n in (2, 5))
+    assert sizes == [2, 4]
+    np.testing.assert_array_equal(few.policy_sha256, many.policy_sha256[:2])
+    np.testing.assert_array_equal(few.returns, many.returns[:2])
+    np.testing.assert_array_equal(few.final_return, many.final_return[:2])
 
 
 @pytest.mark.parametrize("life", [0, 4])
