@@ -244,6 +244,25 @@ def test_the_page_of_nights_shows_the_other_tests_of_ants(goals):
         assert f"| {' | '.join(cells)} |" in page, method
 
 
+def test_the_page_of_adaptation_shows_the_ants():
+    path = RESULTS / "adaptation_reporting" / "goal_ant_night" / "adaptation.json"
+    kept = json.loads(path.read_text())
+    page = TEXTS[ROOT / "docs" / "adaptation.md"].partition("**GoalAnt**")[2]
+    switch = kept["switch"]
+    rows = {
+        "in its own task": kept["own"],
+        "transfer": kept["transfer"],
+        "yoked": kept["yoked"],
+        "before the switch": switch["before"],
+        "just after": switch["after"],
+        "at the end": switch,
+    }
+    for name, row in rows.items():
+        assert f"| {name} | {interval(row, 'mean', 'ci95', 1)} |" in page, name
+    assert interval(switch["lost"], "mean", "ci95", 1) in page
+    assert interval(switch["regained"], "mean", "ci95", 1) in page
+
+
 def test_the_page_of_nights_shows_the_ants_without_resets():
     kept = json.loads((RESULTS / "night" / "goal_ant_turned_no_reset.json").read_text())
     targets = json.loads((RESULTS / "night" / "goal_ant_turned_no_reset_targets.json").read_text())
