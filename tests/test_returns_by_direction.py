@@ -73,7 +73,10 @@ def test_a_test_becomes_a_file(tool, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ({"task": vars(TaskConfig()), "phase": "reporting", "seed": 0}, "have no direction"),
+        (
+            {"task": vars(TaskConfig()), "phase": "reporting", "seed": 0, "made_with": {}},
+            "have no direction",
+        ),
         ({"environment": "point_goal"}, "holds no test of a loss of EPG"),
         (None, "holds no test of a loss of EPG"),
         ({"task": vars(TASK), "phase": "reporting", "seed": 0}, "made_with"),

@@ -8,20 +8,18 @@ whose mean is high may hold a gait of one direction; this shows it.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from measure_test import measure_test
 
-from epg_tf.core import files
-from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.evaluation.results import Results, read_results
+from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.statistics import confidence_interval, worst_for_failed
 from epg_tf.tasks.registry import make_family
 
@@ -64,39 +62,20 @@ def by_direction(results: Results, forward: Array) -> dict[str, Any]:
 
 def main(words: Sequence[str]) -> int:
     """Reads, writes and prints; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--output", required=True, help="file for the numbers, .json")
-    parser.add_argument("test", help="folder of a test of epg-tf meta-test")
-    given = parser.parse_args(words)
-    output = Path(given.output)
-    if output.suffix != ".json" or not output.parent.is_dir():
-        parser.error(f"--output={output} must end in .json and lie in a folder that exists")
-    if output.exists():
-        parser.error(f"--output={output}: there is such a file; name another")
-    try:
-        results = read_results(given.test)
-        summary = files.read_json(Path(given.test) / "summary.json", "the summary of a test")
-        about = summary["about"]
-        agents = len(next(iter(results.groups().values())).agents())
-        task = TaskConfig(**about["task"])
-        forward = directions(task, about["phase"], about["seed"], agents) > 0
-        origin = {**about["made_with"], "task": about["task"]}
-    except (ConfigError, RecordError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (KeyError, TypeError, StopIteration) as error:
-        print(f"error: {given.test} holds no test of a loss of EPG ({error!r})", file=sys.stderr)
-        return 2
-    found = by_direction(results, forward)
-    files.write_json(output, {"about": origin, **found})
-    for name, halves in found.items():
-        cells = (
-            f"{half} {one['mean']:.1f} [{one['ci95'][0]:.1f}, {one['ci95'][1]:.1f}] of "
-            f"{one['agents']}"
-            for half, one in halves.items()
-        )
-        print(f"{name}: {'; '.join(cells)}")
-    return 0
+    return measure_test(words, __doc__, _measure, _describe)
+
+
+def _measure(results: Results, task: TaskConfig, about: Mapping[str, Any]) -> dict[str, Any]:
+    agents = max((len(rows.agents()) for rows in results.groups().values()), default=0)
+    return by_direction(results, directions(task, about["phase"], about["seed"], agents) > 0)
+
+
+def _describe(halves: Mapping[str, Any]) -> str:
+    cells = (
+        f"{half} {one['mean']:.1f} [{one['ci95'][0]:.1f}, {one['ci95'][1]:.1f}] of {one['agents']}"
+        for half, one in halves.items()
+    )
+    return "; ".join(cells)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,17 @@ last one stopped, and end before the limit only at the target.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from measure_test import measure_test
 
-from epg_tf.core import files
-from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
-from epg_tf.evaluation.results import Results, read_results
+from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.tasks.registry import make_family
 
@@ -74,37 +72,21 @@ def targets_reached(results: Results, limit: int) -> dict[str, Any]:
 
 def main(words: Sequence[str]) -> int:
     """Reads, writes and prints; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--output", required=True, help="file for the numbers, .json")
-    parser.add_argument("test", help="folder of a test of epg-tf meta-test")
-    given = parser.parse_args(words)
-    output = Path(given.output)
-    if output.suffix != ".json" or not output.parent.is_dir():
-        parser.error(f"--output={output} must end in .json and lie in a folder that exists")
-    if output.exists():
-        parser.error(f"--output={output}: there is such a file; name another")
-    try:
-        results = read_results(given.test)
-        summary = files.read_json(Path(given.test) / "summary.json", "the summary of a test")
-        task = TaskConfig(**summary["about"]["task"])
-        if not make_family(task).continues:
-            raise ConfigError(f"{task.family} has resets; name the test of a family without")
-        about = {**summary["about"]["made_with"], "task": summary["about"]["task"]}
-    except (ConfigError, RecordError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (KeyError, TypeError) as error:
-        print(f"error: {given.test} holds no test of a loss of EPG ({error!r})", file=sys.stderr)
-        return 2
-    found = targets_reached(results, task.episode_limit)
-    files.write_json(output, {"about": about, **found})
-    for name, one in found.items():
-        low, high = one["ci95"]
-        print(
-            f"{name}: {one['targets']:.1f} [{low:.1f}, {high:.1f}] targets in "
-            f"{one['episodes']:.1f} episodes of a life; {one['agents']} agents"
-        )
-    return 0
+    return measure_test(words, __doc__, _measure, _describe)
+
+
+def _measure(results: Results, task: TaskConfig, about: Mapping[str, Any]) -> dict[str, Any]:
+    if not make_family(task).continues:
+        raise ConfigError(f"{task.family} has resets; name the test of a family without")
+    return targets_reached(results, task.episode_limit)
+
+
+def _describe(one: Mapping[str, Any]) -> str:
+    low, high = one["ci95"]
+    return (
+        f"{one['targets']:.1f} [{low:.1f}, {high:.1f}] targets in {one['episodes']:.1f} episodes "
+        f"of a life; {one['agents']} agents"
+    )
 
 
 if __name__ == "__main__":
