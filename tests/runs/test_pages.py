@@ -118,8 +118,10 @@ def words(entry) -> dict[str, str]:
     (command,) = blocks(entry, Code)
     _, name, *given = shlex.split(command.text.replace("\\\n", " "))
     found = dict(word.removeprefix("--").partition("=")[::2] for word in given)
-    modules = [name.replace("-", "_"), "config_flag", "run_flags"]
-    text = "".join((ROOT / "launch" / f"{module}.py").read_text() for module in modules)
+    module = name.replace("-", "_")
+    modules = [module, f"{module}_flags", "config_flag", "run_flags"]
+    files = [ROOT / "launch" / f"{name}.py" for name in modules]
+    text = "".join(file.read_text() for file in files if file.exists())
     assert set(found) <= set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text))
     return found
 
