@@ -8,7 +8,8 @@ Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomH
 the noise on phi and the policy's standard deviation are small, means and deviations are held within
 limits (docs/evolution.md), and lives of evolution have 48 updates; validation and tests have the
 paper's. Its run ends half-way through the schedule of its step size.
-PPO of `laptop` and `night` is of epg-tf tune-baseline (results/tuning), `paper` has defaults.
+PPO of `laptop` and `night` and REINFORCE of `night` are of epg-tf tune-baseline (results/tuning);
+others have defaults.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
 
 _PAPER = TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000)
 
@@ -47,6 +48,14 @@ def _night() -> Experiment:
             log_std=0.0,
             discount=0.99,
             gae_lambda=0.8,
+        ),
+        reinforce=ReinforceConfig(
+            update_period=64,
+            minibatch=64,
+            epochs=1,
+            learning_rate=3e-4,
+            log_std=-1.5,
+            discount=0.95,
         ),
     )
 
