@@ -8,7 +8,7 @@ policy's standard deviation starts small, because with 1 the arm shakes too much
 an update has four minibatches in `laptop` and 16 in `night`, because fewer gradient steps are too
 few to learn where the target is; and a life has 20 or 10 final episodes, each with its own target.
 PPO with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; `ppo` of `laptop`
-and `night` is of epg-tf tune-baseline (results/tuning). The loss of `night` is small, and sees
+and `night` and `reinforce` of `night` are of epg-tf tune-baseline (results/tuning). The loss of `night` is small, and sees
 products of pairs of components of the observation; observations are not centred; lives of evolution
 have 24 to 96 updates. A fresh one folds the arm; the shipped one began around a fixed policy that
 sees these products (--begin_with, results/night/README.md).
@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _POLICY = PolicyConfig(log_std=-2.0)
@@ -108,6 +108,14 @@ VARIANTS = {
             log_std=0.0,
             discount=0.9,
             gae_lambda=0.9,
+        ),
+        reinforce=ReinforceConfig(
+            update_period=64,
+            minibatch=64,
+            epochs=1,
+            learning_rate=3e-4,
+            log_std=-1.5,
+            discount=0.95,
         ),
     ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),
