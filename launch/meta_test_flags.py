@@ -1,4 +1,4 @@
-"""Flags of epg-tf meta-test, and the test that they describe."""
+"""Defines the flags of epg-tf meta-test, and reads the test that they describe."""
 
 from __future__ import annotations
 
@@ -127,11 +127,12 @@ _EPISODES = flags.DEFINE_integer(
 
 
 def evaluation() -> LossEvaluation | ObjectiveEvaluation:
-    """Returns the test that the flags describe.
+    """Returns the test that the flags describe; prints which loss of a run is taken.
 
     Raises:
       UsageError: Flags contradict each other, or mean nothing for what is tested.
       ConfigError: A loss, a fixed policy or a meta-trained rival does not fit the test.
+      RecordError: One of them does not exist, or is damaged.
     """
     loss, *others = required_losses(LOSS, "runs/first")
     kinds = {name: is_objective(name) for name in (loss, *others)}

@@ -73,10 +73,7 @@ def test_a_test_becomes_a_file(tool, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        (
-            {"task": vars(TaskConfig()), "phase": "reporting", "seed": 0, "made_with": {}},
-            "have no direction",
-        ),
+        ({"task": vars(TaskConfig()), "phase": "reporting", "seed": 0}, "have no direction"),
         ({"environment": "point_goal"}, "holds no test of a loss of EPG"),
         (None, "holds no test of a loss of EPG"),
         ({"task": vars(TASK), "phase": "reporting", "seed": 0}, "made_with"),
@@ -96,3 +93,13 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tool, tmp_path, capsys
     with pytest.raises(SystemExit):
         tool.main([f"--output={tmp_path / output}", str(tmp_path)])
     assert "must end in .json and lie in a folder that exists" in capsys.readouterr().err
+
+
+def test_a_test_without_rows_is_refused_in_one_line(tool, tmp_path, capsys):
+    results = table("ppo", [1.0, 2.0], np.zeros((2, 1)))
+    results.select("epg", "").write(tmp_path / "curves.csv")
+    about = {"task": vars(TASK), "phase": "reporting", "seed": 0, "made_with": {}}
+    (tmp_path / "summary.json").write_text(json.dumps({"about": about}))
+    assert tool.main([f"--output={tmp_path / 'found.json'}", str(tmp_path)]) == 2
+    assert "its curves.csv has no rows" in capsys.readouterr().err
+    assert not (tmp_path / "found.json").exists()

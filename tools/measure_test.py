@@ -13,23 +13,30 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.evaluation.results import Results, read_results
 
-Measure = Callable[[Results, TaskConfig, Mapping[str, Any]], dict[str, Any]]
-
 
 def measure_test(
-    words: Sequence[str], purpose: str, measure: Measure, describe: Callable[[Any], str]
+    words: Sequence[str],
+    purpose: str,
+    prepare: Callable[[Results, TaskConfig, Mapping[str, Any]], Any],
+    measure: Callable[[Results, Any], dict[str, Any]],
+    describe: Callable[[Any], str],
 ) -> int:
-    """Reads the words of a command line and a test, writes and prints what `measure` finds in it.
+    """Writes and prints what `measure` finds in the test that a command line names.
 
     Args:
-      words: `--output=FILE.json TEST`; TEST is the folder of a test of a loss of EPG.
+      words: Of the command line, `--output=FILE.json TEST`; TEST is the folder of a test of a loss
+        of EPG. Wrong ones end the process with exit code 2, as --help does with 0.
       purpose: What the script does, for --help.
-      measure: Of results, task and `about` of the summary: what is found, by method; a ConfigError
-        if nothing can be found in such a test.
+      prepare: Of results, task and `about` of the summary: what `measure` needs besides the
+        results; a ConfigError if there is nothing to measure in such a test.
+      measure: Of results and that: what is found, by method.
       describe: Of what is found of one method: a line about it.
 
     Returns:
-      The exit code.
+      The exit code; 2, after a line on what is wrong, for folders without such a test.
+
+    Raises:
+      OSError: The file cannot be written.
     """
     parser = argparse.ArgumentParser(description=purpose, allow_abbrev=False)
     parser.add_argument("--output", required=True, help="file for the numbers, .json")
@@ -43,14 +50,17 @@ def measure_test(
     try:
         results = read_results(given.test)
         about = files.read_json(Path(given.test) / "summary.json", "the summary of a test")["about"]
+        if not len(results):
+            raise RecordError(f"{given.test}: its curves.csv has no rows; name another test")
+        prepared = prepare(results, TaskConfig(**about["task"]), about)
         origin = {**about["made_with"], "task": about["task"]}
-        found = measure(results, TaskConfig(**about["task"]), about)
     except (ConfigError, RecordError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except (KeyError, TypeError) as error:
         print(f"error: {given.test} holds no test of a loss of EPG ({error!r})", file=sys.stderr)
         return 2
+    found = measure(results, prepared)
     files.write_json(output, {"about": origin, **found})
     for name, one in found.items():
         print(f"{name}: {describe(one)}")

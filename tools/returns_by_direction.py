@@ -62,12 +62,12 @@ def by_direction(results: Results, forward: Array) -> dict[str, Any]:
 
 def main(words: Sequence[str]) -> int:
     """Reads, writes and prints; returns the exit code."""
-    return measure_test(words, __doc__, _measure, _describe)
+    return measure_test(words, __doc__, _forward, by_direction, _describe)
 
 
-def _measure(results: Results, task: TaskConfig, about: Mapping[str, Any]) -> dict[str, Any]:
-    agents = max((len(rows.agents()) for rows in results.groups().values()), default=0)
-    return by_direction(results, directions(task, about["phase"], about["seed"], agents) > 0)
+def _forward(results: Results, task: TaskConfig, about: Mapping[str, Any]) -> Array:
+    agents = len(next(iter(results.groups().values())).agents())
+    return directions(task, about["phase"], about["seed"], agents) > 0
 
 
 def _describe(halves: Mapping[str, Any]) -> str:
