@@ -10,10 +10,11 @@ All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`
 Goals lie in all directions, with `_right_half` only in front of the ant;
 config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
 frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg-tf tune-baseline
-(results/tuning), with goals in front, and so is that of all nights; `paper` has defaults. The
-nights have a small loss and short lives of evolution, to begin around a fixed policy for goals at
-+x, whose gait --begin_scale makes slower; in exact physics, because slow gaits of coarse physics do
-not carry over (results/night/README.md has the commands and what came of them).
+(results/tuning), with goals in front, and so is that of all nights, whose REINFORCE is tuned with
+goals in all directions; others have defaults. The nights have a small loss and short lives of
+evolution, to begin around a fixed policy for goals at +x, whose gait --begin_scale makes slower; in
+exact physics, because slow gaits of coarse physics do not carry over (results/night/README.md has
+the commands and what came of them).
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
 
 _TASKS = {
     "": ("goal_ant", "bearing=-3.14159265:3.14159265"),
@@ -88,6 +89,9 @@ def _around_policy(usual: Experiment) -> Experiment:
             log_std=-1.5,
             discount=0.95,
             gae_lambda=0.9,
+        ),
+        reinforce=ReinforceConfig(
+            update_period=256, minibatch=128, epochs=2, learning_rate=1e-2, log_std=-0.5
         ),
     )
 
