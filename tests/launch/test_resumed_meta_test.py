@@ -29,7 +29,7 @@ def test_a_killed_test_goes_on_to_the_bytes_of_an_uncut_one(tmp_path):
     words = [sys.executable, "-m", "launch.meta_test", *LOSS, cut]
     with subprocess.Popen(words, cwd=commands.ROOT, stdout=subprocess.DEVNULL) as killed:
         deadline = time.monotonic() + 120
-        while not (tmp_path / "cut" / "unfinished.csv").exists():
+        while not (tmp_path / "cut" / "unfinished.json").exists():  # written last
             assert killed.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
