@@ -22,7 +22,7 @@ from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.reports.plots import EvaluatedRun
 from epg_tf.runs import saved_settings
 from epg_tf.runs.study import summarize
-from tests.docs.pages import PAGES, ROOT, anchors, commands_in, links, text_of
+from tests.docs.pages import PAGES, ROOT, anchors, commands_in, interval, links, text_of
 from tests.launch import commands
 
 README = PAGES[0].read_text(encoding="utf-8")
@@ -125,13 +125,6 @@ def test_the_next_steps_are_those_of_their_pages():
         (step,) = commands_in(command)
         found = [c for c in commands_in(text_of(ROOT / page)) if c.name == step.name]
         assert any(set(step.words) <= set(other.words) for other in found), command
-
-
-def interval(values: dict, mean: str, ends: str, digits: int, bold: bool = False) -> str:
-    """Returns a mean and its interval as tables show them."""
-    stars = "**" if bold else ""
-    low, high = values[ends]
-    return f"{stars}{values[mean]:.{digits}f}{stars} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 # Those of MetaGenRL have tables on a page of their own.

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from epg_tf.core.config_files import load_experiment
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, interval
 
 NIGHT = ROOT / "results" / "night"
 TESTS = sorted((NIGHT / "reinforce").glob("*.json"))
@@ -24,11 +24,6 @@ NAMES = {
 }
 
 
-def cell(values: dict, mean: str, ends: str, digits: int) -> str:
-    low, high = values[ends]
-    return f"{values[mean]:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
 def test_the_table_has_the_rows_that_are_kept():
     page = (NIGHT / "README.md").read_text(encoding="utf-8")
     section = page.partition("## Beside tuned REINFORCE")[2].partition("\n## ")[0]
@@ -41,10 +36,10 @@ def test_the_table_has_the_rows_that_are_kept():
         digits = 2 if abs(loss["final_return_mean"]) < 20 else 1
         cells = [
             name,
-            cell(rival, "final_return_mean", "ci95", digits),
-            cell(rival, "auc_mean", "auc_ci95", digits),
-            cell(loss, "final_return_mean", "ci95", digits),
-            cell(rival, "ahead_mean", "ahead_ci95", digits),
+            interval(rival, "final_return_mean", "ci95", digits),
+            interval(rival, "auc_mean", "auc_ci95", digits),
+            interval(loss, "final_return_mean", "ci95", digits),
+            interval(rival, "ahead_mean", "ahead_ci95", digits),
             f"{100 * rival['improvement']:.0f} %",
         ]
         assert row == f"| {' | '.join(cells)} |"
