@@ -92,6 +92,16 @@ def test_physics_that_a_test_cannot_have_are_refused_before_it_starts(loss, tmp_
     assert line in process.stderr and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("flag", ["--environment=point_goal", "--env_steps=40", "--episodes=2"])
+def test_flags_of_objectives_are_refused_for_losses_of_epg(tmp_path, flag):
+    process = commands.run(
+        "meta_test", "--loss=point_goal", f"--output_dir={tmp_path / 'out'}", flag
+    )
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    words = f"{flag.partition('=')[0]}: --loss=point_goal is a loss of EPG, which it does not apply"
+    assert words in process.stderr and not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("physics", ["exact", "coarse"])
 def test_the_summary_of_a_test_says_in_which_physics_it_was(tmp_path, physics):
