@@ -21,7 +21,7 @@ from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import RIVALS
-from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, rungs, winner
+from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
 from epg_tf.reports.tables import label
 
 flags.adopt_module_key_flags(config_flag)
@@ -45,6 +45,11 @@ def main(argv: list[str]) -> int:
     del argv
     rival = _RIVAL.value
     group, space = SPACES[rival]
+    if _BUDGET.value > most_budget(space):
+        raise command_line.UsageError(
+            f"--budget={_BUDGET.value}: --rival={rival} has too few settings to draw from; "
+            f"take at most {most_budget(space)}"
+        )
     config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
     unused = (f"loss.{field.name}" for field in dataclasses.fields(LossConfig))
     learned = (name for name in unused if name != "loss.buffer_steps")  # it must hold M steps

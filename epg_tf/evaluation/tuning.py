@@ -7,6 +7,7 @@ All settings learn in a few tasks; the better third of them in three times as ma
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -131,6 +132,36 @@ def drawn(space: Space, seed: int, number: int) -> dict[str, float]:
     return found
 
 
+def tried(
+    space: Space, own: Mapping[str, float], seed: int, budget: int
+) -> dict[int, Mapping[str, float]]:
+    """Returns number -> settings of the trials: the config's own, then what `drawn` gives, without
+    repetition.
+
+    Args:
+      space: What to draw from, of at least `2 * budget` settings (`most_budget`).
+      own: Trial 0.
+      seed: Of the draws.
+      budget: How many to return.
+    """
+    found = {0: own}
+    for number in itertools.count(1):
+        if len(found) == budget:
+            return found
+        settings = drawn(space, seed, number)
+        if settings not in found.values():
+            found[number] = settings
+    raise AssertionError  # the count has no end
+
+
+def most_budget(space: Space) -> int:
+    """Returns how many settings a search may try: half of them, so that draws soon find new ones.
+
+    `drawn` turns 3 of 25 pairs of period and minibatch into others, so more than half are left.
+    """
+    return math.prod(len(values) for values in space.values()) // 2
+
+
 def at_edge(space: Space, settings: Mapping[str, float]) -> dict[str, str]:
     """Returns "lowest" or "highest" for the settings that lie at an end of what was tried."""
     ends = {"lowest": 0, "highest": -1}
@@ -170,8 +201,9 @@ class Search:
         """
         group, space = SPACES[self.rival]
         own = getattr(self.experiment, group)
-        settings = {0: {name: getattr(own, name) for name in space}}
-        settings |= {number: drawn(space, self.seed, number) for number in range(1, self.budget)}
+        settings = tried(
+            space, {name: getattr(own, name) for name in space}, self.seed, self.budget
+        )
         kept = list(settings)
         for rung, (count, agents) in enumerate(rungs(self.budget, self.agents)):
             trials = []

@@ -15,7 +15,9 @@ from epg_tf.evaluation.tuning import (
     at_edge,
     drawn,
     final_returns,
+    most_budget,
     rungs,
+    tried,
     winner,
     with_settings,
 )
@@ -48,6 +50,22 @@ def test_settings_are_a_function_of_seed_and_number():
     assert found[1] != found[2] and found[1] != drawn(space, 4, 1)
     assert all(each["minibatch"] <= each["update_period"] for each in found)
     assert {each["epochs"] for each in found} == set(space["epochs"])
+
+
+@pytest.mark.parametrize("rival", SPACES)
+def test_no_settings_are_tried_twice(rival):
+    """Draws of number 1 are the config's own here; the largest budget ends, too."""
+    space = SPACES[rival][1]
+    own, budget = drawn(space, 0, 1), min(most_budget(space), 60)
+    found = tried(space, own, 0, budget)
+    assert list(found)[:2] == [0, 2] and found[0] == own
+    assert len(found) == budget == len({tuple(each.values()) for each in found.values()})
+    assert all(found[number] == drawn(space, 0, number) for number in list(found)[1:])
+
+
+def test_half_of_all_settings_may_be_tried():
+    assert most_budget({"a": (1, 2, 3), "b": (1, 2, 3)}) == 4
+    assert most_budget(SPACES["ppo_as_epg"][1]) == 15
 
 
 def test_the_best_of_the_last_rung_wins(tiny):

@@ -142,6 +142,14 @@ def test_settings_without_effect_are_refused(name, flags):
     assert f"{setting} has no effect here" in process.stderr
 
 
+def test_more_settings_than_there_are_to_draw_are_refused():
+    process = commands.run(
+        "tune_baseline", "--config=point_goal", "--rival=ppo_as_epg", "--budget=16"
+    )
+    assert process.returncode == 2 and process.stdout == "" and process.stderr.count("\n") == 1
+    assert "--budget=16: --rival=ppo_as_epg" in process.stderr and "at most 15" in process.stderr
+
+
 def test_resuming_nothing_names_the_folder(tmp_path):
     process = commands.run("meta_train", "--resume", f"--run_dir={tmp_path}")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
