@@ -28,6 +28,14 @@ _POLICY = PolicyConfig(log_std=-2.0)
 _LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
 _NIGHT = scales.night(_TASK, update_period=128, updates=512)
 _NIGHT_LOSS = scales.valley(_NIGHT.loss, actions=2, log_std_limits=(-2.5, -2.0))
+_TD3 = TD3Config(
+    learning_rate=3e-3,
+    batch=32,
+    updates_per_step=2,
+    random_steps=200,
+    exploration=0.05,
+    target_policy_noise=0.4,
+)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
@@ -55,16 +63,7 @@ VARIANTS = {
             discount=0.95,
             gae_lambda=0.9,
         ),
-        td3=TD3Config(
-            learning_rate=3e-3,
-            batch=32,
-            updates_per_step=2,
-            random_steps=200,
-            exploration=0.05,
-            target_policy_noise=0.4,
-            discount=0.99,
-            tau=0.005,
-        ),
+        td3=_TD3,
         sac=SACConfig(
             learning_rate=1e-2,
             random_steps=100,
@@ -118,6 +117,7 @@ VARIANTS = {
             log_std=-1.5,
             discount=0.95,
         ),
+        td3=_TD3,
     ),
     "paper": scales.paper(_TASK, update_period=128, updates=512),
     "paper_v1": scales.paper_v1(_TASK, updates=512),

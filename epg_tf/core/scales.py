@@ -19,7 +19,7 @@ from epg_tf.core.experiment import (
 )
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.rival_settings import SACConfig
+from epg_tf.core.rival_settings import SACConfig, TD3Config
 from epg_tf.core.rl2_experiment import RecurrentPPOConfig, RL2Experiment
 
 
@@ -165,6 +165,13 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
         ),
         compute=ComputeConfig(shard_lives=64),
         sac=SACConfig(batch=64, random_steps=50, target_entropy=0.0, tau=0.05),
+        td3=TD3Config(
+            learning_rate=3e-3,
+            updates_per_step=2,
+            random_steps=50,
+            exploration=0.4,
+            tau=0.05,
+        ),
     )
 
 
