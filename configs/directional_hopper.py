@@ -10,7 +10,7 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
 policy gradient (docs/policy_gradient_losses.md); its rivals' groups are of epg-tf tune-baseline
 (results/tuning), which found nothing better than the defaults for PPO and REINFORCE. PPO and
-REINFORCE of `night` are tuned, too; its other rivals have defaults.
+REINFORCE of `night` are tuned, too; its SAC and TD3 are those of all nights (`scales.night`).
 """
 
 import dataclasses

@@ -18,6 +18,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
+from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import RIVALS
@@ -39,6 +40,14 @@ _LIVES = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 _JSON = flags.DEFINE_string("json", None, "File for all trials and the winner.")
 
+# A shorter life (config.inner.updates) needs these lowered, as no life of evolution may be longer.
+_LENGTHS = ("shortest_life", "longest_life")
+_NOT_USED = [
+    f"evolution.{field.name}"
+    for field in dataclasses.fields(EvolutionConfig)
+    if field.name not in _LENGTHS
+]
+
 
 def main(argv: list[str]) -> int:
     """Searches, and names the best settings; returns the exit code."""
@@ -50,7 +59,7 @@ def main(argv: list[str]) -> int:
             f"--budget={_BUDGET.value}: --rival={rival} has too few settings to draw from; "
             f"take at most {most_budget(space)}"
         )
-    config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
+    config_flag.refuse(*_NOT_USED, reason="there is no evolution in this command; leave it out")
     unused = (f"loss.{field.name}" for field in dataclasses.fields(LossConfig))
     learned = (name for name in unused if name != "loss.buffer_steps")  # it must hold M steps
     config_flag.refuse(*learned, reason="no learned loss takes part; leave it out")

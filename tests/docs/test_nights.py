@@ -1,4 +1,4 @@
-"""Checks what the page of nights states about tuned REINFORCE."""
+"""Checks what the page of nights states about tuned REINFORCE, SAC and TD3."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.docs.pages import ROOT, interval
 
 NIGHT = ROOT / "results" / "night"
 TESTS = sorted((NIGHT / "reinforce").glob("*.json"))
+OFF_POLICY = sorted((NIGHT / "off_policy").glob("*.json"))
 NAMES = {
     "DirectionalHopper": "directional_hopper",
     "RandomHopper": "random_hopper",
@@ -24,16 +25,27 @@ NAMES = {
 }
 
 
-def test_the_table_has_the_rows_that_are_kept():
+def shown(title: str) -> dict[str, str]:
+    """Returns the rows of the table of a section of the page, by their first cell."""
     page = (NIGHT / "README.md").read_text(encoding="utf-8")
-    section = page.partition("## Beside tuned REINFORCE")[2].partition("\n## ")[0]
+    section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
     _, _, *rows = re.findall(r"^\|.*\|$", section, re.MULTILINE)
-    shown = {row.split("|")[1].strip(): row for row in rows}
-    assert {NAMES[name] for name in shown} == {path.stem for path in TESTS} and len(rows) > 2
-    for name, row in shown.items():
+    found = {row.split("|")[1].strip(): row for row in rows}
+    assert len(found) == len(rows) > 2
+    return found
+
+
+def digits_of(loss: dict[str, float]) -> int:
+    return 2 if abs(loss["final_return_mean"]) < 20 else 1
+
+
+def test_the_table_has_the_rows_that_are_kept():
+    rows = shown("Beside tuned REINFORCE")
+    assert {NAMES[name] for name in rows} == {path.stem for path in TESTS}
+    for name, row in rows.items():
         kept = json.loads((NIGHT / "reinforce" / f"{NAMES[name]}.json").read_text())
         rival, loss = kept["reinforce"], kept["epg"]
-        digits = 2 if abs(loss["final_return_mean"]) < 20 else 1
+        digits = digits_of(loss)
         cells = [
             name,
             interval(rival, "final_return_mean", "ci95", digits),
@@ -41,6 +53,22 @@ def test_the_table_has_the_rows_that_are_kept():
             interval(loss, "final_return_mean", "ci95", digits),
             interval(rival, "ahead_mean", "ahead_ci95", digits),
             f"{100 * rival['improvement']:.0f} %",
+        ]
+        assert row == f"| {' | '.join(cells)} |"
+
+
+def test_the_table_has_the_rows_of_sac_and_td3():
+    rows = shown("Beside SAC and TD3")
+    assert {NAMES[name] for name in rows} == {path.stem for path in OFF_POLICY}
+    for name, row in rows.items():
+        kept = json.loads((NIGHT / "off_policy" / f"{NAMES[name]}.json").read_text())
+        sac, td3, loss = kept["sac"], kept["td3"], kept["epg"]
+        digits = digits_of(loss)
+        cells = [
+            name,
+            str(loss["lives"]),
+            *(interval(each, "final_return_mean", "ci95", digits) for each in (sac, td3, loss)),
+            *(interval(each, "ahead_mean", "ahead_ci95", digits) for each in (sac, td3)),
         ]
         assert row == f"| {' | '.join(cells)} |"
 
@@ -54,3 +82,15 @@ def test_reinforce_had_the_settings_of_its_search(path):
     assert (about["phase"], about["seed"], about["task"]["physics"]) == ("reporting", 0, "exact")
     assert about["loss"] == f"results/night/{path.stem}"
     assert kept["reinforce"]["lives"] == kept["epg"]["lives"] >= 64
+
+
+@pytest.mark.parametrize("path", OFF_POLICY, ids=lambda path: path.stem)
+def test_sac_and_td3_had_the_settings_of_the_nights(path):
+    kept = json.loads(path.read_text())
+    about, made = kept["about"], load_experiment(f"{path.stem}:night")
+    for name, group in (("sac", made.sac), ("td3", made.td3)):
+        settings = json.loads(json.dumps(dataclasses.asdict(group)))
+        assert about["rivals"][name] == settings
+        assert kept[name]["lives"] == kept["epg"]["lives"] >= 8 and not kept[name]["failed_lives"]
+    assert (about["phase"], about["seed"], about["task"]["physics"]) == ("reporting", 0, "exact")
+    assert about["loss"] == f"results/night/{path.stem}"

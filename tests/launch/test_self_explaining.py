@@ -128,6 +128,7 @@ def test_print_config_of_a_test_shows_what_the_test_would_use():
         ("render", ["--loss=none", "--output=x.png", "--config.evolution.sigma=0.2"]),
         ("render", ["--loss=point_goal", "--output=x.png", "--config.compute.threads=2"]),
         ("benchmark", ["--config.evolution.lives=64"]),
+        ("tune_baseline", ["--config.evolution.sigma=0.2"]),
         ("tune_baseline", ["--config.loss.head=3"]),
         ("tune_baseline", ["--config.surrogate.baseline_epochs=3"]),
         ("measure_scaling", ["--config.evolution.epochs=3"]),
@@ -148,6 +149,15 @@ def test_more_settings_than_there_are_to_draw_are_refused():
     )
     assert process.returncode == 2 and process.stdout == "" and process.stderr.count("\n") == 1
     assert "--budget=16: --rival=ppo_as_epg" in process.stderr and "at most 15" in process.stderr
+
+
+def test_rivals_of_a_night_may_be_tuned_in_shorter_lives():
+    """Lives of evolution must be made shorter with them, though there is no evolution."""
+    shorter = ("--config=random_reacher:night", "--config.inner.updates=64", "--print_config")
+    process = commands.run("tune_baseline", *shorter)
+    assert process.returncode == 2 and "config.evolution.longest_life=96" in process.stderr
+    process = commands.run("tune_baseline", *shorter, "--config.evolution.longest_life=64")
+    assert process.returncode == 0 and "config.inner.updates=64" in process.stdout.splitlines()
 
 
 def test_resuming_nothing_names_the_folder(tmp_path):
