@@ -13,7 +13,7 @@ import dataclasses
 import shlex
 import sys
 
-from . import command_line, config_flag  # first: it silences the frameworks
+from . import arguments, command_line, config_flag  # first: command_line silences the frameworks
 
 from absl import flags
 
@@ -40,14 +40,6 @@ _LIVES = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 _JSON = flags.DEFINE_string("json", None, "File for all trials and the winner.")
 
-# A shorter life (config.inner.updates) needs these lowered, as no life of evolution may be longer.
-_LENGTHS = ("shortest_life", "longest_life")
-_NOT_USED = [
-    f"evolution.{field.name}"
-    for field in dataclasses.fields(EvolutionConfig)
-    if field.name not in _LENGTHS
-]
-
 
 def main(argv: list[str]) -> int:
     """Searches, and names the best settings; returns the exit code."""
@@ -59,7 +51,7 @@ def main(argv: list[str]) -> int:
             f"--budget={_BUDGET.value}: --rival={rival} has too few settings to draw from; "
             f"take at most {most_budget(space)}"
         )
-    config_flag.refuse(*_NOT_USED, reason="there is no evolution in this command; leave it out")
+    config_flag.refuse(*_unused(), reason="there is no evolution in this command; leave it out")
     unused = (f"loss.{field.name}" for field in dataclasses.fields(LossConfig))
     learned = (name for name in unused if name != "loss.buffer_steps")  # it must hold M steps
     config_flag.refuse(*learned, reason="no learned loss takes part; leave it out")
@@ -99,6 +91,18 @@ def main(argv: list[str]) -> int:
         edge = f"   ({edges[name]} of those tried)" if name in edges else ""
         print(f"  {group}.{name} = {value:g}{edge}")
     return 0
+
+
+def _unused() -> list[str]:
+    """Returns the settings of evolution that may not be given.
+
+    Lives of evolution may be no longer than `config.inner.updates`; who lowers that must be able to
+    lower these lives, too.
+    """
+    shorter = "inner.updates" in arguments.overrides(sys.argv[1:])
+    lengths = ("shortest_life", "longest_life") if shorter else ()
+    names = (field.name for field in dataclasses.fields(EvolutionConfig))
+    return [f"evolution.{name}" for name in names if name not in lengths]
 
 
 def _line(trial: Trial) -> str:

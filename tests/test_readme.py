@@ -145,7 +145,9 @@ def test_the_readme_shows_the_results_that_are_kept(name):
     apart = RESULTS / "night" / "off_policy" / f"{name.removesuffix('_night')}.json"
     if shown[1] is None:  # SAC takes long, so there it had fewer agents
         shown[1] = json.loads(apart.read_text())["sac"]
-        assert f"SAC has {shown[1]['lives']} agents in the last seven" in " ".join(README.split())
+        assert f"SAC has the first {shown[1]['lives']} tasks in the last seven" in " ".join(
+            README.split()
+        )
     expected = [
         f"{values['final_return_mean']:.{digits}f} ± {np.diff(values['ci95'])[0] / 2:.{digits}f}"
         for values in shown

@@ -135,7 +135,7 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
 
     It is `laptop` with 64 lives an epoch, all in one shard. With the reward, the loss begins as
     correlating, and agents explore less and update four times as often. SAC and TD3 have the
-    settings that won the searches of most nights (results/tuning).
+    settings that won most searches in nights (results/tuning).
     """
     usual = laptop(dataclasses.replace(task, physics="coarse"), updates, reward)
     loss = dataclasses.replace(

@@ -36,6 +36,7 @@ def shown(title: str) -> dict[str, str]:
 
 
 def digits_of(loss: dict[str, float]) -> int:
+    """Returns how many decimals the page shows beside this loss."""
     return 2 if abs(loss["final_return_mean"]) < 20 else 1
 
 
@@ -71,6 +72,43 @@ def test_the_table_has_the_rows_of_sac_and_td3():
             *(interval(each, "ahead_mean", "ahead_ci95", digits) for each in (sac, td3)),
         ]
         assert row == f"| {' | '.join(cells)} |"
+
+
+def listed(names: list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def test_the_page_says_beside_which_losses_sac_and_td3_end_above():
+    """A rival is level where the interval of the difference has 0 in it."""
+    ends: dict[str, dict[str, list[str]]] = {
+        rival: {"above": [], "level": [], "below": []} for rival in ("sac", "td3")
+    }
+    larger = []
+    for name, file in NAMES.items():
+        kept = json.loads((NIGHT / "off_policy" / f"{file}.json").read_text())
+        for rival, found in ends.items():
+            low, high = kept[rival]["ahead_ci95"]
+            found["above" if high < 0 else "below" if low > 0 else "level"].append(name)
+        if kept["epg"]["auc_ci95"][0] > kept["sac"]["auc_ci95"][1]:
+            larger.append(name)
+    words = " ".join((NIGHT / "README.md").read_text(encoding="utf-8").split())
+    sac, td3 = ends["sac"], ends["td3"]
+    assert len(sac["above"]) == 3 and not td3["above"]
+    assert f"**SAC ends above the loss in three families**: {listed(sac['above'])}. " in words
+    assert f"level with the loss in {listed(sac['level'])}, and ends below it in " in words
+    assert f"ends below it in {listed(sac['below'])}. " in words
+    assert f"level with three, in {listed(td3['level'])}. " in words
+    level = [name for name in NAMES if name not in larger]
+    assert len(larger) == 5 and f"and level in {listed(level)}. " in words
+
+
+def test_the_page_shows_the_cheetahs_directions():
+    page = " ".join((NIGHT / "README.md").read_text(encoding="utf-8").split())
+    kept = json.loads((NIGHT / "directional_half_cheetah_off_policy_directions.json").read_text())
+    for method in ("sac", "epg"):
+        for direction in ("forward", "backward"):
+            assert interval(kept[method][direction], "mean", "ci95", 1) in page
 
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)

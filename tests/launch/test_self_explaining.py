@@ -129,6 +129,7 @@ def test_print_config_of_a_test_shows_what_the_test_would_use():
         ("render", ["--loss=point_goal", "--output=x.png", "--config.compute.threads=2"]),
         ("benchmark", ["--config.evolution.lives=64"]),
         ("tune_baseline", ["--config.evolution.sigma=0.2"]),
+        ("tune_baseline", ["--config.evolution.longest_life=5"]),
         ("tune_baseline", ["--config.loss.head=3"]),
         ("tune_baseline", ["--config.surrogate.baseline_epochs=3"]),
         ("measure_scaling", ["--config.evolution.epochs=3"]),
