@@ -28,7 +28,7 @@ NAMES = {
 def shown(title: str) -> dict[str, str]:
     """Returns the rows of the table of a section of the page, by their first cell."""
     page = (NIGHT / "README.md").read_text(encoding="utf-8")
-    section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    section = re.split(r"\n#+ ", page.partition(f"## {title}\n")[2])[0]
     _, _, *rows = re.findall(r"^\|.*\|$", section, re.MULTILINE)
     found = {row.split("|")[1].strip(): row for row in rows}
     assert len(found) == len(rows) > 2
@@ -71,6 +71,17 @@ def test_the_table_has_the_rows_of_sac_and_td3():
             *(interval(each, "final_return_mean", "ci95", digits) for each in (sac, td3, loss)),
             *(interval(each, "ahead_mean", "ahead_ci95", digits) for each in (sac, td3)),
         ]
+        assert row == f"| {' | '.join(cells)} |"
+
+
+def test_the_table_of_areas_has_those_that_are_kept():
+    rows = shown("Areas under the curves of SAC and TD3")
+    assert {NAMES[name] for name in rows} == {path.stem for path in OFF_POLICY}
+    for name, row in rows.items():
+        kept = json.loads((NIGHT / "off_policy" / f"{NAMES[name]}.json").read_text())
+        methods = [kept[method] for method in ("sac", "td3", "epg")]
+        digits = digits_of(kept["epg"])
+        cells = [name, *(interval(each, "auc_mean", "auc_ci95", digits) for each in methods)]
         assert row == f"| {' | '.join(cells)} |"
 
 
