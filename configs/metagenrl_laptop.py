@@ -8,6 +8,7 @@
 | env steps until an agent starts again | never | 4 k, spread over time | (2) |
 | an agent's gradient of the objective | clipped to norm 1 | scaled to norm 1 | (3) |
 | virtual step | along the gradient | of fixed length | (4) |
+| value of the next state | itself | in a temporal difference | docs/metagenrl.md |
 | learning rate of policies | 1e-3 | 3e-3 | tuned in tests of objectives |
 | policy, critics | 350, 350 | 64, 64 | speed |
 | objective | LSTM 32, 3 x 32 filters | LSTM 16, 1 x 16 filters | speed |

@@ -17,6 +17,7 @@ from absl import flags
 from epg_tf.artifacts.learned_loss import load_loss
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import loss_request
@@ -81,7 +82,8 @@ def _test(loss: str) -> AdaptationTest:
     """Returns the test that the flags describe."""
     learned = load_loss(loss)
     config_flag.refuse("task.physics", reason="adaptation is measured in exact physics")
-    config_flag.refuse("surrogate", reason="agents learn from the loss alone; leave it out")
+    no_rival = "agents learn from the loss alone; leave it out"
+    config_flag.refuse("surrogate", *RIVALS, reason=no_rival)
     experiment = config_flag.elsewhere(learned.experiment)
     request = loss_request(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _REPORTING.value:

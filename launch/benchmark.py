@@ -15,6 +15,7 @@ from absl import flags
 
 from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.epg.inner_loop import PARTS
 from epg_tf.evaluation.speed import LifeSpeed, SpeedComparison, compare_physics
 
@@ -34,6 +35,7 @@ def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
     config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
+    config_flag.refuse(*RIVALS, reason="no rival learns in this command; leave it out")
     config_flag.refuse("task.physics", reason="both physics are measured; leave it out")
     experiment = config_flag.experiment()
     command_line.check_json(_JSON)

@@ -31,6 +31,9 @@ _JSON = flags.DEFINE_string("json", None, "File for the numbers; it ends in .jso
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
+    config_flag.refuse("threads", reason="agents are measured on one thread; leave it out")
+    unused = ("agent.random_steps", "baseline", "validation")
+    config_flag.refuse(*unused, reason="agents learn from their first step; leave it out")
     experiment = config_flag.metagenrl_experiment()
     command_line.check_json(_JSON)
     agent = experiment.agent

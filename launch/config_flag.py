@@ -176,8 +176,8 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     for name in (*sizes, "discrete_actions"):
         if getattr(here, name) != getattr(there, name):
             raise command_line.UsageError(
-                f"--config: {there.name} has {name} {getattr(there, name)}, the loss was made for "
-                f"{getattr(here, name)}; use it in a family that has the same"
+                f"--config={_typed()}: {there.name} has {name} {getattr(there, name)}, the loss was "
+                f"made for {getattr(here, name)}; use it in a family that has the same"
             )
     moved = dataclasses.replace(home, **{group: getattr(other, group) for group in TESTED})
     return print_and_end(moved.in_physics(physics))
@@ -257,7 +257,7 @@ def refuse(*ignored: str, reason: str) -> None:
     """
     for name in arguments.overrides(sys.argv[1:]):
         if name in ignored or name.split(".")[0] in ignored:
-            raise command_line.UsageError(f"--config.{name} has no effect here: {reason}")
+            raise _no_effect(name, reason)
 
 
 def refuse_overrides(honoured: Sequence[str], reason: str) -> None:
@@ -272,7 +272,14 @@ def refuse_overrides(honoured: Sequence[str], reason: str) -> None:
     """
     for name in arguments.overrides(sys.argv[1:]):
         if name.split(".")[0] not in honoured:
-            raise command_line.UsageError(f"--config.{name} has no effect here: {reason}")
+            raise _no_effect(name, reason)
+
+
+def _no_effect(setting: str, reason: str) -> command_line.UsageError:
+    """Returns the error for a --config.GROUP.FIELD, named with its value if one was typed."""
+    value = arguments.given(f"config.{setting}", sys.argv[1:])
+    typed = f"--config.{setting}={value}" if value else f"--config.{setting}"
+    return command_line.UsageError(f"{typed} has no effect here: {reason}")
 
 
 def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
@@ -335,7 +342,7 @@ def _settings(example: str = "point_goal") -> Mapping[str, Any]:
     except OSError as error:  # ml_collections keeps a failure to load for later
         reason = " ".join(str(error).splitlines()[-2:])
         raise command_line.UsageError(
-            f"--config cannot be loaded ({' '.join(reason.split())})"
+            f"--config={_typed()} cannot be loaded ({' '.join(reason.split())})"
         ) from error
     if not isinstance(found, Mapping):
         raise command_line.UsageError(

@@ -62,6 +62,9 @@ def main(argv: list[str]) -> int:
       The exit code.
     """
     del argv
+    periods = ("evolution.validation_period", "evolution.diagnosis_period")
+    config_flag.refuse(*periods, reason="--test_points says how often runs are tested")
+    config_flag.refuse("reinforce", "sac", "td3", reason="PPO is the only rival; leave it out")
     experiment = config_flag.experiment()
     names, seeds, budget = _names(_ESTIMATORS.value), _seeds(_SEEDS.value), _budget()
     if not _OUTPUT_DIR.value:
@@ -148,7 +151,7 @@ def _print_table(summary: Mapping[str, Any]) -> None:
             f"{row['estimator']:18}{row['seed']:9d}  {_cells(row)}  {count(row['env_steps']):>9}  "
             f"{'never' if first is None else count(first):>14}"
         )
-    print(f"{'PPO, tuned':18}{'':9}  {_cells(summary['ppo'])}\n")
+    print(f"{'PPO':18}{'':9}  {_cells(summary['ppo'])}\n")
     cheapest = summary["cheapest"]
     for name, ratio in summary["env_steps_relative_to_cheapest"].items():
         value = "" if ratio["value"] is None else f" {ratio['value']:.2g} times"

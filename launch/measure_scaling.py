@@ -24,6 +24,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.runs.reader import read_run
 
 flags.adopt_module_key_flags(config_flag)
@@ -67,6 +68,7 @@ def main(argv: list[str]) -> int:
     """Runs all layouts; returns 0 if their bits are the same, else 1."""
     del argv
     config_flag.refuse("evolution.epochs", reason="--epochs takes its place")
+    config_flag.refuse(*RIVALS, reason="no rival learns in this command; leave it out")
     config_flag.refuse("compute.threads", reason="--layouts takes its place")
     experiment = config_flag.experiment()
     command_line.check_json(_JSON)

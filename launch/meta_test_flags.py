@@ -156,8 +156,8 @@ def _refuse(*given: flags.FlagHolder, kind: str) -> None:
     for flag in given:
         if flag.value is not None:
             raise command_line.UsageError(
-                f"--{flag.name}: --loss={LOSS.value} is {kind}, which it does not apply to; "
-                "leave it out"
+                f"--{flag.name}={flag.value}: --loss={LOSS.value} is {kind}, to which this does "
+                "not apply; leave it out"
             )
 
 

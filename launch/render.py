@@ -22,6 +22,7 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.experiment import ComputeConfig, Experiment
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.artifacts.learned_loss import load_loss
 from epg_tf.reports.life_pictures import LifeRecorder, draw_film, draw_paths, make_camera
 from epg_tf.tasks.bodies import BodyFamily
@@ -43,10 +44,18 @@ _VIEW = flags.DEFINE_enum(
     "view", "film", ["film", "path"], "The body, or its path over the ground."
 )
 _EPISODES = flags.DEFINE_integer(
-    "episodes", 4, "Episodes shown, evenly over the life.", lower_bound=1, upper_bound=100
+    "episodes",
+    None,
+    "Episodes in the film, evenly over the life; 4 by default.",
+    lower_bound=1,
+    upper_bound=100,
 )
 _FRAMES = flags.DEFINE_integer(
-    "frames", None, "Frames per episode; 8 in a PNG, 50 in a GIF.", lower_bound=1, upper_bound=1000
+    "frames",
+    None,
+    "Frames per episode of the film; 8 in a PNG, 50 in a GIF.",
+    lower_bound=1,
+    upper_bound=1000,
 )
 _UPDATES = flags.DEFINE_integer(
     "updates",
@@ -84,7 +93,7 @@ def main(argv: list[str]) -> int:
     if camera is None:
         draw_paths(recorder, title, output)
     else:
-        draw_film(recorder, camera, (_EPISODES.value, _FRAMES.value), title, output)
+        draw_film(recorder, camera, (_EPISODES.value or 4, _FRAMES.value), title, output)
         camera.close()
     print(
         f"{family.name}, task {_LIFE.value}: {len(recorder.episodes())} episodes, return of the "
@@ -100,6 +109,11 @@ def _camera(family: BodyFamily, key: LifeKey) -> Camera | None:
       UsageError: What --view wants cannot be drawn.
     """
     if _VIEW.value == "path":
+        for flag in (_EPISODES, _FRAMES):
+            if flag.value is not None:
+                raise command_line.UsageError(
+                    f"--{flag.name}={flag.value} has no effect with --view=path; leave it out"
+                )
         if family.place(BodySimulation(family, 1).state) is None:
             raise command_line.UsageError(
                 f"--view=path: {family.name} has no way over the ground; use --view=film"
@@ -135,7 +149,7 @@ def _output() -> Path:
 def _life() -> tuple[Experiment, Array, Teaching]:
     """Returns where the agent lives, its loss and how it is taught."""
     alone = ComputeConfig(shard_lives=1, threads=1)
-    unused = ("evolution", "surrogate", "compute")
+    unused = ("evolution", "surrogate", "compute", *RIVALS)
     config_flag.refuse(*unused, reason="one agent lives alone, and learns from its loss")
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
     if _LOSS.value == "none":  # an agent that never learns

@@ -4,6 +4,8 @@ their range and outside it, policies of other shapes, lives four times as long.
 For example:
 
     epg-tf robustness --loss=random_hopper --output_dir=runs/robustness
+
+Settings are those of the loss; of --config only the families that its file registers are used.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
+from epg_tf.core.rival_settings import RIVALS
 from epg_tf.evaluation import scaling
 
 flags.adopt_module_key_flags(config_flag)
@@ -41,6 +42,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0
 def main(argv: list[str]) -> int:
     """Times shards, predicts epochs, and prints a table; returns the exit code."""
     del argv
+    config_flag.refuse(*RIVALS, reason="no rival learns in this command; leave it out")
     experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     sizes = _numbers("shard_lives", _SIZES.value)

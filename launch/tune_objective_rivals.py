@@ -18,6 +18,7 @@ import numpy as np
 from absl import flags
 
 from epg_tf.core import formatting
+from epg_tf.core.metagenrl_experiment import BaselineConfig
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation.evaluate_objective import evaluate_rival
 from epg_tf.reports.tables import label
@@ -30,6 +31,14 @@ _FIELDS = {
     "td3": "td3_learning_rate",
     "ddpg": "ddpg_learning_rate",
 }
+_SETTINGS = {
+    "off_policy_reinforce": ("gae_lambda",),
+    "ppo": ("update_period", "minibatch", "ppo_epochs"),
+    "reinforce": ("update_period", "minibatch"),
+    "td3": (),
+    "ddpg": (),
+}
+"""What else each has in config.baseline."""
 
 flags.adopt_module_key_flags(config_flag)
 _METHOD = flags.DEFINE_enum("method", "off_policy_reinforce", list(_FIELDS), "What to tune.")
@@ -54,9 +63,10 @@ _SEED = flags.DEFINE_integer("seed", 0, "Names the agents' streams.", lower_boun
 def main(argv: list[str]) -> int:
     """Tries every rate on the same agents and names the best; returns the exit code."""
     del argv
+    field, name = _FIELDS[_METHOD.value], _METHOD.value
+    _refuse_unused(field, name)
     experiment = config_flag.metagenrl_experiment()
     rates = command_line.positive_numbers("learning_rates", _RATES.value, float)
-    field, name = _FIELDS[_METHOD.value], _METHOD.value
     request = request_of(
         experiment,
         _ENVIRONMENT.value,
@@ -83,6 +93,11 @@ def main(argv: list[str]) -> int:
             flush=True,
         )
     best = max(rates, key=lambda rate: means[rate])
+    if not np.isfinite(means[best]):
+        raise command_line.UsageError(
+            f"--learning_rates={','.join(_RATES.value)}: agents failed with every one of them; "
+            "try smaller rates"
+        )
     edge = (
         "; the largest or smallest tried, so try more" if best in (min(rates), max(rates)) else ""
     )
@@ -91,6 +106,21 @@ def main(argv: list[str]) -> int:
         f"config{edge}"
     )
     return 0
+
+
+def _refuse_unused(field: str, name: str) -> None:
+    """Refuses settings that the method does not have, and its rate, which --learning_rates names.
+
+    Args:
+      field: Of the rate, in config.baseline.
+      name: Of the method.
+    """
+    config_flag.refuse(f"baseline.{field}", reason="--learning_rates takes its place")
+    groups = ("meta", "objective", "past", "validation")
+    config_flag.refuse(*groups, reason="no objective takes part; leave it out")
+    others = {f"baseline.{known.name}" for known in dataclasses.fields(BaselineConfig)}
+    own = {f"baseline.{known}" for known in _SETTINGS[name]}
+    config_flag.refuse(*others - own, reason=f"it is not of --method={name}; leave it out")
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ def td3_target(
     deviation,
     clip,
 ):
-    """r + gamma min over both critics of Q'(s', pi'(s') + clipped noise); r where the episode is
-    over for good.
+    """r + gamma min over both critics of Q'(s', pi'(s') + clipped noise); r where the episode
+    terminated.
     """
     smoothed = []
     for a, n in zip(policy(target_policy, next_observation), noise, strict=True):
@@ -171,8 +171,8 @@ def without_padding(mask, *parts):
 
 
 def random_chunks(*axes, steps, observation_size, action_size, seed=0, dtype=np.float64):
-    """Draws chunks by field, [*axes, T, ...]: ragged, zeros in the padding, some ended for good and
-    some by a limit.
+    """Draws chunks by field, [*axes, T, ...]: ragged, zeros in the padding, some terminated, some
+    ended by a limit.
     """
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, steps + 1, axes)
@@ -198,7 +198,7 @@ def random_trajectories(*axes, steps, action_size, seed=1, dtype=np.float64):
     """Draws (action, reward, value, next_value, mask) of such chunks, and what a policy might do
     there.
 
-    The next value is that of the next step, 0 where the episode has ended for good.
+    The next value is that of the next step, 0 where the episode has terminated.
     """
     chunks = random_chunks(
         *axes, steps=steps, observation_size=1, action_size=action_size, seed=seed, dtype=dtype

@@ -22,7 +22,7 @@ class Step(Protocol):
 
     @property
     def terminated(self) -> Array:
-        """[P] bool, True where the episode ended for good."""
+        """[P] bool, True where the environment ended the episode."""
 
     @property
     def truncated(self) -> Array:
@@ -120,7 +120,7 @@ class Buffer:
         self.next_observation[:, step] = result.observation
 
     def cut(self) -> None:
-        """Marks the newest step as cut by a time limit, unless its episode ended for good."""
+        """Marks the newest step as cut by a time limit, unless its episode terminated."""
         self.truncated[:, -1] = 1.0 - self.terminated[:, -1]
 
     def episode_step(self) -> Array:

@@ -48,7 +48,7 @@ class Replay:
 
         Args:
           step: By field: observation [P, O], action [P, A], reward [P], terminated [P] bool, ended
-            [P] bool (for good or by a time limit: what comes next is another episode),
+            [P] bool (terminated, or by a time limit: what comes next is another episode),
             next_observation [P, O].
         """
         row = self._written % self._capacity

@@ -125,7 +125,7 @@ def _meaning(name: str, experiment: Experiment) -> str:
     endings = {
         "termination": ", also at a time limit"
         if loss.truncation_as_end
-        else " for good, not at a time limit",
+        else " by termination, not at a time limit",
         "policy_log_std": by_state
         if experiment.policy.state_dependent_std
         else ", which no state changes",

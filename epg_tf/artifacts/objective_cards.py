@@ -67,7 +67,7 @@ def _section(name: str, learned: LearnedObjective, test: Mapping[str, Any]) -> s
     seen = not {environment, exactly}.isdisjoint(about["trained_in"])
     agents = test["objective"]["lives"] // len(objectives)
     settings = about["config"]["baseline"]
-    rates = [f"{_label(key)} {settings[_RIVALS[key]]:g}" for key in _RIVALS if key in test]
+    rates = [f"{LABELS[key]} {settings[_RIVALS[key]]:g}" for key in _RIVALS if key in test]
     times = about.get("compare_updates", 1)
     longer = "" if times == 1 else f"; they learn for {times} times as many env steps"
     together = ""
@@ -95,7 +95,7 @@ def _rows(test: Mapping[str, Any], learned: LearnedObjective) -> list[str]:
     objectives = losses_of(test)
     own: list[str] = []
     others: list[str] = []
-    labels = {key: _label(key) for key in test if key in LABELS}
+    labels = {key: LABELS[key] for key in test if key in LABELS}
     if len(objectives) > 1:
         labels["objective"] = "all together"
         for name, facts in objectives.items():
@@ -103,11 +103,6 @@ def _rows(test: Mapping[str, Any], learned: LearnedObjective) -> list[str]:
             label = f"seed {facts['seed']}{', this objective' * this}"
             (own if this else others).append(row_of_test(label, test[f"objective {name}"]))
     return [*own, *others, *(row_of_test(label, test[key]) for key, label in labels.items())]
-
-
-def _label(method: str) -> str:
-    """Returns the name of a method; whether its rate was searched here is not known."""
-    return LABELS[method].removesuffix(" (tuned)")
 
 
 def _flags(test: Mapping[str, Any], agents: int) -> str:

@@ -18,8 +18,8 @@ _MEANINGS = {
     "reward": "what it received for that{}",
     "value": "the first critic's value of the state before it, of the action that the policy takes "
     "there now",
-    "next_value": "the same of the state after it; 0 where the episode ended for good (a time "
-    "limit is not such an end)",
+    "next_value": "the same of the state after it; 0 where the episode terminated (a time "
+    "limit does not count)",
     "mask": "1 where there is a step, 0 in the padding behind the end of an episode; the first "
     "step of a chunk is no padding",
     PREDICTED: "what the policy does there now, in [-1, 1]; gradients flow through this alone",

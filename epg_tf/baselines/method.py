@@ -20,7 +20,7 @@ LABELS = {
     "objective": "learned objective",
     "untrained_objective": "untrained objective",
     "off_policy_reinforce": "off-policy REINFORCE",
-    "ppo": "PPO (tuned)",
+    "ppo": "PPO",
     "ppo_as_epg": "PPO (M as EPG)",
     "sac": "SAC (TF-Agents)",
     "td3": "TD3 (TF-Agents)",

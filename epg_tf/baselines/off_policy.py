@@ -3,8 +3,9 @@ Appendix B.3).
 
 Exploration, env steps, updates per env step, transitions per update, sizes of the networks and
 evaluations are those of the population's agents; the algorithm is TF-Agents' own: no layer norm, no
-clipping of gradients, smoothed target actions may leave [-1, 1]. One critic update per env step;
-TD3 moves its policy at every second, DDPG at each.
+clipping of gradients, smoothed target actions may leave [-1, 1]; rewards are as received, whatever
+`agent.scale_rewards` says. One critic update per env step; TD3 moves its policy at every second,
+DDPG at each.
 """
 
 from __future__ import annotations

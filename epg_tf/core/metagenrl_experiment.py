@@ -1,8 +1,8 @@
 """Holds every setting of a MetaGenRL run (Kirsch et al. 2019), each with its type, bounds, meaning
 and default, and checks what must fit together.
 
-Defaults are the paper's (Tables 3 and 4, Appendix B.2). Files in `configs/` and launch flags speak
-of these as `config.FIELD` and `config.GROUP.FIELD`.
+Defaults are the paper's (Tables 3 and 4, Appendix B.2), but for `objective.next_value`. Files in
+`configs/` and launch flags speak of these as `config.FIELD` and `config.GROUP.FIELD`.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ def _round_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
         yield (
             f"config.validation.env_steps={validation.env_steps} is not above "
             f"config.agent.random_steps={agent.random_steps} and config.agent.updates_after="
-            f"{agent.updates_after}, before which agents do not learn; choose more"
+            f"{agent.updates_after}, before which agents act at random or do not learn; choose more"
         )
     if baseline.update_period % baseline.minibatch:
         yield (

@@ -1,6 +1,6 @@
 """Turns (seed, phase, epoch, index, purpose) into independent random streams.
 
-Every draw in the package comes from a generator made here: counter-based Philox, keyed through
+Draws of training and testing come from generators made here: counter-based Philox, keyed through
 NumPy's SeedSequence. Streams need no saved state: resuming, other shard layouts and other machines
 meet the same numbers.
 """

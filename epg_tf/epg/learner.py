@@ -241,7 +241,7 @@ class Learner:
     def experience(self, raw: RawExperience) -> Experience:
         """Normalises the buffer by the statistics of now; padding stays zero.
 
-        The termination channel marks the steps after which an episode ended for good and, if
+        The termination channel marks the steps after which an episode terminated and, if
         `loss.truncation_as_end`, also those at which a time limit cut it.
         """
         spec = self.agent.policy.spec

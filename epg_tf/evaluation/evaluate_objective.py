@@ -25,7 +25,7 @@ from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.tasks.registry import named_environment
 
-_NO_EFFECT = ("baseline", "objective_period", "threads")  # on final/ and best/
+_NO_EFFECT = ("baseline", "failed_rounds", "objective_period", "threads")  # on final/ and best/
 
 
 def objective_request(

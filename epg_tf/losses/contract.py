@@ -30,7 +30,7 @@ class Experience(NamedTuple):
       termination: [P, N, 1], 1.0 where the loss is to see an end.
       raw_action: [P, M, A], as sampled; the fields from here on cover the newest M steps alone.
       raw_reward: [P, M].
-      terminated: [P, M], 1.0 where the episode ended for good.
+      terminated: [P, M], 1.0 where the environment ended the episode.
       truncated: [P, M], 1.0 where a time limit cut it.
       next_observation: [P, M, O], normalised, of the same episode also where that ends.
       extra: Name -> [P, N, width] of the further channels that the learned loss declares; None

@@ -13,7 +13,7 @@ input is standardised over an agent's batch (unlike there, without the padding),
 could not serve environments whose rewards differ in scale. So a score depends, through mean and
 deviation of these inputs, on all rewards and values of its batch. V(s_{t+1}) enters as the temporal
 difference r + gamma V(s_{t+1}) - V(s_t) unless `next_value` says otherwise: standardised by
-themselves, values would bury what one action changes under what states differ in.
+themselves, values would hide what one action changes under what states differ in.
 """
 
 from __future__ import annotations

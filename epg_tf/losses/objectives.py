@@ -29,7 +29,7 @@ class Chunks(NamedTuple):
       observation: [P, B, T, O].
       action: [P, B, T, A] in [-1, 1], as taken.
       reward: [P, B, T].
-      terminated: [P, B, T], 1.0 where the episode ended for good; a time limit is not such an end.
+      terminated: [P, B, T], 1.0 where the environment, not a time limit, ended the episode.
       next_observation: [P, B, T, O].
       mask: [P, B, T], 1.0 where there is a step, 0.0 in the padding; its first entry is 1.0.
     """
@@ -49,7 +49,7 @@ class Trajectories(NamedTuple):
       action: [P, B, T, A].
       reward: As received.
       value: V(s_t), without gradient.
-      next_value: V(s_{t+1}), without gradient; 0 where the episode has ended for good.
+      next_value: V(s_{t+1}), without gradient; 0 where the episode has terminated.
       mask: 1.0 where there is a step.
     """
 

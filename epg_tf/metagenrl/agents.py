@@ -37,8 +37,8 @@ class Lifetimes:
 
     Attributes:
       length: Rounds in a life; 0: it has no end.
-      shortened: [P] rounds by which each agent's first life is shorter, < length; differences
-        keep the agents' ages different for good.
+      shortened: [P] rounds by which each agent's first life is shorter, < length; because of
+        these, agents have different ages in every later life, too.
     """
 
     length: int

@@ -49,45 +49,65 @@ def memory_needs(
         spec, agents = specs[plan.environment], _FLOAT * (plan.last - plan.first)
         sizes = network_sizes(spec.observation_size, spec.action_size, agent)
         step = 2 * spec.observation_size + spec.action_size + 3
-        at_once = _FLOAT * agents_at_once(plan.last - plan.first, agent)
+        batched = _FLOAT * agents_at_once(plan.last - plan.first, agent)
         replay += agents * kept * step
         weights = agents * (_weights(sizes.policy) + 2 * _weights(sizes.critics))
         networks += _WEIGHTS * weights
         past += _PAST * len(Learned._fields) * experiment.past_agents.states * weights
         noise += agents * experiment.round_steps * spec.action_size
         drawn.append(agents * _BATCHES * batches_needed(agent, experiment.meta) * steps * step)
-        layers.append(at_once * steps * _LAYERS * sum(agent.hidden))
+        layers.append(batched * steps * _LAYERS * sum(agent.hidden))
         filters = objective.action_layers * objective.action_filters * spec.action_size
-        cells.append(at_once * steps * (_CELLS * objective.lstm_units + filters))
-    batch = f"config.agent.batch={agent.batch}, config.agent.chunk={agent.chunk}"
-    count = f"config.agents={experiment.agents}"
+        cells.append(batched * steps * (_CELLS * objective.lstm_units + filters))
+    at_once = (_most(sizes, threads) for sizes in (drawn, layers, cells))
+    return [
+        *_needs_of_agents(experiment, (replay, networks, past, noise)),
+        *_needs_of_updates(experiment, *at_once),
+    ]
+
+
+def _needs_of_agents(
+    experiment: MetaGenRLExperiment, sizes: tuple[float, float, float, float]
+) -> list[MemoryNeed]:
+    """Returns what all agents keep: replays, networks, earlier states, noises; sizes in bytes."""
+    replay, networks, past, noise = sizes
+    agent, count = experiment.agent, f"config.agents={experiment.agents}"
+    kept = f"config.past.states={experiment.past.states}"
     return [
         MemoryNeed(replay, "replays", f"config.agent.replay_steps={agent.replay_steps}, {count}"),
         MemoryNeed(networks, "networks", f"config.agent.hidden={agent.hidden}, {count}"),
-        MemoryNeed(
-            past,
-            "earlier states of agents",
-            f"config.past.states={experiment.past.states}, {count}",
-        ),
+        MemoryNeed(past, "earlier states of agents", f"{kept}, {count}"),
         MemoryNeed(noise, "actions' noises", f"config.round_steps={experiment.round_steps}"),
+    ]
+
+
+def _needs_of_updates(
+    experiment: MetaGenRLExperiment, drawn: float, layers: float, cells: float
+) -> list[MemoryNeed]:
+    """Returns what updates that run at once keep; sizes in bytes.
+
+    Args:
+      experiment: Settings.
+      drawn: Of batches.
+      layers: Of the outputs of networks.
+      cells: Of the states of objectives.
+    """
+    agent, objective, meta = experiment.agent, experiment.objective, experiment.meta
+    batch = f"config.agent.batch={agent.batch}, config.agent.chunk={agent.chunk}"
+    return [
+        MemoryNeed(drawn, "batches", f"{batch}, config.shard_agents={experiment.shard_agents}"),
         MemoryNeed(
-            _most(drawn, threads),
-            "batches",
-            f"{batch}, config.shard_agents={experiment.shard_agents}",
-        ),
-        MemoryNeed(
-            _most(layers, threads),
+            layers,
             "outputs of networks for a batch",
             f"{batch}, config.agent.hidden={agent.hidden}",
         ),
         MemoryNeed(
-            _COMPILED * agent.chunk * experiment.meta.virtual_steps,
+            _COMPILED * agent.chunk * meta.virtual_steps,
             "compiled steps of a chunk",
-            f"config.agent.chunk={agent.chunk}, config.meta.virtual_steps="
-            f"{experiment.meta.virtual_steps}",
+            f"config.agent.chunk={agent.chunk}, config.meta.virtual_steps={meta.virtual_steps}",
         ),
         MemoryNeed(
-            _most(cells, threads),
+            cells,
             "states of objectives for a batch",
             f"{batch}, config.objective.lstm_units={objective.lstm_units}, "
             f"config.objective.action_filters={objective.action_filters}",

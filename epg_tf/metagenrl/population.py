@@ -101,8 +101,8 @@ class Population:
         it is time for that.
 
         Raises:
-          Interrupted: `stopped` was set; the agents are then in the middle of a round and of no
-            more use.
+          Interrupted: `stopped` was set; the agents are then in the middle of a round and
+            cannot go on.
         """
         started = time.perf_counter()
         experiment = self.experiment

@@ -53,7 +53,7 @@ def objective_step(state: ObjectiveState, gradient: Array, learning_rate: float)
     """Moves the objective by one step of Adam against the gradient [D] of the agents' meta-loss.
 
     In NumPy (the formulas are those of `core.optimizers.adam_update`), so that ranks with and
-    without a GPU agree to the bit, and since every tensor outside a graph costs memory for good
+    without a GPU agree to the bit, and since every tensor outside a graph costs memory to the end
     (docs/speed.md).
     """
     updates, beta_1, beta_2 = state.updates + 1, USUAL.beta_1, USUAL.beta_2

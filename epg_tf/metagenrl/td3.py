@@ -30,7 +30,7 @@ def smoothed(action: tf.Tensor, noise: tf.Tensor, deviation: float, clip: float)
 def targets(
     chunks: Chunks, next_action: tf.Tensor, target_critics: Weights, discount: float
 ) -> tf.Tensor:
-    """Computes r + gamma min(Q1', Q2')(s', a'), or r where the episode ended for good (clipped
+    """Computes r + gamma min(Q1', Q2')(s', a'), or r where the episode terminated (clipped
     double-Q), [P, B, T].
 
     A time limit is not such an end: the state after it keeps the critics' value.

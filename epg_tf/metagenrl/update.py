@@ -75,7 +75,7 @@ class UpdateResult(NamedTuple):
 
     Attributes:
       objective_gradient: [P, D], each agent's; [P, 0] where the objective is not being learned.
-      critic_error: [P], mean squared TD error.
+      critic_error: [P], squared TD errors of both critics, added; mean over steps and updates.
       value: [P], the first critic's value of the policies, mean over a batch; after the virtual
         steps if any.
       agreement: [P], cosine of the angle between the objective's and DDPG's gradient of the policy.

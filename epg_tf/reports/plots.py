@@ -174,7 +174,7 @@ def study_curves(
         axes.axhspan(low, high, color=FAINT, alpha=0.22, linewidth=0, zorder=1)
         axes.axhline(mean, color=FAINT, linewidth=1.6, linestyle=(0, (5, 2)), zorder=1)
         handles.append(
-            Line2D([], [], color=FAINT, linewidth=1.6, linestyle=(0, (5, 2)), label="PPO, tuned")
+            Line2D([], [], color=FAINT, linewidth=1.6, linestyle=(0, (5, 2)), label="PPO")
         )
     dress(axes, "environment steps of meta-training", "test return")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))

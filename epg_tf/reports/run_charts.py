@@ -119,5 +119,5 @@ def study(runs: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None) -> go.F
         traces.append(charts.line(name, steps, mean, number))
     last = max((column(run.rows, "env_steps").max() for run in runs if run.rows), default=1.0)
     if ppo is not None and np.isfinite(ppo["mean"]):
-        traces.append(charts.level("PPO, tuned", ppo["mean"], (0.0, last)))
+        traces.append(charts.level("PPO", ppo["mean"], (0.0, last)))
     return charts.chart([View("return", _STEPS, "test return", traces)])

@@ -98,7 +98,7 @@ def _comparison(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None)
         for name, row in zip(list(rows), firsts, strict=True):
             first = row["env_steps_above_ppo"]
             above[name] = "never" if first is None else formatting.count(first)
-        rows["PPO, tuned"] = ppo
+        rows["PPO"] = ppo
     if not rows:
         return [Text("No run has been tested yet.")]
     ends = {name: (row["mean"], row["low"], row["high"]) for name, row in rows.items()}

@@ -85,7 +85,7 @@ def run_study(
       OSError: A file cannot be written; earlier results are unchanged.
     """
     ppo = _ppo(folder, experiment, plan)
-    write(f"PPO, tuned: return {with_interval(ppo)}")
+    write(f"PPO: return {with_interval(ppo)}")
     runs = []
     for name, settings in plan.experiments.items():
         with Shards(settings) as shards:  # its processes end before those of the next estimator

@@ -173,7 +173,7 @@ def test_a_card_has_the_losses_of_other_seeds():
         "--loss=LOSSES --lives=128 --seed=0 --compare=ppo,ppo_as_epg --zero_shot=own --reporting"
     )
     assert command in card
-    assert f"\n| PPO (tuned) | {seeds['ppo']['final_return_mean']:.2f} | " in card
+    assert f"\n| PPO | {seeds['ppo']['final_return_mean']:.2f} | " in card
     assert "other seeds" not in shipped_card("walker", loss, run, CardTests(equal))
     other = "epg results/night/random_walker_seed2"
     seeds[other]["failed_lives"] = 100

@@ -87,7 +87,7 @@ def slow_advantages(seen, reached, reward, ended):
 
 
 def test_targets_are_those_of_a_slow_reference():
-    """An end for good and a time limit both end the sum of rewards; the last episodes are cut."""
+    """Termination and a time limit both end the sum of rewards; the last episodes are cut."""
     ends = [(0, 6, "terminated"), (0, 16, "truncated"), (1, 9, "truncated"), (1, 14, "terminated")]
     buffer, start = scripted_buffer(ends), far_start()
     lives = MAMLLives(SPARSE, FAMILY, 2)

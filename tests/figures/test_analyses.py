@@ -75,7 +75,7 @@ def test_tests_of_the_same_label_share_a_panel(tmp_path):
     findings = agent_analyses.side_by_side(("ppo",))(found_for(tmp_path, *needs))
     figure = findings.draw("title")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["seen"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours", "PPO (tuned)"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours", "PPO"]
     assert len(findings.table) == 2 * 2 * 4 * 4
     assert {row["loss_seed"] for row in findings.table if row["method"] == "objective"} == {0, 1}
     places = [line.partition(": learned")[0] for line in findings.numbers if ": learned" in line]
@@ -298,7 +298,7 @@ def test_a_table_is_filled_with_means_over_seeds(tmp_path):
     ]
     findings = tables.returns_table(found_for(tmp_path, *needs))
     assert findings.numbers[0] == "MetaGenRL, set in PointGoal: 2.00 [-10.71, 14.71]"
-    assert findings.numbers[1].startswith("PPO (tuned) in PointGoal: 1.12 [")
+    assert findings.numbers[1].startswith("PPO in PointGoal: 1.12 [")
     assert [row["mean"] for row in findings.table] == [1.0, 1.125, 3.0]
 
 

@@ -142,7 +142,7 @@ def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
         (
             ["--loss=point_goal", "--output_dir=OUT", "--config=point_goal"]
             + ["--config.inner.updates=3"],
-            ("--config.inner.updates has no effect here",),
+            ("--config.inner.updates=3 has no effect here",),
         ),
     ],
 )

@@ -42,6 +42,12 @@ def flags(**changes) -> list[str]:
     ]
 
 
+def flags_without(*unused: str) -> list[str]:
+    """Returns `flags` for a command that refuses settings whose names begin so."""
+    names = tuple(f"--config.{name}" for name in unused)
+    return [flag for flag in flags() if not flag.startswith(names)]
+
+
 def parameters(folder) -> np.ndarray:
     with np.load(folder / "loss.npz", allow_pickle=False) as archive:
         return archive["phi"]
@@ -334,7 +340,7 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
 def test_tuning_tries_every_rate_and_names_the_best():
     process = commands.run(
         "tune_objective_rivals",
-        *flags(),
+        *flags_without("objective."),
         "--method=ppo",
         "--learning_rates=1e-3,1e-2",
         "--agents=2",
@@ -353,10 +359,19 @@ def test_tuning_tries_every_rate_and_names_the_best():
 
 
 @pytest.mark.slow
+def test_no_rate_is_best_where_agents_failed_with_all():
+    settings = (*flags_without("objective."), "--method=ppo", "--learning_rates=1000")
+    few = ("--agents=2", "--env_steps=20", "--episodes=1")
+    process = commands.run("tune_objective_rivals", *settings, *few)
+    assert process.returncode == 2 and "best:" not in process.stdout
+    assert "--learning_rates=1000: agents failed with every one of them" in process.stderr
+
+
+@pytest.mark.slow
 def test_benchmark_measures_both_ways(tmp_path):
     process = commands.run(
         "benchmark_metagenrl",
-        *flags(),
+        *flags_without("agent.random_steps", "baseline."),
         "--updates=3",
         "--repeats=2",
         f"--json={tmp_path / 'speed.json'}",

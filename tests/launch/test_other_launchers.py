@@ -80,7 +80,7 @@ def test_meta_test_can_leave_ppo_out(loss, tmp_path):
         ),
         (
             [CONFIG, "--config.task.physics=coarse"],
-            "--config.task.physics has no effect here: --physics says in which physics a test is",
+            "--config.task.physics=coarse has no effect here: --physics says in which physics a test is",
         ),
     ],
 )
@@ -98,7 +98,9 @@ def test_flags_of_objectives_are_refused_for_losses_of_epg(tmp_path, flag):
         "meta_test", "--loss=point_goal", f"--output_dir={tmp_path / 'out'}", flag
     )
     assert process.returncode == 2 and process.stderr.count("\n") == 1
-    words = f"{flag.partition('=')[0]}: --loss=point_goal is a loss of EPG, which it does not apply"
+    words = (
+        f"{flag}: --loss=point_goal is a loss of EPG, to which this does not apply; leave it out"
+    )
     assert words in process.stderr and not (tmp_path / "out").exists()
 
 

@@ -133,6 +133,12 @@ def test_print_config_of_a_test_shows_what_the_test_would_use():
         ("tune_baseline", ["--config.loss.head=3"]),
         ("tune_baseline", ["--config.surrogate.baseline_epochs=3"]),
         ("measure_scaling", ["--config.evolution.epochs=3"]),
+        ("measure_scaling", ["--config.ppo.learning_rate=1e-3"]),
+        ("simulate_scaling", ["--config.sac.batch=64"]),
+        ("benchmark", ["--config.td3.batch=64"]),
+        ("render", ["--loss=none", "--output=x.gif", "--config.sac.batch=64"]),
+        ("adaptation", ["--loss=point_goal", "--output_dir=x", "--config.sac.batch=64"]),
+        ("evolution_study", ["--config.evolution.validation_period=3"]),
         ("list_tasks", ["--config.task.frame_skip=3"]),
         ("export_loss", ["--loss=point_goal", "--output_dir=x", "--config.task.frame_skip=3"]),
     ],
@@ -140,8 +146,29 @@ def test_print_config_of_a_test_shows_what_the_test_would_use():
 def test_settings_without_effect_are_refused(name, flags):
     process = commands.run(name, "--config=point_goal", *flags)
     assert process.returncode == 2 and process.stdout == "" and process.stderr.count("\n") == 1
-    setting = flags[-1].split("=")[0]
-    assert f"{setting} has no effect here" in process.stderr
+    assert f"{flags[-1]} has no effect here" in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("benchmark_metagenrl", ["--config.threads=2"]),
+        ("benchmark_metagenrl", ["--config.baseline.ppo_epochs=2"]),
+        ("tune_objective_rivals", ["--config.meta.virtual_steps=2"]),
+        ("tune_objective_rivals", ["--method=ppo", "--config.baseline.ppo_learning_rate=1e-2"]),
+        ("tune_objective_rivals", ["--method=reinforce", "--config.baseline.ppo_epochs=2"]),
+    ],
+)
+def test_settings_of_metagenrl_without_effect_are_refused(name, flags):
+    process = commands.run(name, "--config=metagenrl_laptop", *flags)
+    assert process.returncode == 2 and process.stdout == "" and process.stderr.count("\n") == 1
+    assert f"{flags[-1]} has no effect here" in process.stderr
+
+
+def test_a_picture_of_a_path_has_no_frames():
+    flags = ("--loss=none", "--config=goal_ant", "--view=path", "--output=path.png")
+    process = commands.run("render", *flags, "--frames=3")
+    assert process.returncode == 2 and "--frames=3 has no effect with --view=path" in process.stderr
 
 
 def test_more_settings_than_there_are_to_draw_are_refused():

@@ -14,8 +14,8 @@ P, B, T, A = 3, 5, 6, 2
 
 
 def make_trajectories(dtype=np.float64):
-    """Returns ragged trajectories, whose chunks end for good, by a time limit or just so, and
-    predicted actions.
+    """Returns ragged trajectories, whose chunks end by termination, by a time limit or within an
+    episode, and predicted actions.
     """
     seen, predicted = slow.random_trajectories(P, B, steps=T, action_size=A, dtype=dtype)
     return Trajectories(*seen), predicted

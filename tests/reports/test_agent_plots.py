@@ -69,7 +69,7 @@ def test_kl_gives_a_second_panel_and_five_dotted_lives(tmp_path, drawn):
     assert [line.get_xdata()[0] for line in bottom.lines] == [1, 1] and len(bottom.collections) == 2
     assert (top.get_xlabel(), bottom.get_xlabel()) == ("environment steps", "number of updates")
     shown = [text.get_text() for text in figure.legends[0].texts]
-    assert shown == ["evolved loss (EPG)", "PPO (tuned)"]
+    assert shown == ["evolved loss (EPG)", "PPO"]
     assert len({line.get_color() for line in solid}) == 2
 
 

@@ -86,6 +86,6 @@ def test_a_study_has_a_line_for_each_run_and_ppo():
     assert [trace.name for trace in figure.data if trace.name] == [
         "paper, seed 0",
         "config, seed 1",
-        "PPO, tuned",
+        "PPO",
     ]
     assert list(figure.data[-1].x) == [0.0, 9.0] and list(figure.data[-1].y) == [-1.0, -1.0]

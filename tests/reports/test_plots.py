@@ -152,7 +152,7 @@ def test_a_study_shows_every_run_their_means_and_ppo(tmp_path, drawn):
     assert [text.get_text() for text in drawn[0].legends[0].texts] == [
         "paper",
         "config",
-        "PPO, tuned",
+        "PPO",
     ]
 
 

@@ -36,8 +36,8 @@ def test_the_best_method_comes_first_and_the_last_lines_compare(results):
     # Failed, success, match.
     assert rows[0].split()[3] == "6.00" and rows[0].split()[-3:] == ["1", "-", "10"]
     assert rows[1].split()[-4:-2] == ["never", "5.00"]  # match, ahead
-    assert "evolved loss (EPG) ends 5.00 above the best of the others, PPO (tuned)" in text
-    assert "do not overlap" in text and text.endswith("it ends above: PPO (tuned)")
+    assert "evolved loss (EPG) ends 5.00 above the best of the others, PPO" in text
+    assert "do not overlap" in text and text.endswith("it ends above: PPO")
     assert all(len(line) < 145 for line in lines)
 
 

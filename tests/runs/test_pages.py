@@ -165,11 +165,11 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
     entry = pages.read_entry(tested)
     summary = json.loads((tested / "summary.json").read_text())
     found = cells(entry)
-    for name, key in (("evolved loss (EPG)", "epg"), ("PPO (tuned)", "ppo")):
+    for name, key in (("evolved loss (EPG)", "epg"), ("PPO", "ppo")):
         row, interval = summary[key], "[{:.2f}, {:.2f}]".format(*summary[key]["ci95"])
         assert found[name][:2] == (f"{row['final_return_mean']:.2f}", interval)
         assert found[name][4:6] == (str(row["lives"]), str(row["failed_lives"]))
-    assert found["PPO (tuned)"][-2] == f"{summary['ppo']['ahead_mean']:.2f}"
+    assert found["PPO"][-2] == f"{summary['ppo']['ahead_mean']:.2f}"
     assert as_json(entry.summaries)["ppo"]["failed_lives"] == 1
     assert found["task.episode_limit"] == ("25", "50")
     assert words(entry) == {
@@ -291,7 +291,7 @@ def test_a_study_that_is_not_finished(study):
     entry = pages.read_entry(study)
     found = cells(entry)
     assert found["paper, seed 1"] == ("-1.00", "[-1.50, -0.50]", "1 k", "1 k")
-    assert found["PPO, tuned"][:2] == ("-2.00", "[-2.25, -1.75]")
+    assert found["PPO"][:2] == ("-2.00", "[-2.25, -1.75]")
     assert words(entry)["estimators"] == "paper,config" and words(entry)["seeds"] == "0,1"
 
 

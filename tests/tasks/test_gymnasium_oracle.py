@@ -29,7 +29,7 @@ class Plain:
         "ncon"  # MjData's count of what must act on the body: contacts, or constraints of any kind
     )
     acts: int = 10  # in how many steps at least
-    ends: int = 1  # episodes that end for good
+    ends: int = 1  # episodes that terminate
 
 
 PLAIN = [
