@@ -19,7 +19,7 @@ from ml_collections import ConfigDict
 
 from epg_tf.core import scales
 from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
 
 
 def _laptop() -> Experiment:
@@ -34,15 +34,8 @@ def _laptop() -> Experiment:
     return dataclasses.replace(
         usual,
         inner=dataclasses.replace(usual.inner, updates=128, learning_rate=3e-3),
-        sac=SACConfig(batch=64, random_steps=50, target_entropy=0.0, tau=0.05),
-        td3=TD3Config(
-            learning_rate=3e-3,
-            batch=64,
-            updates_per_step=2,
-            random_steps=50,
-            exploration=0.4,
-            tau=0.05,
-        ),
+        sac=scales.WINNING_SAC,
+        td3=scales.WINNING_TD3,
         evolution=dataclasses.replace(
             usual.evolution,
             epochs=100,

@@ -34,6 +34,7 @@ VARIANTS = {
         _LAPTOP,
         surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_epochs=16),
         ppo=PPOConfig(update_period=256, minibatch=128, learning_rate=3e-3, log_std=-0.5),
+        sac=scales.WINNING_SAC,
         evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair"),
     ),
     "night": dataclasses.replace(
