@@ -2,7 +2,8 @@
 `paper`.
 
 A test with config.task.range="out_of_distribution" has goals behind it. EPG states one and ten
-gradient steps on 8192 env steps each, and no other setting; these are as in `maml_half_cheetah`.
+gradient steps on 8192 env steps each, and no other setting; these are as in `maml_half_cheetah`,
+but for 80 iterations and the default deviation of policies in `laptop`.
 Task and life of `laptop` are those of `goal_ant:laptop_right_half`.
 """
 

@@ -3,7 +3,8 @@ with the suffix `_e_rl2` E-RL², whose trials begin with an episode that only ex
 
     MetaGenRL:         PPO for TRPO, LSTM of 64 units, 2 episodes, at most 50 M env steps
 
-`laptop` has the task of directional_half_cheetah:laptop. Not in the papers: frame_skip and episode
+`laptop` has the task of directional_half_cheetah:laptop. `paper` trains
+for 50.05 M env steps, whole iterations. Not in the papers: frame_skip and episode
 limit (Gymnasium's), number of trials, PPO's settings.
 """
 

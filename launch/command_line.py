@@ -306,10 +306,10 @@ def refuse_runs(flag: flags.FlagHolder) -> None:
     Raises:
       UsageError: The flag names such a folder.
     """
-    for name in ("checkpoints", "loss.npz"):
+    for name in ("checkpoints", "loss.npz", "study.json"):
         if (Path(flag.value) / name).exists():
             raise UsageError(
-                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a loss; "
+                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a study; "
                 "choose another folder"
             )
 

@@ -176,8 +176,8 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     for name in (*sizes, "discrete_actions"):
         if getattr(here, name) != getattr(there, name):
             raise command_line.UsageError(
-                f"--config={_typed()}: {there.name} has {name} {getattr(there, name)}, the loss was "
-                f"made for {getattr(here, name)}; use it in a family that has the same"
+                f"--config={_typed()}: {there.name} has {name} {getattr(there, name)}, the loss "
+                f"was made for {getattr(here, name)}; use it in a family that has the same"
             )
     moved = dataclasses.replace(home, **{group: getattr(other, group) for group in TESTED})
     return print_and_end(moved.in_physics(physics))

@@ -137,7 +137,7 @@ def _prepare_folders(output: str) -> None:
 
     def prepare_output() -> None:
         prepare_results(
-            OUTPUT_DIR, OVERWRITE.value, (*OWN, *resumed_tests.UNFINISHED), RESUME.value
+            OUTPUT_DIR, OVERWRITE.value, (*OWN, *resumed_tests.UNFINISHED[::-1]), RESUME.value
         )
 
     def prepare_policy() -> None:

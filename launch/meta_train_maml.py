@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
@@ -48,7 +49,7 @@ def _meta_train(experiment: MAMLExperiment, target: RunTarget, communicator: Com
     if not code:
         run_flags.write(
             f"results are in {target.path}; next: {command_line.program('meta_test')} "
-            f"--compare=maml:{target.path} with a --loss for the same body"
+            f"{shlex.quote(f'--compare=maml:{target.path}')} with a --loss for the same body"
         )
     return code
 

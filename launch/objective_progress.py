@@ -7,8 +7,6 @@ Figures 4 and 10).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
@@ -20,6 +18,7 @@ from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid
+from epg_tf.runs.metagenrl_run import kept_name, kept_objectives
 from .evaluation_flags import prepare_results, request_of, required
 
 flags.adopt_module_key_flags(config_flag)
@@ -59,15 +58,15 @@ def main(argv: list[str]) -> int:
     del argv
     config_flag.load_families()
     run, output = required(_RUN_DIR, "runs/objective"), required(_OUTPUT_DIR, "runs/progress")
-    folders = sorted(Path(run).glob("objectives/round_*"))[:: _EVERY.value]
-    if not folders:
+    kept = kept_objectives(run)[:: _EVERY.value]
+    if not kept:
         raise command_line.UsageError(
             f"--run_dir={run}: it holds no objectives/round_*; name a run of "
             f"{command_line.program('meta_train_metagenrl')}"
         )
-    learned = {folder.name: load_objective(folder) for folder in folders}
+    learned = {number: load_objective(folder) for number, folder in kept}
     request = request_of(
-        learned[folders[0].name].experiment,
+        learned[kept[0][0]].experiment,
         _ENVIRONMENT.value,
         _SEED.value,
         _AGENTS.value,
@@ -76,17 +75,18 @@ def main(argv: list[str]) -> int:
     )
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, OWN)
     print(
-        f"{len(folders)} objectives, {request.agents} fresh agents each in {request.task.family}, "
+        f"{len(kept)} objectives, {request.agents} fresh agents each in {request.task.family}, "
         f"{formatting.count(request.env_steps)} env steps of learning",
         flush=True,
     )
     tables, trained = [], {}
-    for name, objective in learned.items():
+    for number, objective in learned.items():
+        name = kept_name(number)
         loss = loss_name(name, objective.facts)
         table = Results.join(
             list(ObjectiveEvaluation(objective, loss, request, ("objective",)).run())
         )
-        steps = int(name.removeprefix("round_")) * objective.experiment.round_steps
+        steps = number * objective.experiment.round_steps
         trained[name] = f"{formatting.count(steps)} env steps"
         tables.append(table)
         mean = summarize(table)["objective"].final_return_mean

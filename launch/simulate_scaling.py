@@ -43,6 +43,8 @@ def main(argv: list[str]) -> int:
     """Times shards, predicts epochs, and prints a table; returns the exit code."""
     del argv
     config_flag.refuse(*RIVALS, reason="no rival learns in this command; leave it out")
+    config_flag.refuse("compute.shard_lives", reason="--shard_lives takes its place")
+    config_flag.refuse("compute.threads", reason="--cores takes its place")
     experiment = config_flag.experiment()
     command_line.check_json(_JSON)
     sizes = _numbers("shard_lives", _SIZES.value)

@@ -27,7 +27,17 @@ from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.results import COLUMNS, Results, read_results
 from epg_tf.reports.evaluation_report import OWN, write_report
 
-_SAME = ("task", "phase", "seed", "updates", "compare_updates", "policy", "alpha", "rivals")
+_SAME = (
+    "task",
+    "phase",
+    "seed",
+    "updates",
+    "compare_updates",
+    "policy",
+    "alpha",
+    "baseline",
+    "rivals",
+)
 _DEFAULTS = {"policy": dataclasses.asdict(PolicyConfig())}
 _MERGED = ("meta_training_env_steps", "zero_shot_facts", "meta_trained")
 

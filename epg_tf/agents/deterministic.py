@@ -48,11 +48,6 @@ def action_values(observation: tf.Tensor, action: tf.Tensor, weights: Weights) -
     return tf.reshape(values, tf.concat([tf.shape(values)[:-2], shape[1:-1]], axis=0))
 
 
-def first_critic(weights: Weights) -> list[tf.Tensor]:
-    """Returns the first of the twin critics: [P, 2, ...] -> [P, ...]."""
-    return [weight[:, 0] for weight in weights]
-
-
 def weight_shapes(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Returns the shapes of one network's weights, in the order of `Weights`.
 

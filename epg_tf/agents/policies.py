@@ -29,6 +29,7 @@ from epg_tf.agents.distributions import (
     one_hot_categorical,
 )
 from epg_tf.agents.policy_network import policy_network
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
@@ -262,8 +263,17 @@ class CategoricalPolicy(Policy):
 
 
 def policy_class(spec: EnvironmentSpec, config: PolicyConfig) -> type[Policy]:
-    """Returns the class of the policies of an environment."""
+    """Returns the class of the policies of an environment.
+
+    Raises:
+      ConfigError: Deviations depend on the state, and actions are discrete.
+    """
     if spec.discrete_actions:
+        if config.state_dependent_std:
+            raise ConfigError(
+                "config.policy.state_dependent_std=True is for continuous actions, and those of "
+                "the task's family are discrete; set it to False"
+            )
         return CategoricalPolicy
     return StateGaussianPolicy if config.state_dependent_std else GaussianPolicy
 

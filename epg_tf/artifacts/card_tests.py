@@ -8,6 +8,7 @@ from typing import Any
 
 from epg_tf.baselines.method import LABELS
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.formatting import markdown_cell
 
 _RIVALS = ("ppo", "ppo_as_epg", "sac", "td3", "reinforce")
 _FIXED = ("zero_shot_linear", "zero_shot_policy")
@@ -154,9 +155,12 @@ tasks; the interval of all together is over losses and agents:
 
 
 def _return_row(label: str, row: Mapping[str, Any]) -> str:
-    low, high = row["ci95"]
-    final = f"{row['final_return_mean']:.2f} | {low:.2f} to {high:.2f}"
-    return f"| {label} | {final} | {row['failed_lives']} |"
+    return f"| {label} | {_final(row)} | {row['failed_lives']} |"
+
+
+def _final(row: Mapping[str, Any]) -> str:
+    """Returns the cells of the final return and its interval."""
+    return f"{_mean({'mean': row['final_return_mean']})} | {_interval(row)}"
 
 
 def rows_of_methods(test: Mapping[str, Any]) -> str:
@@ -167,12 +171,11 @@ def rows_of_methods(test: Mapping[str, Any]) -> str:
 def row_of_test(label: str, row: Mapping[str, Any]) -> str:
     """Returns the row of a method in a table of tests."""
     match = row.get("steps_to_match")
-    final = "{:.2f} to {:.2f}".format(*row["ci95"])
     auc = "not comparable | "  # a curve that explores, beside curves that do not
     if row["auc_mean"] is not None:
         auc = f"{row['auc_mean']:.2f} | " + "{:.2f} to {:.2f}".format(*row["auc_ci95"])
     return (
-        f"| {label} | {row['final_return_mean']:.2f} | {final} | {auc} | "
+        f"| {label} | {_final(row)} | {auc} | "
         f"{'never' if match is None else match} | {row['failed_lives']} |"
     )
 
@@ -186,10 +189,10 @@ def _adaptation(name: str, found: Mapping[str, Any], experiment: Experiment) -> 
         place: Any = found
         for key in path:
             place = place[key]
-        rows.append(f"| {label} | {place['mean']:.2f} | {_interval(place)} |")
+        rows.append(f"| {label} | {_mean(place)} | {_interval(place)} |")
     switch = found["switch"]
     lost, regained = (
-        f"{switch[key]['mean']:.2f} [{_interval(switch[key])}]" for key in ("lost", "regained")
+        f"{_mean(switch[key])} [{_interval(switch[key])}]" for key in ("lost", "regained")
     )
     pairs = found["pairs"]
     paired = "each agent is paired with one that has another task."
@@ -232,7 +235,7 @@ def _robustness(name: str, found: Mapping[str, Any], experiment: Experiment) -> 
     for change in changes.values():
         row, others = change["loss"], [change.get(method) for method in fixed]
         cells = [_mean(row), _interval(row), *map(_mean, others), f"{row['failed_lives']}"]
-        rows.append(f"| {change['label']} | {' | '.join(cells)} |")
+        rows.append(f"| {markdown_cell(change['label'])} | {' | '.join(cells)} |")
     heads = "".join(f" {LABELS[method]} |" for method in fixed)
     return f"""What is it worth where something is not as in evolution?
 

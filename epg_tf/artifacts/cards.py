@@ -12,7 +12,7 @@ from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import files
-from epg_tf.core.formatting import count, duration
+from epg_tf.core.formatting import count, duration, markdown_cell
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
@@ -107,9 +107,8 @@ def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
 
 def facts_table(facts: Mapping[str, str]) -> str:
     """Returns a table of facts by what they are of."""
-    return "\n".join(
-        ["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in facts.items())]
-    )
+    rows = (f"| {markdown_cell(key)} | {markdown_cell(text)} |" for key, text in facts.items())
+    return "\n".join(["| | |", "|---|---|", *rows])
 
 
 def exported_card(learned: LearnedLoss) -> str:

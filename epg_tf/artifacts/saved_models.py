@@ -127,7 +127,9 @@ def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> No
         temporary.mkdir()
         write(str(temporary))
         (folder / GRAPH_FILE).unlink(missing_ok=True)
-        for entry in sorted(temporary.iterdir(), key=lambda path: path.name == GRAPH_FILE):
+        # First the small files that tell a model of this program from a foreign folder.
+        order = {path: (path.name == GRAPH_FILE, path.is_dir()) for path in temporary.iterdir()}
+        for entry in sorted(order, key=order.__getitem__):
             target = folder / entry.name
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)

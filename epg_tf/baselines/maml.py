@@ -21,6 +21,7 @@ from epg_tf.core.errors import RunFailed
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.optimizers import adam_update
 from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg.evolution_strategies import mean_return
 from epg_tf.tasks.registry import make_family
 
 COLUMNS = (
@@ -160,7 +161,7 @@ class MetaTraining:
         played = lives.play(outer.final_episodes)
         steps = outer.tasks * adaptation.steps * adaptation.env_steps + int(played.env_steps.sum())
         state = dataclasses.replace(state, env_steps=state.env_steps + steps)
-        found = _mean(played.mean_return[~lives.failed])
+        found = mean_return(np.where(lives.failed, np.nan, played.mean_return))
         if found > state.best_return:
             state = dataclasses.replace(
                 state, best=state.start, best_return=found, best_iteration=state.iteration

@@ -166,7 +166,8 @@ class RL2Trainer:
 
 
 def mean_returns(trials: Trials, episodes: int) -> Array:
-    """Returns the mean return of each of the first K episodes over trials that did not diverge.
+    """Returns the mean return of each of the first K episodes; where trials diverged, they count as
+    the worst of the others.
 
     Args:
       trials: P of them.
@@ -176,6 +177,8 @@ def mean_returns(trials: Trials, episodes: int) -> Array:
       [K], NaN for an episode that no trial has ended.
     """
     table = episode_table(trials, episodes)
+    worst = np.where(np.isnan(table), np.inf, table).min(axis=0)
+    table[trials.diverged] = np.where(np.isinf(worst), np.nan, worst)
     known = ~np.isnan(table)
     sums = np.where(known, table, 0.0).sum(axis=0)
     counts = known.sum(axis=0)

@@ -138,8 +138,7 @@ class _Lives:
             newest[ended.ids] = ended.returns
             if (step + 1) % period == 0:
                 curve.append(newest.copy())
-        final, success = self._play_final_episodes()
-        failed = self._environment.diverged
+        final, success, failed = self._play_final_episodes()
         if not self._environment.family.goal_reaching:
             success[:] = np.nan
         else:
@@ -152,19 +151,23 @@ class _Lives:
         action, _, self._state = self._agent.act(self._time_step, self._state, noise)
         self._time_step = self._environment.step(action)
 
-    def _play_final_episodes(self) -> tuple[Array, Array]:
-        """Returns mean return and share of successes of each life's final episodes, both [P]."""
+    def _play_final_episodes(self) -> tuple[Array, Array, Array]:
+        """Returns mean return and share of successes of each life's final episodes, and whether its
+        physics diverged up to their end, all [P]; what it plays while others go on does not count.
+        """
         count, population = self._request.episodes, len(self._keys)
         streams = life_streams(self._keys, "final_action")
         played = np.zeros(population, np.int64)
         returns, successes = np.zeros(population), np.zeros(population)
+        failed = self._environment.diverged.copy()
         self._time_step = self._environment.begin_episodes(life_streams(self._keys, "final_reset"))
         while (played < count).any():
             noise = np.stack([self._agent.draw_noise(stream, 1)[0] for stream in streams])
             self._take_step(noise)
+            failed |= self._environment.diverged & (played < count)
             ended = self._environment.ended
             counted = played[ended.ids] < count
             returns[ended.ids] += np.where(counted, ended.returns, 0.0)
             successes[ended.ids] += counted & ended.success
             played[ended.ids] += 1
-        return returns / count, successes / count
+        return returns / count, successes / count, failed

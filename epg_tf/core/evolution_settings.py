@@ -183,6 +183,12 @@ def _comparison_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
             f"config.evolution.tasks={evolution.tasks} does not divide the {different} "
             f"{'pairs of lives' if pairs else 'lives'} of an epoch; each task needs equally many"
         )
+    of_vector = evolution.lives // evolution.noise_vectors
+    if 0 < evolution.tasks < of_vector:
+        yield (
+            f"config.evolution.tasks={evolution.tasks} is below the {of_vector} lives of a noise "
+            "vector, so some would be lived twice; raise it, or config.evolution.noise_vectors"
+        )
     if evolution.fitness == "rank_in_pair" and not pairs:
         yield (
             "config.evolution.fitness='rank_in_pair' compares lives that differ in phi alone; set "

@@ -284,4 +284,5 @@ def _lifetime_conflicts(experiment: Experiment) -> Iterator[str]:
             f"config.evolution.fitness_from={evolution.fitness_from!r} needs an episode that ends "
             f"within the life; the shortest life has {steps} env steps, "
             f"{'an episode of the mix up to ' if several else 'config.task.episode_limit='}{limit}"
+            "; lengthen lives, shorten episodes, or set fitness_from='final_episodes'"
         )

@@ -20,3 +20,8 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02d} min"
     return f"{seconds / 86400:.1f} days"
+
+
+def markdown_cell(text: object) -> str:
+    """Returns what a cell of a Markdown table may hold: no row, column or tag begins in it."""
+    return str(text).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

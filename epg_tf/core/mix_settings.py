@@ -16,8 +16,9 @@ Physics = Literal["exact", "coarse"]
 
 @dataclasses.dataclass(frozen=True)
 class MixConfig:
-    """Further families that evolution spreads its lives over, beside that of `config.task`; all
-    else is the same in all. It needs a loss that serves any body.
+    """Further families that evolution spreads its lives over, beside that of `config.task`.
+    These have the range "training", and all else is as in that. It needs a loss that serves any
+    body.
     """
 
     families: Annotated[

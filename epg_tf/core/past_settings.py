@@ -38,6 +38,11 @@ def past_conflicts(past: PastConfig, evolution: EvolutionConfig, several: bool) 
       several: Whether lives are in several families.
     """
     if not past.policies:
+        if past != PastConfig():
+            yield (
+                f"config.past.share={past.share} and config.past.per_epoch={past.per_epoch} choose "
+                "between earlier policies, and none are kept; set config.past.policies too"
+            )
         return
     kept = f"config.past.policies={past.policies}"
     if several:

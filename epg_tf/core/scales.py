@@ -288,7 +288,7 @@ def laptop_rl2(task: TaskConfig) -> RL2Experiment:
 
 
 def paper_rl2(task: TaskConfig) -> RL2Experiment:
-    """Returns RL² with 50 M env steps, as MetaGenRL's authors compare with.
+    """Returns RL² with about 50 M env steps and validation, as MetaGenRL's authors compare with.
 
     Trials have two episodes, as there (Appendix B.3).
     """

@@ -222,7 +222,7 @@ class RankedShards:
     ) -> LifeOutcomes:
         """Runs one life per key; arguments as in `Shards.run`.
 
-        Six numbers per life are sent, whatever the size of phi, and the agents to be kept.
+        `PACKED` numbers per life are sent, whatever the size of phi, and the agents to be kept.
 
         Args:
           keys: L keys.

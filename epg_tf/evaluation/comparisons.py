@@ -136,9 +136,14 @@ def of_loss(experiment: Experiment, words: Sequence[str]) -> tuple[str, ...]:
       words: As for `Menu.chosen`.
 
     Raises:
-      ConfigError: As there.
+      ConfigError: As there, or lives have no updates, in which rivals would learn.
     """
     names = LOSSES.chosen(words)
+    if not experiment.inner.updates and {*names} & {*LOSSES.groups["all"]}:
+        raise ConfigError(
+            f"compare={','.join(words)} names what learns, and config.inner.updates=0 lets nobody "
+            "learn; compare with none"
+        )
     if has_bounds(make_family(experiment.task)):
         return names
     return tuple(name for name in names if name not in ("sac", "td3") or name in words)

@@ -154,10 +154,13 @@ UNEVOLVED = ("random_loss", "centred_loss", "policy_gradient_loss")
 
 
 def applicable(experiment: Experiment, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns those of some `METHODS` that a test can have: no unevolved loss beside no loss, and
-    one that begins as a policy gradient only beside one that did.
+    """Returns those of some `METHODS` that a test can have: no unevolved loss beside no loss, one
+    that begins as a policy gradient only beside one that did, and a centred one only if it sees the
+    policy.
     """
     left_out = set() if moves_loss(experiment) else {*UNEVOLVED}
     if experiment.loss.start != "policy_gradient":
         left_out.add("policy_gradient_loss")
+    if "policy" in experiment.loss.without:
+        left_out.add("centred_loss")
     return tuple(name for name in names if name not in left_out)

@@ -14,6 +14,7 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.return_dips import return_dips, summarize_return_dips
+from epg_tf.evaluation.statistics import worst_for_failed
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines
@@ -109,7 +110,8 @@ def single_lives(found: Found) -> Findings:
     numbers = [
         f"task {agent}: mean return of the final episodes {finals[agent]:.2f}" for agent in agents
     ]
-    numbers.append(f"mean over all {len(finals)} agents: {mean_with_interval(results.final())}")
+    mean = mean_with_interval(worst_for_failed(results.final()))
+    numbers.append(f"mean over all {len(finals)} agents: {mean}")
     return Findings(
         rows_of(rows, need.label),
         numbers,

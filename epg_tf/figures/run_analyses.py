@@ -12,6 +12,7 @@ from epg_tf.core import formatting
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
+from epg_tf.evaluation.statistics import worst_for_failed
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
 from epg_tf.figures.records import FoundRun
@@ -171,9 +172,11 @@ def without_worst(found: Found) -> Findings:
         for _, test in found.tests
     }
     finals: dict[int, float] = {
-        seed: float(np.nanmean(table.final())) for seed, table in tables.items()
+        seed: float(worst_for_failed(table.final()).mean()) for seed, table in tables.items()
     }
-    kept = sorted(finals, key=finals.__getitem__)[min(2, len(finals) // 2) :]
+    kept = sorted(finals, key=lambda seed: np.nan_to_num(finals[seed], nan=-np.inf))[
+        min(2, len(finals) // 2) :
+    ]
     everything = {f"seed {seed}": Curves.of_agents(tables[seed]) for seed in sorted(tables)}
     grid = {
         f"all {len(tables)} seeds": everything,

@@ -50,11 +50,15 @@ def _line(name: str, row: Summary) -> str:
 
 
 def mean_with_interval(values: Array) -> str:
-    """Returns mean and 95 % interval of [L] values as text; the mean alone where there is one."""
+    """Returns mean and 95 % interval of [L] values as text; the mean alone where there is one, and
+    how many are known where not all are.
+    """
     values = np.asarray(values, float)
-    values = values[np.isfinite(values)]
-    if not len(values):
+    known = values[np.isfinite(values)]
+    if not len(known):
         return "unknown"
+    if len(known) < len(values):
+        return f"{mean_with_interval(known)} ({len(known)} of {len(values)} known)"
     if len(values) == 1:
         return f"{values[0]:.2f}"
     low, high = confidence_interval(values)

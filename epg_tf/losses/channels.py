@@ -147,22 +147,29 @@ def declared_channels(
     kept = tuple(c for c in channels if c.width and c.name not in left_out)
     for conflict in _without_conflicts(kept, config):
         raise ConfigError(f"config.loss.without={config.without} {conflict}")
+    for conflict in _limit_conflicts(kept, config):
+        raise ConfigError(conflict)
+    return kept
+
+
+def _limit_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[str]:
+    """Yields what limits and start of a loss need and do not have."""
+    means = MEANS in [channel.name for channel in kept]
     if config.log_std_limits[0] > config.log_std_limits[1]:
-        raise ConfigError(
+        yield (
             f"config.loss.log_std_limits={config.log_std_limits}: the lowest is above the highest; "
             "swap them"
         )
-    if config.start == "quadratic" and MEANS not in [channel.name for channel in kept]:
-        raise ConfigError(
+    if config.start == "quadratic" and not means:
+        yield (
             "config.loss.start='quadratic' needs means, and the loss sees none: actions are "
             "discrete, or config.loss.without has 'policy'; use 'random'"
         )
-    if config.mean_limit and MEANS not in [channel.name for channel in kept]:
-        raise ConfigError(
+    if config.mean_limit and not means:
+        yield (
             f"config.loss.mean_limit={config.mean_limit} limits means, and the loss sees none: "
             "actions are discrete, or config.loss.without has 'policy'; set it to 0"
         )
-    return kept
 
 
 def _without_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[str]:

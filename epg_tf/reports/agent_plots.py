@@ -14,6 +14,7 @@ from matplotlib.ticker import EngFormatter
 from epg_tf.baselines.maml_method import STEPS
 from epg_tf.core import files
 from epg_tf.evaluation.results import LEARNING, Results
+from epg_tf.evaluation.statistics import worst_for_failed
 from epg_tf.evaluation.summary import learned_groups, reference, summarize
 from epg_tf.reports.plots import (
     COLOURS,
@@ -106,14 +107,16 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
         colour = COLOURS[number % len(COLOURS)]
         style: Style = "--" if name in mixed else "-"
         if name in levels:
-            top.axhline(float(np.nanmean(rows.final())), color=colour, linewidth=2.2, zorder=2)
+            top.axhline(
+                float(worst_for_failed(rows.final()).mean()), color=colour, linewidth=2.2, zorder=2
+            )
             handles.append(Line2D([], [], color=colour, linewidth=2.6, label=label(name)))
             continue
         if measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES:
             _draw_single_lives(top, rows, colour)
         draw_statistics(top, *rows.pivot(), colour, style)
         if (name in mixed or rows.method[0] in STEPS) and np.isfinite(rows.final()).any():
-            mean = np.nanmean(rows.final())
+            mean = worst_for_failed(rows.final()).mean()
             top.plot(rows.env_steps.max(), mean, color=colour, marker="D", linestyle="", zorder=4)
             diamonds = True
         handles.append(

@@ -67,7 +67,7 @@ def read_known(
     path = Path(folder) / SUMMARY_FILE
     files.remove_unfinished(folder, OWN)
     if not path.exists():
-        if any(Path(folder).iterdir()):
+        if {each.name for each in Path(folder).iterdir()} - {*OWN}:
             raise RecordError(
                 f"{Path(folder)}: there is no {SUMMARY_FILE} to go on with, and the folder is not "
                 "empty; choose another folder"
@@ -169,6 +169,6 @@ def write_robustness(
     folder, rows = Path(folder), rows_of(summary)
     of_loss = {change["label"] for change in summary.values()}
     colours = {label: 0 if label in of_loss else 2 for label in rows}
-    draw_rows(rows, colours, folder / PICTURE_FILE, title)
     files.write_json(folder / SUMMARY_FILE, {"changes": summary, "about": about})
+    draw_rows(rows, colours, folder / PICTURE_FILE, title)
     return folder / PICTURE_FILE

@@ -154,6 +154,15 @@ def _states(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in matches if match)
 
 
+def drop_after(folder: files.PathLike, epoch: int) -> None:
+    """Deletes the states of later epochs, for a run whose states are in other files, too: these are
+    of another history as soon as the run goes on.
+    """
+    for number, path in _states(Path(folder)):
+        if number > epoch:
+            path.unlink(missing_ok=True)
+
+
 def _prune(folder: Path, epoch: int, keep: int) -> None:
     for _, path in [state for state in _states(folder) if state[0] <= epoch][:-keep]:
         path.unlink(missing_ok=True)

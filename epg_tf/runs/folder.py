@@ -172,10 +172,10 @@ class RunFolder:
                 f"{done * length.unit}; use at least as many"
             )
         self.metrics.check(columns, newer)
-        self._describe()
         if done < length.epochs:  # it is not finished any more
-            shutil.rmtree(self.path / "final", ignore_errors=True)
             (self.path / "summary.json").unlink(missing_ok=True)
+            shutil.rmtree(self.path / "final", ignore_errors=True)
+        self._describe()  # after that: with more epochs and a summary it would count as finished
         self.metrics.truncate_after(done)
         self.metrics.add_columns(newer)
         if (rows := len(self.metrics.read())) != done:

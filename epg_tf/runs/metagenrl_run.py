@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from epg_tf.metagenrl.validation import (
     is_validated,
     validation_columns,
 )
+from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
@@ -51,6 +53,8 @@ METAGENRL = RunKind(
     from_mapping=metagenrl_from_mapping,
 )
 
+_KEPT = re.compile(r"round_(\d{8,})")
+
 
 def identity_of(experiment: MetaGenRLExperiment, seed: int) -> RunIdentity:
     """Returns the identity of a run of MetaGenRL."""
@@ -82,6 +86,19 @@ class NullMetaGenRLRun:
 
     def close(self) -> None:
         """Lets other processes use the folder."""
+
+
+def kept_name(number: int) -> str:
+    """Returns the name of the folder of the objective after a round."""
+    return f"round_{number:08d}"
+
+
+def kept_objectives(run: files.PathLike) -> list[tuple[int, Path]]:
+    """Returns (round, folder) of the objectives that a run kept, oldest first; other folders beside
+    them are not of the run.
+    """
+    named = [(_KEPT.fullmatch(path.name), path) for path in Path(run).glob("objectives/*")]
+    return sorted((int(match[1]), path) for match, path in named if match)
 
 
 class MetaGenRLRun(NullMetaGenRLRun):
@@ -132,8 +149,10 @@ class MetaGenRLRun(NullMetaGenRLRun):
         )
         self._progress.warn([f"damaged: {message}" for message in damaged])
         self._progress.warn(self._folder.warnings)
-        for folder in self.path.glob("objectives/round_*"):
-            if int(folder.name.removeprefix("round_")) > state.round:
+        # Before shards of these rounds are written again: a kill must not leave both together.
+        checkpoints.drop_after(self.path / "checkpoints", state.round)
+        for number, folder in kept_objectives(self.path):
+            if number > state.round:
                 shutil.rmtree(folder)
         self._keep_objective(state)
         self._keep_best()
@@ -180,7 +199,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
             self._save_objective(folder, state)
 
     def _objective_folder(self, number: int) -> Path:
-        return self.path / "objectives" / f"round_{number:08d}"
+        return self.path / "objectives" / kept_name(number)
 
     def _keep_best(self) -> None:
         """Makes `best/` the best of the tested objectives, whatever is there.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
+from epg_tf.core import formatting
 from epg_tf.core.old_settings import renamed
 
 _Experiment = TypeVar("_Experiment")
@@ -52,5 +53,8 @@ def flat(settings: Mapping[str, Any], prefix: str = "config") -> Iterator[tuple[
 
 def markdown_table(settings: Mapping[str, Any]) -> str:
     """Returns settings as a Markdown table."""
-    rows = [f"| {name.removeprefix('config.')} | {value} |" for name, value in flat(settings)]
+    rows = [
+        f"| {name.removeprefix('config.')} | {formatting.markdown_cell(value)} |"
+        for name, value in flat(settings)
+    ]
     return "\n".join(["| setting | value |", "|---|---|", *rows])

@@ -11,7 +11,6 @@ import tensorflow as tf
 from epg_tf.agents.acting import ActingDeterministic
 from epg_tf.agents.deterministic import (
     action_values,
-    first_critic,
     initial_weights,
     network,
     policy_action,
@@ -145,8 +144,6 @@ def test_twin_critics_equal_two_single_networks(axes):
     for twin in range(2):
         alone = action_values(observation, action, tensors(part[:, twin] for part in weights))
         np.testing.assert_allclose(alone, found[:, twin], rtol=1e-12)
-    first = action_values(observation, action, first_critic(tensors(weights)))
-    np.testing.assert_allclose(first, found[:, 0], rtol=1e-12)
 
 
 def test_the_hidden_layers_are_relu():

@@ -211,6 +211,21 @@ def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
     assert "inner loop; other policy networks; longer lives than those above." in card
 
 
+def test_a_card_has_a_method_whose_agents_all_failed():
+    loss, run = epg_tf.load_loss("random_hopper"), read("random_hopper", "summary.json")
+    test = read("reporting", "random_hopper.json")
+    test["sac"] |= {"final_return_mean": None, "ci95": [None, None], "failed_lives": 128}
+    card = shipped_card("hopper", loss, run, CardTests(test))
+    assert "\n| SAC (TF-Agents) | all failed |  | " in card
+
+
+def test_facts_of_others_do_not_change_the_table(make_tiny):
+    experiment = make_tiny()
+    facts = {"note": "a | b\n<script>"}
+    card = exported_card(LearnedLoss(initial_phi(experiment, 0), experiment, facts))
+    assert "a \\| b" in card and "<script>" not in card
+
+
 @pytest.mark.parametrize(
     ("changes", "seen"),
     [

@@ -63,12 +63,12 @@ def test_e_rl2_zeroes_exactly_the_rewards_of_the_first_episodes():
     assert trials.trajectory.reward.tolist() == reward.tolist()
 
 
-def test_returns_by_episode_leave_out_what_did_not_end_or_diverged():
+def test_means_by_episode_leave_out_what_did_not_end_and_count_what_diverged_as_the_worst():
     trials = trials_of([[1.0, 2.0, 9.0], [3.0], [70.0, 80.0]], [False, False, True])
     np.testing.assert_array_equal(
         episode_table(trials, 2), [[1.0, 2.0], [3.0, np.nan], [np.nan, np.nan]]
     )
-    np.testing.assert_array_equal(mean_returns(trials, 4), [2.0, 2.0, 9.0, np.nan])
+    np.testing.assert_array_equal(mean_returns(trials, 4), [5.0 / 3.0, 2.0, 9.0, np.nan])
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,28 @@ class TestAnAgent:
         # Its episodes are those of trials of the same keys, with the same noise.
         trial = trial_returns(tiny_agent(), TASK, 3, request.keys())
         np.testing.assert_allclose(curves.returns[:, [1, 2, 4]], trial, rtol=1e-4, atol=1e-5)
+
+    def test_what_fails_after_its_final_episodes_does_not_count(self, monkeypatch):
+        """Episodes of CartPole end at different times; who waits goes on, and then diverges."""
+        begin, count = TrialEnvironment.begin_episodes, TrialEnvironment._count
+
+        def begin_episodes(environment, streams):
+            environment.waits = np.zeros(len(streams), bool)
+            return begin(environment, streams)
+
+        def count_and_diverge(environment, reward, over):
+            count(environment, reward, over)
+            environment.diverged |= environment.waits
+            environment.waits |= over
+
+        monkeypatch.setattr(TrialEnvironment, "begin_episodes", begin_episodes)
+        monkeypatch.setattr(TrialEnvironment, "_count", count_and_diverge)
+        task = TaskConfig("gymnasium:CartPole-v1", 1, 60)
+        experiment = rl2_from_mapping({**TINY, "task": dataclasses.asdict(task)})
+        vector = RL2Trainer(experiment, 0).agent.policy_vector()
+        method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=1)
+        curves = method.train(Request(task, 0, "test", 4, 0, 1))
+        assert np.isfinite(curves.final_return).all() and len({*curves.final_return}) > 1
 
     def test_a_saved_policy_is_loaded_into_the_table_of_methods(self, tmp_path):
         experiment, agent = rl2_from_mapping(TINY), tiny_agent()

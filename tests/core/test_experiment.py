@@ -181,6 +181,11 @@ REFUSED: list[Any] = [
         ("config.evolution.tasks=3", "8 lives"),
     ),
     (
+        {"evolution": {"lives": 8, "noise_vectors": 2, "tasks": 2}},
+        ("config.evolution.tasks=2", "4 lives of a noise vector"),
+    ),
+    ({"past": {"share": 0.3}}, ("config.past.share=0.3", "config.past.policies")),
+    (
         {"evolution": {"shortest_life": 129}},
         ("config.evolution.shortest_life=129", "config.inner.updates=128"),
     ),

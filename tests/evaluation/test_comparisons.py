@@ -6,6 +6,7 @@ import pytest
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for, of_loss
+from epg_tf.evaluation.loss_methods import applicable
 
 ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_loss")
 
@@ -51,6 +52,19 @@ def test_tests_of_objectives_have_the_names_they_had():
 def test_other_words_are_refused(word, message):
     with pytest.raises(ConfigError, match=message):
         LOSSES.chosen(["ppo", word])
+
+
+def test_nobody_learns_beside_a_policy_that_does_not(make_tiny):
+    fixed = make_tiny(inner={"updates": 0}, evolution={"moves": "initialisation"})
+    with pytest.raises(ConfigError, match="^compare=ppo names what learns, and config.inner.upd"):
+        of_loss(fixed, ["ppo"])
+    assert of_loss(fixed, ["none"]) == LOSSES.chosen(["none"])
+
+
+def test_a_loss_that_does_not_see_the_policy_has_no_centred_one_beside_it(make_tiny):
+    loss = {"without": ("policy",), "products": 1, "start": "random"}
+    assert applicable(make_tiny(loss=loss), ALWAYS) == ("epg", "untrained", "random_loss")
+    assert "centred_loss" in applicable(make_tiny(), ALWAYS)
 
 
 def test_all_leaves_out_what_needs_bounds_unless_it_is_named(make_tiny):

@@ -129,7 +129,10 @@ def earlier(folder, **changed):
 
 def test_a_test_goes_on_with_what_an_earlier_one_left(tmp_path):
     assert read_known(tmp_path, CHANGES, ABOUT) == {}
-    (tmp_path / ".robustness.json.1.tmp").write_text("{")  # of a killed process
+    (tmp_path / "robustness.png").write_bytes(b"")  # of a process that was killed, as is the next
+    assert read_known(tmp_path, CHANGES, ABOUT) == {}
+    (tmp_path / "robustness.png").unlink()
+    (tmp_path / ".robustness.json.1.tmp").write_text("{")
     rows = earlier(tmp_path, longer=None)
     assert read_known(tmp_path, CHANGES, {**ABOUT, "loss": "y"}) == rows
     assert [path.name for path in tmp_path.iterdir()] == ["robustness.json"]

@@ -340,7 +340,7 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
 def test_tuning_tries_every_rate_and_names_the_best():
     process = commands.run(
         "tune_objective_rivals",
-        *flags_without("objective."),
+        *flags_without("objective", "agents"),
         "--method=ppo",
         "--learning_rates=1e-3,1e-2",
         "--agents=2",
@@ -360,7 +360,7 @@ def test_tuning_tries_every_rate_and_names_the_best():
 
 @pytest.mark.slow
 def test_no_rate_is_best_where_agents_failed_with_all():
-    settings = (*flags_without("objective."), "--method=ppo", "--learning_rates=1000")
+    settings = (*flags_without("objective", "agents"), "--method=ppo", "--learning_rates=1000")
     few = ("--agents=2", "--env_steps=20", "--episodes=1")
     process = commands.run("tune_objective_rivals", *settings, *few)
     assert process.returncode == 2 and "best:" not in process.stdout
@@ -371,7 +371,7 @@ def test_no_rate_is_best_where_agents_failed_with_all():
 def test_benchmark_measures_both_ways(tmp_path):
     process = commands.run(
         "benchmark_metagenrl",
-        *flags_without("agent.random_steps", "baseline."),
+        *flags_without("agent.random_steps", "baseline.", "objective_period", "steps_per_agent"),
         "--updates=3",
         "--repeats=2",
         f"--json={tmp_path / 'speed.json'}",

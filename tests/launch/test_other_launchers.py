@@ -80,7 +80,7 @@ def test_meta_test_can_leave_ppo_out(loss, tmp_path):
         ),
         (
             [CONFIG, "--config.task.physics=coarse"],
-            "--config.task.physics=coarse has no effect here: --physics says in which physics a test is",
+            "--config.task.physics=coarse has no effect here: --physics says in which physics",
         ),
     ],
 )

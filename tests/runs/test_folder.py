@@ -107,6 +107,22 @@ def test_a_run_that_continues_is_not_finished(tiny, tmp_path, done, left):
         assert len(folder.metrics.read()) == done and folder.warnings == []
 
 
+def test_a_kill_while_a_run_is_lengthened_leaves_none_that_seems_finished(
+    tiny, tmp_path, monkeypatch
+):
+    with contextlib.closing(RunFolder(identity_of(tiny, 0), RunTarget(tmp_path))) as folder:
+        (tmp_path / "summary.json").write_text("{}")
+        folder.metrics.append({"epoch": 1})
+
+        def killed(path, content):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("epg_tf.core.files.write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder.continue_after(1, RunLength(2, "config.evolution.epochs"), ["epoch"])
+        assert not (tmp_path / "summary.json").exists()
+
+
 def test_other_versions_are_reported(run, tmp_path):
     run()
     path = tmp_path / "run" / "config.json"

@@ -17,6 +17,7 @@ from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.metagenrl_run import kept_objectives
 from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
 from epg_tf.tasks.point_goal import PointGoal
 from tests.thread_ranks import on_ranks
@@ -223,6 +224,22 @@ def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, tmp_path):
     found = [line for line in lines if line.startswith("damaged: ")]
     assert any("weights/epoch_00000002.npz" in line and "skipped" in line for line in found)
     assert any("steps/epoch_00000001.npz" in line and "after round 1" in line for line in found)
+
+
+def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, tmp_path):
+    """Else agents of the new round 2 could meet the objective of the old one after a kill."""
+    folder = tmp_path / "run"
+    rounds = meta_learn_in_folder(tiny, 0, folder)
+    assert len(list(itertools.islice(rounds, 2))) == 2
+    rounds.close()
+    (folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz").write_bytes(b"")
+    (folder / "objectives" / "round_00000002_old").mkdir()  # a user's copy
+    session = MetaGenRLSession(tiny, 0, RunTarget(folder, resume=True), SingleProcess(), print)
+    session.stop()
+    with contextlib.closing(session), pytest.raises(Interrupted):
+        next(session.rounds())
+    assert max(checkpoints.epochs(folder / "checkpoints")) == 1
+    assert max(number for number, _ in kept_objectives(folder)) == 1
 
 
 def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
