@@ -374,7 +374,7 @@ def test_the_cost_of_the_first_versions_reacher_is_196_million_env_steps():
 
 def test_means_have_intervals_where_there_are_several():
     assert mean_with_interval(np.array([2.0])) == "2.00"
-    assert mean_with_interval(np.array([1.0, 3.0, np.nan])) == "2.00 [-10.71, 14.71]"
+    assert mean_with_interval(np.array([1.0, 3.0, np.nan])) == "2.00 [-10.71, 14.71] (2 of 3 known)"
     assert mean_with_interval(np.array([])) == "unknown"
 
 
