@@ -167,7 +167,7 @@ class TestAnAgent:
         task = TaskConfig("gymnasium:CartPole-v1", 1, 60)
         experiment = rl2_from_mapping({**TINY, "task": dataclasses.asdict(task)})
         vector = RL2Trainer(experiment, 0).agent.policy_vector()
-        method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=1)
+        method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=2)
         curves = method.train(Request(task, 0, "test", 4, 0, 1))
         assert np.isfinite(curves.final_return).all() and len({*curves.final_return}) > 1
 
