@@ -31,10 +31,10 @@ _JSON = flags.DEFINE_string("json", None, "File for the numbers; it ends in .jso
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    rounds = ("failed_rounds", "objective_period", "steps_per_agent")
+    rounds = ("failed_rounds", "objective_period")
     config_flag.refuse(*rounds, reason="agents take as many steps as --updates needs")
     config_flag.refuse("threads", reason="agents are measured on one thread; leave it out")
-    unused = ("agent.random_steps", "baseline", "validation", "past")
+    unused = ("baseline", "validation", "past")
     config_flag.refuse(*unused, reason="agents learn from their first step; leave it out")
     experiment = config_flag.metagenrl_experiment()
     command_line.check_json(_JSON)

@@ -301,7 +301,7 @@ def positive_numbers(flag: str, words: list[str], kind: type) -> list:
 
 
 def refuse_runs(flag: flags.FlagHolder) -> None:
-    """Refuses the folder of a run or of a loss for results of a test: names of files are the same.
+    """Refuses the folder of a run, loss or study for results of a test: files have the same names.
 
     Raises:
       UsageError: The flag names such a folder.
@@ -309,8 +309,8 @@ def refuse_runs(flag: flags.FlagHolder) -> None:
     for name in ("checkpoints", "loss.npz", "study.json"):
         if (Path(flag.value) / name).exists():
             raise UsageError(
-                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or a study; "
-                "choose another folder"
+                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run, loss or "
+                "study; choose another folder"
             )
 
 

@@ -181,7 +181,7 @@ def _of_loss(
     except ConfigError as error:
         raise command_line.UsageError(f"--physics={physics}: {error}") from error
     request = loss_request(experiment, _SEED.value, _LIVES.value or 64, UPDATES.value, physics)
-    methods = _methods(lambda words: comparisons.of_loss(experiment, words))
+    methods = _methods(lambda words: comparisons.of_loss(experiment, words, request.env_steps))
     print(config_flag.note_on_centring(experiment, methods), end="")
     return LossEvaluation(
         dataclasses.replace(learned, experiment=experiment),

@@ -89,7 +89,7 @@ def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicato
         with contextlib.closing(session):
             code = run_flags.to_the_end(lambda: communicator.run(work), received, communicator)
     if not code and communicator.rank == 0:
-        run_flags.print_next("best", experiment.task.family)
+        run_flags.print_next("best", experiment.task.family, learns=experiment.inner.updates > 0)
     return code
 
 

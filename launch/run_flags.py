@@ -140,20 +140,21 @@ def guard(run: Callable[[], int]) -> int:
         return 1
 
 
-def print_next(loss: str, *families: str) -> None:
+def print_next(loss: str, *families: str, learns: bool = True) -> None:
     """Prints where the results are, and the commands that test a loss and make the run's page.
 
     Args:
       loss: Name of its folder in the folder of the run.
       families: FAMILY or FAMILY@EPISODE_LIMIT, in which it was made; the file of an own one is
         named in the command.
+      learns: Whether agents do; beside others nothing learns either.
     """
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{path}/{loss}"), shlex.quote(f"{path}-test")
     own = next(filter(None, map(config_flag.words_of_own_family, families)), "")
     write(
         f"results are in {path}; next: {command_line.program('meta_test')} --loss={flag} "
-        f"--output_dir={output}{own}"
+        f"--output_dir={output}{own}{'' if learns else ' --compare=none'}"
     )
     file = next(filter(None, map(config_flag.word_of_own_file, families)), "")
     write(command_line.page_line(path) + file)

@@ -118,7 +118,6 @@ def _refuse_unused(field: str, name: str) -> None:
     config_flag.refuse(f"baseline.{field}", reason="--learning_rates takes its place")
     groups = ("meta", "objective", "past", "validation")
     config_flag.refuse(*groups, reason="no objective takes part; leave it out")
-    config_flag.refuse("agents", reason="--agents takes its place")
     rounds = ("failed_rounds", "objective_period")
     config_flag.refuse(*rounds, reason="there is no meta-training in this command; leave it out")
     others = {f"baseline.{known.name}" for known in dataclasses.fields(BaselineConfig)}

@@ -172,7 +172,9 @@ def row_of_test(label: str, row: Mapping[str, Any]) -> str:
     """Returns the row of a method in a table of tests."""
     match = row.get("steps_to_match")
     auc = "not comparable | "  # a curve that explores, beside curves that do not
-    if row["auc_mean"] is not None:
+    if row["final_return_mean"] is None:
+        auc = " | "
+    elif row["auc_mean"] is not None:
         auc = f"{row['auc_mean']:.2f} | " + "{:.2f} to {:.2f}".format(*row["auc_ci95"])
     return (
         f"| {label} | {_final(row)} | {auc} | "

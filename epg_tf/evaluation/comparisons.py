@@ -128,21 +128,22 @@ OBJECTIVES = Menu(
 """Of the test of an objective of MetaGenRL."""
 
 
-def of_loss(experiment: Experiment, words: Sequence[str]) -> tuple[str, ...]:
+def of_loss(experiment: Experiment, words: Sequence[str], env_steps: int) -> tuple[str, ...]:
     """Returns the methods of the test of a loss; "all" leaves out what its actions do not allow.
 
     Args:
       experiment: Settings of the test.
       words: As for `Menu.chosen`.
+      env_steps: Of a life.
 
     Raises:
       ConfigError: As there, or lives have no updates, in which rivals would learn.
     """
     names = LOSSES.chosen(words)
-    if not experiment.inner.updates and {*names} & {*LOSSES.groups["all"]}:
+    if not env_steps and {*names} & {*LOSSES.groups["all"]}:
         raise ConfigError(
-            f"compare={','.join(words)} names what learns, and config.inner.updates=0 lets nobody "
-            "learn; compare with none"
+            f"compare={','.join(words)} names what learns, and lives have 0 updates; give "
+            "updates, or compare with none"
         )
     if has_bounds(make_family(experiment.task)):
         return names

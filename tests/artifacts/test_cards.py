@@ -215,8 +215,9 @@ def test_a_card_has_a_method_whose_agents_all_failed():
     loss, run = epg_tf.load_loss("random_hopper"), read("random_hopper", "summary.json")
     test = read("reporting", "random_hopper.json")
     test["sac"] |= {"final_return_mean": None, "ci95": [None, None], "failed_lives": 128}
+    test["sac"] |= {"auc_mean": None, "auc_ci95": [None, None]}
     card = shipped_card("hopper", loss, run, CardTests(test))
-    assert "\n| SAC (TF-Agents) | all failed |  | " in card
+    assert "\n| SAC (TF-Agents) | all failed |  |  |  | never | 128 |" in card
 
 
 def test_facts_of_others_do_not_change_the_table(make_tiny):

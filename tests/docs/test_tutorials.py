@@ -44,7 +44,7 @@ def small(step: Command) -> list[str]:
         "meta_test": FRESH_AGENTS[objective],
         "tune_baseline": [*LIVES, "--lives=2", "--budget=2"],
         "objective_progress": ("--agents=1", "--env_steps=20", "--episodes=1"),
-        "render": ("--episodes=2", "--frames=2"),
+        "render": () if "--view=path" in step.words else ("--episodes=2", "--frames=2"),
     }
     return [*step.words, *flags.get(step.name, ())]
 

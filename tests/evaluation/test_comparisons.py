@@ -56,9 +56,9 @@ def test_other_words_are_refused(word, message):
 
 def test_nobody_learns_beside_a_policy_that_does_not(make_tiny):
     fixed = make_tiny(inner={"updates": 0}, evolution={"moves": "initialisation"})
-    with pytest.raises(ConfigError, match="^compare=ppo names what learns, and config.inner.upd"):
-        of_loss(fixed, ["ppo"])
-    assert of_loss(fixed, ["none"]) == LOSSES.chosen(["none"])
+    with pytest.raises(ConfigError, match="^compare=ppo names what learns, and lives have 0"):
+        of_loss(fixed, ["ppo"], 0)
+    assert of_loss(fixed, ["none"], 0) == LOSSES.chosen(["none"])
 
 
 def test_a_loss_that_does_not_see_the_policy_has_no_centred_one_beside_it(make_tiny):
@@ -69,5 +69,5 @@ def test_a_loss_that_does_not_see_the_policy_has_no_centred_one_beside_it(make_t
 
 def test_all_leaves_out_what_needs_bounds_unless_it_is_named(make_tiny):
     choices = make_tiny(task={"family": "gymnasium:CartPole-v1", "frame_skip": 1})
-    assert of_loss(choices, ["all"]) == LOSSES.chosen(["ppo", "reinforce"])
-    assert "sac" in of_loss(choices, ["sac"]) and "td3" in of_loss(make_tiny(), ["all"])
+    assert of_loss(choices, ["all"], 8) == LOSSES.chosen(["ppo", "reinforce"])
+    assert "sac" in of_loss(choices, ["sac"], 8) and "td3" in of_loss(make_tiny(), ["all"], 8)

@@ -15,9 +15,10 @@ from epg_tf.evaluation.summary import summarize
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
+SETTINGS = commands.settings(evolution__fitness_from="final_episodes", evolution__noise_vectors=2)
 FLAGS = [
     CONFIG,
-    *commands.settings(evolution__fitness_from="final_episodes", evolution__noise_vectors=2),
+    *(flag for flag in SETTINGS if "validation_period" not in flag),  # --test_points says it
     "--estimators=paper,config",
     "--seeds=1",
     "--env_steps=2000",

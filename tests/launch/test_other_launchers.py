@@ -173,7 +173,7 @@ def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
     process = commands.run(
         "meta_test", f"--loss={loss}", f"--output_dir={loss.parent}", "--overwrite"
     )
-    assert process.returncode == 2 and "belongs to a run" in process.stderr
+    assert process.returncode == 2 and "belongs to a run, loss or study" in process.stderr
     assert "best_validation_return_mean" in json.loads((loss.parent / "summary.json").read_text())
 
 

@@ -7,6 +7,8 @@ import pytest
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
+_REPLACED = ("--config.compute.shard_lives=", "--config.compute.threads=")
+SMALL = [flag for flag in commands.settings() if not flag.startswith(_REPLACED)]
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +18,7 @@ def numbers(tmp_path_factory):
     process = commands.run(
         "simulate_scaling",
         CONFIG,
-        *commands.settings(),
+        *SMALL,
         "--shard_lives=1,4",
         "--cores=1,2,16",
         "--updates=2",
