@@ -292,7 +292,7 @@ def test_objectives_of_several_seeds_are_tested_together(finished, tmp_path):
     [
         (["--environment=gymnasium:CartPole-v1"], "its actions are discrete"),
         (["--env_steps=30"], "no multiple of the objective's config.round_steps=20"),
-        (["--updates=3"], "--updates: --loss="),
+        (["--updates=3"], "--updates=3: --loss="),
     ],
 )
 def test_meta_test_refuses_in_one_line(finished, tmp_path, extra, message):
