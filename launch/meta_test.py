@@ -166,6 +166,7 @@ def _save_policy(evaluation: LossEvaluation, folder: str) -> None:
         updates=UPDATES.value,
         physics=evaluation.request.task.physics,
         alpha=evaluation.alpha,
+        lives=evaluation.request.agents,
     )
     saved_policy.save_policy(agent.policy, folder, agent.facts)
     print(f"the policy of the first agent (return {agent.final_return:.2f}) is in {folder}")

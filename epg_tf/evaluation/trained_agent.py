@@ -70,6 +70,7 @@ def train_agent(
     updates: int | None = None,
     physics: Physics = "exact",
     alpha: float | None = None,
+    lives: int | None = None,
 ) -> TrainedAgent:
     """Trains an agent of the test of a loss, to the same bits as `evaluate` does.
 
@@ -82,19 +83,26 @@ def train_agent(
       updates: Updates in its life; None for the experiment's number.
       physics: Of the test, whatever those of evolution.
       alpha: As of the test (`LossEvaluation`).
+      lives: Agents of the test, whose shards are no larger; None: as many as fill a shard, or more.
 
     Returns:
       The agent.
 
     Raises:
-      ConfigError: phi is not that of such a loss, or `life` is below 0.
+      ConfigError: phi is not that of such a loss, `life` is below 0, or not below `lives`.
     """
     experiment = loss_methods.with_ppo(learned.experiment)
     check_phi(experiment, learned.phi)
     _check_number("life", life)
     configure_tensorflow(thread_count(experiment))
     request = loss_request(experiment, seed, life + 1, updates, physics)
-    size = experiment.compute.shard_lives
+    if lives is not None and life >= lives:
+        raise ConfigError(f"life={life} must be below lives={lives}, the agents of the test")
+    most = experiment.compute.shard_lives
+    size = most if lives is None else min(most, lives)
+    experiment = dataclasses.replace(
+        experiment, compute=dataclasses.replace(experiment.compute, shard_lives=size)
+    )
     before, row = life // size * size, life % size
     keys = request.keys(before + size)[before:]
     family = make_family(request.task)

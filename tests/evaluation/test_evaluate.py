@@ -114,6 +114,8 @@ def test_agents_that_are_not_there_are_refused(tiny):
     learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
     with pytest.raises(ConfigError, match="^life=-1 must be 0 or more"):
         train_agent(learned, 0, -1)
+    with pytest.raises(ConfigError, match="life=3 must be below lives=3"):
+        train_agent(learned, 0, 3, lives=3)
     with pytest.raises(ConfigError, match="phi has shape .5,.; a loss of these settings has"):
         train_agent(dataclasses.replace(learned, phi=learned.phi[:5]), 0)
 
@@ -304,7 +306,7 @@ def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
     given = outcome(make_tiny(), ("epg",), alpha=0.25)[0]
     np.testing.assert_array_equal(usual.final("policy_sha256"), given.final("policy_sha256"))
     assert (outcome(guided, ("epg",), alpha=0.0)[0].final() != usual.final()).any()
-    agent = train_agent(LearnedLoss(initial_phi(guided, 0), guided, {}), 3, 1)
+    agent = train_agent(LearnedLoss(initial_phi(guided, 0), guided, {}), 3, 1, lives=3)
     assert agent.policy_sha256 == usual.final("policy_sha256")[1]
 
 
