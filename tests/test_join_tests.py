@@ -30,6 +30,7 @@ ABOUT = {
     "compare_updates": 1,
     "policy": vars(PolicyConfig()),
     "alpha": 0.0,
+    "baseline": {},
     "rivals": {},
     "config": Experiment().to_mapping(),
     "meta_training_env_steps": {"epg one": 5},
@@ -92,6 +93,7 @@ OTHER = table("epg", [4.0, 5.0, 6.5], CURVE, loss=LossName("one", 0))
         ([ONE, PPO], {"seed": 1}, "the tests differ in seed: 0 and 1"),
         ([ONE, PPO], {"updates": 3}, "the tests differ in updates"),
         ([ONE, PPO], {"rivals": {"ppo": {}}}, "the tests differ in rivals"),
+        ([ONE, PPO], {"baseline": {"clip": 0.1}}, "the tests differ in baseline"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(tool, tmp_path, capsys, tables, changes, message):
