@@ -56,14 +56,21 @@ def worst_for_failed(values: Array) -> Array:
     return np.where(known, values, values[known].min()) if known.any() else values
 
 
+def surviving_interval(values: Array) -> tuple[float, float]:
+    """Returns `confidence_interval` of [L] values, those that are not finite as the worst of the
+    others; infinite where fewer than two are finite, for the copies of one tell nothing.
+    """
+    few = np.isfinite(values).sum() < 2
+    return (-np.inf, np.inf) if few else confidence_interval(worst_for_failed(values))
+
+
 def interval_row(returns: Array) -> dict[str, Any]:
     """Returns `mean`, `ci95`, `lives` and `failed_lives` of [L] returns, NaN where an agent failed,
     which counts as the worst of the others.
     """
-    counted = worst_for_failed(returns)
     return {
-        "mean": float(np.mean(counted)),
-        "ci95": confidence_interval(counted),
+        "mean": float(np.mean(worst_for_failed(returns))),
+        "ci95": surviving_interval(returns),
         "lives": len(returns),
         "failed_lives": int(np.isnan(returns).sum()),
     }
@@ -74,4 +81,6 @@ def difference_row(one: Array, other: Array) -> dict[str, Any]:
     agents count as in `interval_row`.
     """
     above = worst_for_failed(one) - worst_for_failed(other)
-    return {"mean": float(np.mean(above)), "ci95": confidence_interval(above)}
+    few = min(np.isfinite(one).sum(), np.isfinite(other).sum()) < 2
+    interval = (-np.inf, np.inf) if few else confidence_interval(above)
+    return {"mean": float(np.mean(above)), "ci95": interval}

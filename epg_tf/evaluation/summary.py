@@ -14,6 +14,7 @@ from epg_tf.evaluation.results import EVALUATION, LEARNING, Results
 from epg_tf.evaluation.statistics import (
     confidence_interval,
     interquartile_mean,
+    surviving_interval,
     worst_for_failed,
 )
 from epg_tf.evaluation.uncertainty import (
@@ -168,7 +169,7 @@ def _mean_over_losses(summaries: Sequence[Summary], scores: Array) -> Summary:
         ci95=hierarchical_interval(scores),
         auc_mean=float(np.mean(areas)),
         auc_ci95=_interval(areas),
-        initial_return_mean=float(np.mean(initial)),
+        initial_return_mean=float(np.mean(worst_for_failed(initial))),
         initial_ci95=_interval(initial),
         success_rate=float(np.mean([summary.success_rate for summary in summaries])),
         lives=sum(summary.lives for summary in summaries),
@@ -250,15 +251,14 @@ def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Su
     if failed.all():
         return _unknown(len(finals), env_steps)
     returns = worst_for_failed(finals)
-    areas = worst_for_failed(_areas(curves, failed))
-    initial = worst_for_failed(_initial(curves, failed))
+    areas, initial = _areas(curves, failed), _initial(curves, failed)
     return Summary(
         final_return_mean=float(np.mean(returns)),
         final_return_iqm=interquartile_mean(returns),
-        ci95=confidence_interval(returns),
-        auc_mean=float(np.mean(areas)),
+        ci95=surviving_interval(finals),
+        auc_mean=float(np.mean(worst_for_failed(areas))),
         auc_ci95=_interval(areas),
-        initial_return_mean=float(np.mean(initial)),
+        initial_return_mean=float(np.mean(worst_for_failed(initial))),
         initial_ci95=_interval(initial),
         success_rate=float(np.mean(success)),
         lives=len(finals),
@@ -285,7 +285,7 @@ def _unknown(lives: int, env_steps: int) -> Summary:
 
 
 def _interval(values: Array) -> tuple[float, float]:
-    return confidence_interval(values) if np.isfinite(values).all() else (np.nan, np.nan)
+    return surviving_interval(values) if np.isfinite(values).any() else (np.nan, np.nan)
 
 
 def _initial(curves: Array, failed: Array) -> Array:

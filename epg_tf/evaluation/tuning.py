@@ -20,7 +20,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
-from epg_tf.evaluation.statistics import confidence_interval, worst_for_failed
+from epg_tf.evaluation.statistics import surviving_interval, worst_for_failed
 
 Space = Mapping[str, Sequence[float]]
 """Values to try of each setting, from low to high."""
@@ -255,5 +255,5 @@ def final_returns(experiment: Experiment, request: Request, rival: str) -> Any:
 def _trial(number: int, rung: int, settings: Mapping[str, float], finals: Any) -> Trial:
     failed = int(np.isnan(finals).sum())
     returns = worst_for_failed(finals)
-    interval = (np.nan, np.nan) if failed == len(finals) else confidence_interval(returns)
+    interval = (np.nan, np.nan) if failed == len(finals) else surviving_interval(finals)
     return Trial(number, rung, len(finals), settings, float(np.mean(returns)), interval, failed)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from epg_tf.artifacts.learned_loss import SHIPPED
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.zero_shot import NAMES
@@ -106,9 +107,17 @@ def _of_loss(about: Mapping[str, Any], methods: set[str]) -> dict[str, Any]:
         "updates": about["updates"],
         "alpha": about.get("alpha") if len(alphas) < 2 else None,  # then each has its own
         "physics": about["task"].get("physics"),
-        "zero_shot": "own" if methods & set(NAMES) else None,
+        "zero_shot": _fixed_policies(about) if methods & set(NAMES) else None,
         "reporting": about.get("phase") == "reporting",
     }
+
+
+def _fixed_policies(about: Mapping[str, Any]) -> str:
+    """Returns the folders of fixed policies of a test; "own" if they are in that of its loss."""
+    names = (name.partition(" ") for name in about.get("parameters_sha256", ()))
+    folders = [folder for method, _, folder in names if method in NAMES]
+    homes = {Path(about["loss"]), SHIPPED / about["loss"]}
+    return "own" if homes >= {Path(folder).parent for folder in folders} else ",".join(folders)
 
 
 def _command(name: str, words: Mapping[str, Any]) -> str:

@@ -7,7 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from epg_tf.evaluation.statistics import median_interval, share_interval
+from epg_tf.evaluation.statistics import (
+    confidence_interval,
+    difference_row,
+    interval_row,
+    median_interval,
+    share_interval,
+)
 
 # Ranks of the ends of the interval of a median, from 1 (Conover 1999, section 3.2).
 RANKS = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 20: (6, 15), 25: (8, 18), 32: (10, 23)}
@@ -38,3 +44,12 @@ def test_a_share_of_nothing_has_an_interval():
     low, high = share_interval(0, 10)
     assert low == 0.0 and high == pytest.approx(1.959963984540054**2 / (10 + 1.959963984540054**2))
     assert share_interval(10, 10) == pytest.approx((1.0 - high, 1.0))
+
+
+def test_copies_of_one_survivor_give_no_interval():
+    one, two = np.array([3.0, np.nan, np.nan]), np.array([3.0, 5.0, np.nan])
+    endless = (-np.inf, np.inf)
+    assert interval_row(one) == {"mean": 3.0, "ci95": endless, "lives": 3, "failed_lives": 2}
+    assert difference_row(one, two)["ci95"] == difference_row(two, one)["ci95"] == endless
+    assert interval_row(two)["ci95"] == confidence_interval(np.array([3.0, 5.0, 3.0]))
+    assert difference_row(two, np.zeros(3))["ci95"] == interval_row(two)["ci95"]

@@ -85,6 +85,12 @@ def test_a_curve_that_explores_has_no_auc_beside_curves_that_do_not():
     assert summarize(ppo)["ppo"].auc_mean == 1.5
 
 
+def test_copies_of_one_survivor_give_no_interval():
+    row = summarize(table("ppo", [1.0, NAN], [[1.0, 2.0], [NAN, NAN]]))["ppo"]
+    assert (row.final_return_mean, row.auc_mean, row.failed_lives) == (1.0, 1.5, 1)
+    assert row.ci95 == row.auc_ci95 == row.initial_ci95 == (-np.inf, np.inf)
+
+
 def test_lives_are_summarized_like_the_table_that_is_made_of_them():
     final, curve = np.array([1.0, NAN, 4.0]), np.array([[NAN, 2.0], [9.0, 9.0], [6.0, 5.0]])
     lives = LifeResults(

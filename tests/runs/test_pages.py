@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from epg_tf.artifacts.learned_loss import SHIPPED
 from epg_tf.baselines.method import LossName
 from epg_tf.core import config_files
 from epg_tf.core.errors import RecordError
@@ -220,6 +221,28 @@ def test_methods_that_were_meta_trained_are_in_the_command(tested):
     path.write_text(json.dumps(summary))
     compare = words(pages.read_entry(tested))["compare"]
     assert compare == "alone,ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
+
+
+@pytest.mark.parametrize(
+    ("loss", "folder", "word"),
+    [
+        ("runs/a b/best", None, "own"),  # a test of an older version states none
+        ("runs/a b/best", "runs/a b/best/zero_shot_linear", "own"),
+        ("goal_ant", f"{SHIPPED}/goal_ant/zero_shot_linear", "own"),
+        ("runs/a b/best", "runs/fixed/best", "runs/fixed/best"),
+    ],
+)
+def test_fixed_policies_are_in_the_command(tested, loss, folder, word):
+    tables = [table(name, [1.0], np.zeros((1, 4))) for name in ("epg", "zero_shot_linear")]
+    Results.join(tables).write(tested / "curves.csv")
+    path = tested / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["about"]["loss"] = loss
+    if folder is not None:
+        names = (f"epg {loss}", f"zero_shot_linear {folder}")
+        summary["about"]["parameters_sha256"] = dict.fromkeys(names, "0")
+    path.write_text(json.dumps(summary))
+    assert words(pages.read_entry(tested))["zero_shot"] == word
 
 
 @pytest.mark.parametrize(("others", "compare"), [((), "alone"), (("untrained",), "none")])
