@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import importlib
 import json
 from pathlib import Path
@@ -94,6 +95,7 @@ TASKS = {
 }
 
 
+@functools.cache
 def experiment(name):
     file, variant = SETTINGS[name]
     module = importlib.import_module(f"configs.{file}")

@@ -48,18 +48,15 @@ def test_signal_to_noise_is_unbiased(antithetic, slope, noise):
     size, vectors, sigma, found = 20, 64, 1.0, []
     for trial in range(400):
         generator = np.random.default_rng(trial)
+        noise_of_vector = functools.cache(functools.partial(noise_of, trial, size))
         epsilons = [
-            evolution_strategies.perturbation(
-                functools.partial(noise_of, trial, size), v, antithetic
-            )
+            evolution_strategies.perturbation(noise_of_vector, v, antithetic)
             for v in range(vectors)
         ]
         weights = np.array([slope * e[0] for e in epsilons]) + noise * generator.standard_normal(
             vectors
         )
-        ascent = evolution_strategies.gradient_estimate(
-            weights, functools.partial(noise_of, trial, size), sigma, antithetic
-        )
+        ascent = evolution_strategies.gradient_estimate(weights, noise_of_vector, sigma, antithetic)
         found.append(diagnostics.signal_to_noise(ascent, weights, sigma, antithetic))
     count, luck = (vectors // 2, noise**2 / 2) if antithetic else (vectors, noise**2)
     expected = slope**2 / (((slope**2 + luck) * size - slope**2) / count)

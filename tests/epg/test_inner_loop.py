@@ -441,7 +441,7 @@ def test_the_surrogate_alone_needs_no_phi(loop, phi):
 @pytest.mark.parametrize(
     "teaching", [LEARNED, BLENDED, SURROGATE], ids=["learned", "blended", "surrogate"]
 )
-@pytest.mark.parametrize("memory", [3, 0])
+@pytest.mark.parametrize("memory", [3, pytest.param(0, marks=pytest.mark.slow)])
 def test_lives_with_discrete_actions_do_not_depend_on_their_neighbours(make_tiny, teaching, memory):
     loop, others = make_loop(make_tiny(loss={"memory_units": memory}), Choices), [6, 2, 5, 1]
     size = parameter_count(loop.learner.loss.shapes)

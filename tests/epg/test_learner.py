@@ -154,7 +154,10 @@ def test_one_update_equals_the_reference(experiment, discrete):
             np.testing.assert_allclose(found[life], other, atol=2e-5)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "alpha",
+    [pytest.param(0.0, marks=pytest.mark.slow), 0.5, pytest.param(1.0, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("kind", ["ppo", "reinforce"])
 @pytest.mark.parametrize("discrete", [False, True])
 def test_every_kind_of_teaching_moves_what_it_should(make_tiny, experiment, alpha, kind, discrete):
@@ -232,7 +235,7 @@ def test_a_limit_shortens_the_updates_that_exceed_it(make_tiny, discrete):
     np.testing.assert_allclose(moved[3], share * moved[0], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("rate", [0.1, 1.0])
+@pytest.mark.parametrize("rate", [pytest.param(0.1, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("discrete", [False, True])
 def test_long_steps_stay_within_the_limit(make_tiny, rate, discrete):
     """Also where the divergence is not quadratic, as when deviations grow."""

@@ -59,12 +59,10 @@ def test_units_are_those_of_the_steps_before_the_first_update(monkeypatch):
     np.testing.assert_allclose(units[3][0], root_mean_square(again[0][24:28]), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "same"),
-    [
-        pytest.param("gymnasium:InvertedPendulum-v5@6", True, marks=pytest.mark.slow),
-        ("gymnasium:Pendulum-v1@6", False),
-    ],
+    [("gymnasium:InvertedPendulum-v5@6", True), ("gymnasium:Pendulum-v1@6", False)],
 )
 def test_small_rewards_stay_as_they_are(environment, same):
     """Rewards of a root mean square up to 1 are not enlarged: not one bit differs."""

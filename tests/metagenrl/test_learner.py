@@ -219,7 +219,13 @@ class OneAgent:
     [
         pytest.param(META, {}, 0.3, True, marks=pytest.mark.slow),
         (META, {}, 0.0, False),
-        (dataclasses.replace(META, normalize_agent_gradients=True), {}, 1.0, False),
+        pytest.param(
+            dataclasses.replace(META, normalize_agent_gradients=True),
+            {},
+            1.0,
+            False,
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             dataclasses.replace(META, virtual_steps=3),
             {"clip": 0.003},
@@ -227,7 +233,7 @@ class OneAgent:
             False,
             marks=pytest.mark.slow,
         ),
-        (META, {"policy_delay": 1}, 0.5, False),
+        pytest.param(META, {"policy_delay": 1}, 0.5, False, marks=pytest.mark.slow),
         (META, {"policy_delay": 3, "hidden": (6, 5)}, 1.0, False),
         (None, {}, 1.0, False),
     ],
