@@ -127,8 +127,8 @@ def test_the_next_steps_are_those_of_their_pages():
         assert any(set(step.words) <= set(other.words) for other in found), command
 
 
-# Those of MetaGenRL have tables on a page of their own.
 OFF_POLICY = sorted((RESULTS / "night" / "off_policy").glob("*.json"))
+# Those of MetaGenRL have tables on a page of their own.
 EPG_LOSSES = sorted({*shipped_losses()} - {*shipped_objectives()})
 
 

@@ -160,14 +160,14 @@ def _worst_for_failed_runs(scores: Array) -> Array:
 def _mean_over_losses(summaries: Sequence[Summary], scores: Array) -> Summary:
     """Returns the summary of R losses together, [R, L] final returns."""
     first = summaries[0]
-    areas = worst_for_failed(np.array([summary.auc_mean for summary in summaries]))
-    initial = worst_for_failed(np.array([each.initial_return_mean for each in summaries]))
+    areas = np.array([summary.auc_mean for summary in summaries])
+    initial = np.array([each.initial_return_mean for each in summaries])
     return dataclasses.replace(
         first,
         final_return_mean=float(scores.mean()),
         final_return_iqm=interquartile_mean(scores.ravel()),
         ci95=hierarchical_interval(scores),
-        auc_mean=float(np.mean(areas)),
+        auc_mean=float(np.mean(worst_for_failed(areas))),
         auc_ci95=_interval(areas),
         initial_return_mean=float(np.mean(worst_for_failed(initial))),
         initial_ci95=_interval(initial),
