@@ -94,7 +94,8 @@ def read(kind: type[Settings], mapping: Any) -> Settings:
     Raises:
       ConfigError: A name is unknown, or a value has the wrong type or is out of bounds.
     """
-    group = _group(kind)
+    described: type = kind  # what the cache takes
+    group = _group(described)
     values = _known_values(group, mapping, "config")
     try:
         return msgspec.convert(values, kind)
