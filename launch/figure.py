@@ -58,6 +58,8 @@ def main(argv: list[str]) -> int:
     del argv
     if _LIST.value == bool(_NAME.value):
         raise command_line.UsageError("give either --name=epg.fig5 or --list")
+    if _LIST.value and _OVERWRITE.value:
+        raise command_line.UsageError("--overwrite=True goes with --name; leave it out")
     for flag, ignored in ((_JSON, not _LIST.value), (_OUTPUT_DIR, _LIST.value)):
         if flag.value is not None and ignored:
             other = "--name" if _LIST.value else "--list"
@@ -84,12 +86,12 @@ def _folders() -> list[str]:
 
 def _chosen() -> Sequence:
     """Returns the declarations that are meant."""
-    if not _NAME.value or "all" in _NAME.value:
-        return CATALOGUE
+    names = dict.fromkeys(name for name in _NAME.value or () if name != "all")
     try:
-        return [declaration(name) for name in dict.fromkeys(_NAME.value)]
+        chosen = [declaration(name) for name in names]
     except ConfigError as error:
         raise command_line.UsageError(f"--{error}") from error
+    return CATALOGUE if not _NAME.value or "all" in _NAME.value else chosen
 
 
 def _list(statuses: Sequence[Status]) -> int:

@@ -8,6 +8,7 @@ E-RL² is --config.trial.exploratory_episodes=1. It is one process; other seeds 
 from __future__ import annotations
 
 import contextlib
+import shlex
 
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
@@ -47,7 +48,8 @@ def _meta_train(experiment: RL2Experiment, target: RunTarget, communicator: Comm
     if not code:
         run_flags.write(
             f"results are in {target.path}; next: {command_line.program('meta_test')} "
-            f"--compare={experiment.method}:{target.path} with a --loss for the same body"
+            f"{shlex.quote(f'--compare={experiment.method}:{target.path}')} with a --loss for the "
+            "same body"
         )
     return code
 

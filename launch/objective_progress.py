@@ -91,8 +91,11 @@ def main(argv: list[str]) -> int:
         tables.append(table)
         mean = summarize(table)["objective"].final_return_mean
         print(f"  after {trained[name]} per agent: mean final return {mean:.2f}", flush=True)
+    last = learned[kept[-1][0]]
     about = {
         "run": run,
+        "config": last.experiment.to_mapping(),
+        "loss_facts": {"seed": last.facts["seed"]},
         "environment": request.task.family,
         "seed": request.seed,
         "env_steps": request.env_steps,

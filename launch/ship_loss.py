@@ -59,10 +59,11 @@ _NAME = flags.DEFINE_string("name", None, "Name of the loss, e.g. random_hopper.
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", str(learned_loss.SHIPPED), "Folder of shipped losses."
 )
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a shipped loss of that name.")
+_OVERWRITE = flags.DEFINE_bool(
+    "overwrite", False, "Replace a shipped loss of that name; fixed policies stay."
+)
 
 _SUMMARY = "the summary of a test, --test_dir"
-_OWN = ("loss.npz", "loss.json", CARD_FILE)
 _OF_A_TEST = ("task", "phase", "seed", "updates", "alpha", "compare_updates")  # in its facts
 
 
@@ -188,7 +189,7 @@ def _prepared_folder(name: str) -> Path:
     """Returns the folder of a shipped loss, empty or with the one that is to be replaced."""
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:
-        files.prepare_folder(folder, _OWN, overwrite=_OVERWRITE.value)
+        files.prepare_folder(folder, (), overwrite=_OVERWRITE.value)  # each file is replaced
     except RecordError as error:
         message = command_line.with_flags(f"{error}")
         raise command_line.UsageError(f"--name={name}: {message}") from error

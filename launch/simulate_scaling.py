@@ -37,6 +37,7 @@ _NETWORK = flags.DEFINE_float(
 )
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
+_MOST = 10**5  # cores, or lives of a shard
 
 
 def main(argv: list[str]) -> int:
@@ -72,9 +73,11 @@ def main(argv: list[str]) -> int:
 
 
 def _numbers(flag: str, words: list[str]) -> list[int]:
-    if not words or not all(word.isdigit() and 0 < int(word) <= 10**5 for word in words):
+    digits = all(word.isascii() and word.isdigit() for word in words)  # "²" is a digit, too
+    if not words or not digits or not all(0 < int(word) <= _MOST for word in words):
         raise command_line.UsageError(
-            f"--{flag}={','.join(words)} must be whole numbers above 0, separated by commas"
+            f"--{flag}={','.join(words)} must be whole numbers from 1 to {_MOST}, separated by "
+            "commas"
         )
     return [int(word) for word in words]
 

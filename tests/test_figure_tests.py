@@ -68,7 +68,9 @@ def test_of_two_tests_that_differ_in_rivals_the_larger_one_is_run(tool, tmp_path
     assert len(mine) == 1 and "maml:" in mine[0]["compare"]
 
 
-def test_a_test_that_fails_is_told_with_its_output(tool, tmp_path, capfd):
+def test_a_test_that_fails_is_told_with_its_output(tool, tmp_path, capfd, monkeypatch):
+    """From any working folder."""
+    monkeypatch.chdir(tmp_path)
     flags = (("loss", "no_such_loss"), ("output_dir", tmp_path / "out"))
     assert not tool.run(Command("meta_test", flags))
     told = capfd.readouterr().out

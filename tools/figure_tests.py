@@ -8,6 +8,7 @@ meta-training is started. `make figures` calls this; a second call repeats nothi
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from epg_tf.figures.records import open_library
 from epg_tf.figures.search import status_of
 
 _TESTS = ("meta_test", "objective_progress")
+_ROOT = Path(__file__).resolve().parents[1]  # where launch/ lies
 _AT_ONCE = 2  # a test uses little more than one core
 
 
@@ -68,7 +70,14 @@ def run(command: Command) -> bool:
     """Runs a command; returns whether it succeeded, and prints what it wrote if it did not."""
     began = time.monotonic()
     words = [sys.executable, "-m", f"launch.{command.name}", *command.words(), "--overwrite"]
-    done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        words,
+        env={**os.environ, "PYTHONPATH": paths},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     name = Path(str(dict(command.flags)["output_dir"])).name
     print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     if done.returncode:

@@ -116,7 +116,10 @@ def _split(name: str) -> tuple[str, str | None]:
 
 def absolute(config: ConfigFile) -> ConfigFile:
     """Returns a config that is found from any working folder."""
-    return ConfigFile(config.path.resolve(), config.variant)
+    variant = config.variant
+    if config.path == _RUN_CONFIG:  # whose variant is a folder
+        variant = str(Path(str(variant)).resolve())
+    return ConfigFile(config.path.resolve(), variant)
 
 
 def make_importable(config: ConfigFile) -> None:

@@ -44,6 +44,7 @@ def make_figure(status: Status, folder: files.PathLike, overwrite: bool = False)
     files.prepare_folder(folder, (), overwrite=overwrite)
     findings = analysis(status.found)
     figure = findings.draw(status.declaration.title)
+    (folder / CAPTION).unlink(missing_ok=True)  # written last: it never tells of other files
     write_csv(_lines(findings), folder / DATA)
     _write_picture(figure, folder / PICTURE)
     write_svg(figure, folder / VECTOR)
@@ -86,20 +87,23 @@ def _list(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head}:", "", *(f"- {line}" for line in lines)]) if lines else ""
 
 
-def _differences(need: RunNeed, found: AnyExperiment | None) -> str:
-    """Returns how settings differ from those of a config, to end a line with."""
+def _differences(need: RunNeed, found: AnyExperiment | None, beginning: str | None) -> str:
+    """Returns how settings differ from those of a config, and what a run began with, to end a line
+    with.
+    """
+    begun = f"; begun with {beginning}" if beginning else ""
     if found is None:
-        return "; its settings are not stated"
+        return f"{begun}; its settings are not stated"
     other = settings.differences(need, found)
     words = ", ".join(f"{name}={value}" for name, value in other.items())
-    return f"; other than there: {words}" if words else ""
+    return begun + (f"; other than there: {words}" if words else "")
 
 
 def _sources(status: Status) -> list[str]:
     """Returns folder, config and seed of each run, test and loss."""
     found, lines = status.found, []
     for run_need, run in found.runs:
-        differs = _differences(run_need, run.record.experiment)
+        differs = _differences(run_need, run.record.experiment, run.record.beginning)
         done = len(run.record.metrics)
         lines.append(
             f"run {run.shown}: {run_need.config}, seed {run.record.seed}, {done} epochs{differs}"
@@ -110,8 +114,9 @@ def _sources(status: Status) -> list[str]:
             f"test {test.shown}: {about.get('loss') or about.get('run')}, "
             f"{test_need.run.config}, seed of meta-training "
             f"{about.get('loss_facts', {}).get('seed', test_need.run.seed)}, seed of the tasks "
-            f"{about.get('seed')}{_differences(test_need.run, test.experiment)}"
+            f"{about.get('seed')}{_differences(test_need.run, test.experiment, test.beginning)}"
         )
     for loss_need, loss in found.losses:
-        lines.append(f"loss {loss.shown}: {loss_need.run.config}, seed {loss_need.run.seed}")
+        begun = f"; begun with {loss.beginning}" if loss.beginning else ""
+        lines.append(f"loss {loss.shown}: {loss_need.run.config}, seed {loss_need.run.seed}{begun}")
     return lines

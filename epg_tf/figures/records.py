@@ -22,7 +22,7 @@ from epg_tf.core.errors import EpgError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.old_settings import renamed
 from epg_tf.evaluation.results import RESULTS_FILE, Results, read_results
-from epg_tf.runs.folder import CONFIG
+from epg_tf.runs.folder import CONFIG, beginning_in_words
 from epg_tf.runs.reader import RunRecord, read_run
 
 ARCHIVE = "raw.tar.xz"
@@ -88,6 +88,11 @@ class FoundTest:
     one_of_several: bool = False
 
     @property
+    def beginning(self) -> str | None:
+        """What the run of the tested loss began with, in words; None: a fresh vector."""
+        return beginning_in_words(self.about.get("loss_facts", {}))
+
+    @property
     def has_curves(self) -> bool:
         """Whether the whole table is there, and of one objective."""
         return self.path.is_dir() and not self.one_of_several
@@ -108,10 +113,12 @@ class FoundLoss:
     Attributes:
       name: Folder, or name of a shipped loss, as `load_loss` takes it.
       shown: The same as a path.
+      beginning: What its run began with, in words; None: a fresh vector.
     """
 
     name: str
     shown: Path
+    beginning: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -105,13 +105,13 @@ def _epochs(need: RunNeed, otherwise: int) -> int:
 
 
 def _curves(runs: Sequence[FoundRun], name: str) -> Curves:
-    """Returns a column of several runs over the epochs of the longest; NaN where one has none."""
-    longest = max(len(run.record.metrics) for run in runs)
-    values = np.full((len(runs), longest), np.nan)
-    for number, run in enumerate(runs):
-        found = column(run.record.metrics, name)
-        values[number, : len(found)] = found
-    return Curves(np.arange(1, longest + 1), values)
+    """Returns a column of several runs over all epochs; NaN where one has none."""
+    epochs = [column(run.record.metrics, "epoch").astype(int) for run in runs]
+    last = max(int(done.max(initial=0)) for done in epochs)
+    values = np.full((len(runs), last), np.nan)
+    for number, (run, done) in enumerate(zip(runs, epochs, strict=True)):
+        values[number, done - 1] = column(run.record.metrics, name)
+    return Curves(np.arange(1, last + 1), values)
 
 
 def _tidy(panel: str, name: str, seeds: list[int], curves: Curves) -> list[Row]:

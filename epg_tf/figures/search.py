@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, shipped_losses
 from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective, shipped_objectives
+from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.figures import commands, settings, tables
 from epg_tf.figures.commands import Command
@@ -25,6 +26,7 @@ from epg_tf.figures.declaration import (
     TestNeed,
 )
 from epg_tf.figures.records import FoundLoss, FoundRun, FoundTest, Library
+from epg_tf.runs.folder import beginning_in_words
 
 State = Literal["ready", "missing", "interrupted", "not possible"]
 
@@ -157,21 +159,19 @@ class _Search:
         """Returns what a run learned, as alike as there is: from the folder of a run, from the
         package, or kept without its run; among equal ones the longest run, then this order.
         """
-        runs = [run for run in self._runs(need) if run.finished and run.loss is not None]
-        there = [(_unlike(need, run), FoundLoss(str(run.shown), run.shown)) for run in runs]
-        there += [
-            ((len(settings.differences(need, learned.experiment)), 0), FoundLoss(name, Path(name)))
-            for name, learned in _shipped().items()
-            if settings.is_loss(need, learned.experiment, learned.facts)
+        there = [
+            (_unlike(need, run), FoundLoss(str(run.shown), run.shown, run.record.beginning))
+            for run in self._runs(need)
+            if run.finished and run.loss is not None
         ]
-        there += [
-            (
-                (len(settings.differences(need, kept.experiment)), 0),
-                FoundLoss(str(kept.path), kept.path),
-            )
-            for kept in self._library.losses
-            if settings.is_loss(need, kept.experiment, kept.facts)
-        ]
+        alone: list[tuple[str, AnyExperiment, Mapping[str, Any]]]
+        alone = [(name, its.experiment, its.facts) for name, its in _shipped().items()]
+        alone += [(str(kept.path), kept.experiment, kept.facts) for kept in self._library.losses]
+        for name, experiment, facts in alone:
+            if settings.is_loss(need, experiment, facts):
+                beginning = beginning_in_words(facts)
+                loss = FoundLoss(name, Path(name), beginning)
+                there.append(((_changes(need, experiment, beginning), 0), loss))
         return min(there, key=lambda pair: pair[0])[1] if there else None
 
     def _test(self, need: TestNeed) -> FoundTest | None:
@@ -210,16 +210,21 @@ def _agents(test: FoundTest) -> int:
 
 
 def _unlike(need: RunNeed, run: FoundRun) -> tuple[int, int]:
-    """Returns in how many settings a run differs from what is needed, and minus its length."""
-    other = settings.differences(need, run.record.experiment)
-    return len(other), -len(run.record.metrics)
+    """Returns in how many things a run differs from what is needed, and minus its length."""
+    record = run.record
+    return _changes(need, record.experiment, record.beginning), -len(record.metrics)
+
+
+def _changes(need: RunNeed, found: AnyExperiment, beginning: str | None) -> int:
+    """Returns in how many settings a run differs, one more if it did not begin afresh."""
+    return len(settings.differences(need, found)) + (beginning is not None)
 
 
 def _of_others(need: TestNeed, test: FoundTest) -> int:
-    """Returns in how many settings what was tested differs; many where they are not stated."""
+    """Returns in how many things what was tested differs; many where they are not stated."""
     if test.experiment is None:
         return sys.maxsize
-    return len(settings.differences(need.run, test.experiment))
+    return _changes(need.run, test.experiment, test.beginning)
 
 
 def _words(need: RunNeed) -> str:

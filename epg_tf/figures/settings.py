@@ -9,7 +9,7 @@ from typing import Any
 
 from epg_tf.baselines.method import learned_name
 from epg_tf.core.config_files import COMMANDS, AnyExperiment, load_experiment, read_experiment
-from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.figures.declaration import Changes, LossNeed, Need, ProgressNeed, RunNeed, TestNeed
@@ -185,28 +185,27 @@ def objective_life(need: TestNeed, experiment: MetaGenRLExperiment) -> int:
 
 
 def _is_loss_test(need: TestNeed, wanted: Experiment, found: FoundTest) -> bool:
-    """Returns whether a test is of such a loss; summaries of earlier versions state no settings of
-    the loss, which then has to be one without past policies.
+    """Returns whether a test is of such a loss, in exact physics; summaries of earlier versions
+    state no settings of the loss, which then has to be one without past policies.
     """
     about = found.about
     alpha = wanted.evolution.final_guidance if need.alpha is None else need.alpha
     updates = wanted.inner.updates if need.updates is None else need.updates
     if about.get("updates") != updates or about.get("alpha", alpha) != alpha:
         return False
+    task = about.get("task")
+    if not isinstance(task, Mapping) or task.get("physics", "exact") != "exact":
+        return False  # numbers of figures are those of exact physics
     if found.experiment is not None:
         return agree(wanted, found.experiment)
     return (
-        _same_task(wanted.task, about.get("task"))
+        _same(vars(wanted.task), task, _TASK)
         and _same(wanted.to_mapping()["policy"], about.get("policy"), _POLICY)
         and about.get("reward_declared") == wanted.loss.reward
         and not wanted.past.policies
         and wanted.evolution.fitness_from == "final_episodes"
         and found.methods[learned_method(need)].get("env_steps") == wanted.life_steps
     )
-
-
-def _same_task(task: TaskConfig, stated: Any) -> bool:
-    return _same(vars(task), stated, _TASK)
 
 
 def _same(mine: Mapping[str, Any], stated: Any, names: tuple[str, ...]) -> bool:
@@ -227,9 +226,13 @@ def is_progress(need: ProgressNeed, found: FoundTest, runs: list[FoundRun]) -> b
     Args:
       need: What is asked for.
       found: The test.
-      runs: Runs that are what `need.run` asks for.
+      runs: Runs that are what `need.run` asks for; tests of earlier versions name theirs alone.
     """
     about = found.about
     steps = need.env_steps is None or about.get("env_steps") == need.env_steps
-    of_them = any(Path(str(about.get("run"))).resolve() == run.shown.resolve() for run in runs)
+    if found.experiment is None:
+        path = Path(str(about.get("run"))).resolve()
+        of_them = any(path == run.shown.resolve() for run in runs)
+    else:
+        of_them = "run" in about and is_loss(need.run, found.experiment, about["loss_facts"])
     return of_them and about.get("environment") == need.environment and steps and found.has_curves

@@ -60,15 +60,20 @@ def settings_table(found: Found) -> Findings:
 def returns_table(found: Found) -> Findings:
     """Fills MetaGenRL's Table 2 from tests: one column for each environment, a row for each method;
     numbers are means over seeds of meta-training, with 95 % intervals over these or, where there is
-    one test, over its agents.
+    one test, over its agents. Agents of a rival count once, in whatever number of tests they are.
     """
     cells: dict[str, dict[str, list[Mapping[str, object]]]] = {}
     rows: list[Row] = []
+    rivals: set[tuple[str, str, object]] = set()
     for need, test in found.tests:
         assert isinstance(need, TestNeed)
         place = need.label.rpartition(": ")[2]
         for method, row in test.methods.items():
             name = _name(need, method)
+            agents = (name, place, test.about.get("seed"))
+            if method != "objective" and agents in rivals:
+                continue  # tests of several objectives in the same tasks repeat their rivals
+            rivals.add(agents)
             cells.setdefault(name, {}).setdefault(place, []).append(row)
             rows.append(_cell(name, place, need.run.seed, row))
     places = list(dict.fromkeys(need.label.rpartition(": ")[2] for need, _ in found.tests))
@@ -155,10 +160,10 @@ def last_tests_table(found: Found) -> Findings:
 def _last_test(run: FoundRun) -> dict[str, tuple[int, float]]:
     """Returns environment -> (round, mean final return) of the newest test along a run."""
     found: dict[str, tuple[int, float]] = {}
-    for number, row in enumerate(run.record.metrics, start=1):
+    for row in run.record.metrics:
         for name, value in row.items():
             if name.startswith(COLUMN) and np.isfinite(value):
-                found[name.removeprefix(COLUMN)] = (number, float(value))
+                found[name.removeprefix(COLUMN)] = (int(row["epoch"]), float(value))
     return found
 
 

@@ -11,7 +11,7 @@ from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import saved_settings
 from epg_tf.runs.evolution_run import EVOLUTION
-from epg_tf.runs.folder import CONFIG, kind_of
+from epg_tf.runs.folder import CONFIG, beginning_in_words, kind_of
 from epg_tf.runs.maml_run import MAML
 from epg_tf.runs.metagenrl_run import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
@@ -33,6 +33,7 @@ class RunRecord:
       summary: Content of summary.json; None until the run is finished.
       best: Folder of the best loss so far; None if there is none.
       final: Folder of the last loss or objective; None until the run is finished.
+      beginning: What it began with, in words; None: a fresh vector.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class RunRecord:
     summary: dict[str, Any] | None
     best: Path | None
     final: Path | None
+    beginning: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -81,6 +83,7 @@ def read_run(run_dir: files.PathLike) -> RunRecord:
         summary=summary,
         best=_existing(path / "best"),
         final=_existing(path / "final"),
+        beginning=beginning_in_words(description),
     )
 
 

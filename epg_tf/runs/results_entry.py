@@ -95,7 +95,7 @@ def _sections(path: Path, results: Results, about: Mapping[str, Any]) -> list[Se
     ]
     command = repeat_commands.repeat_test(path, about, results)
     blocks: list[Block] = [Code(command)]
-    if about.get("replaced"):
+    if set(about.get("replaced") or ()) - {"config.task.physics"}:
         blocks.insert(0, Text("With the settings above, from a config of your own:"))
     return [*sections, Section("To run it again", blocks)]
 

@@ -72,6 +72,17 @@ def test_a_config_may_return_plain_mappings_or_an_experiment(own, kind):
     assert epg_tf.load_experiment(str(own)).task.episode_limit == 31
 
 
+def test_a_run_is_found_from_another_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    content = {"config": epg_tf.load_experiment("random_hopper").to_mapping()}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+    found = str(config_files.absolute(config_files.find_config("run")))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert epg_tf.load_experiment(found) == epg_tf.load_experiment("random_hopper")
+
+
 def test_the_folder_of_a_run_is_a_config(tmp_path):
     paper = epg_tf.load_experiment("random_hopper:paper")
     (tmp_path / "config.json").write_text(json.dumps({"config": paper.to_mapping()}))

@@ -120,7 +120,7 @@ def _about(experiment: AnyExperiment, seed: int) -> dict:
     return {
         **common,
         "phase": "test",
-        "task": dataclasses.asdict(experiment.task),
+        "task": {**dataclasses.asdict(experiment.task), "physics": "exact"},
         "updates": experiment.inner.updates,
         "alpha": experiment.evolution.final_guidance,
         "reward_declared": experiment.loss.reward,

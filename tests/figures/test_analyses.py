@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import re
 
 import numpy as np
@@ -200,8 +201,22 @@ def test_a_test_of_another_run_is_not_that_of_its_objectives(tmp_path):
     other = dataclasses.replace(need, env_steps=None, environment="gymnasium:Pendulum-v1")
     for wrong in (need, other):
         assert found_for(tmp_path, wrong).tests == []
+    other = dataclasses.replace(need, env_steps=None, run=RunNeed("metagenrl_laptop", 1))
+    assert found_for(tmp_path, other).tests == []
+
+
+def test_objectives_of_a_run_are_known_by_its_settings_and_not_by_its_path(tmp_path):
+    """Tests of earlier versions name the folder of the run alone, which must be there."""
+    made = kept.progress(tmp_path / "progress", tmp_path / "run", {"round_2": 1.0})
     (tmp_path / "run").rename(tmp_path / "moved")
-    assert found_for(tmp_path, declaration("metagenrl.fig4").needs["laptop"][0]).tests == []
+    (need,) = declaration("metagenrl.fig4").needs["laptop"]
+    assert len(found_for(tmp_path, need).tests) == 1
+    summary = json.loads((made / "summary.json").read_text())
+    del summary["about"]["config"]
+    (made / "summary.json").write_text(json.dumps(summary))
+    assert found_for(tmp_path, need).tests == []
+    (tmp_path / "moved").rename(tmp_path / "run")
+    assert len(found_for(tmp_path, need).tests) == 1
 
 
 def test_validation_is_drawn_where_there_was_a_test(tmp_path):
@@ -300,6 +315,28 @@ def test_a_table_is_filled_with_means_over_seeds(tmp_path):
     assert findings.numbers[0] == "MetaGenRL, set in PointGoal: 2.00 [-10.71, 14.71]"
     assert findings.numbers[1].startswith("PPO in PointGoal: 1.12 [")
     assert [row["mean"] for row in findings.table] == [1.0, 1.125, 3.0]
+
+
+def test_agents_of_a_rival_count_once_in_a_table(tmp_path):
+    """Two tests in the same tasks have the same rivals: their rows are no two samples. Another
+    seed of tasks has others.
+    """
+    for seed in (0, 1, 2):
+        folder = tmp_path / f"{seed}"
+        made = kept.test(folder, "metagenrl_laptop", seed, (), ("ppo",), learned="objective")
+        summary = json.loads((made / "summary.json").read_text())
+        if seed == 2:
+            summary["about"]["seed"] += 1
+            summary["ppo"]["final_return_mean"] += 1.0
+        (made / "summary.json").write_text(json.dumps(summary))
+    needs = [
+        TestNeed(RunNeed("metagenrl_laptop", seed), (), curves=False, label="set: PointGoal")
+        for seed in (0, 1, 2)
+    ]
+    first = tables.returns_table(found_for(tmp_path, *needs[:2])).numbers[1]
+    assert re.fullmatch(r"PPO in PointGoal: 1\.12 \[-?0\.\d+, \d\.\d+\]", first)
+    findings = tables.returns_table(found_for(tmp_path, *needs))
+    assert [row["mean"] for row in findings.table if row["row"] == "PPO"] == [1.125, 2.125]
 
 
 def test_a_table_of_last_tests_has_the_newest_one_and_every_seed(tmp_path):

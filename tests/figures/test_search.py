@@ -10,10 +10,10 @@ import tarfile
 
 import pytest
 
-from epg_tf.figures import costs, listing
+from epg_tf.figures import costs, listing, output
 from epg_tf.figures.agent_analyses import learning_curves
 from epg_tf.figures.catalogue import CATALOGUE, declaration
-from epg_tf.figures.declaration import SCALES, Declaration, LossNeed, RunNeed, TestNeed
+from epg_tf.figures.declaration import SCALES, Declaration, Findings, LossNeed, RunNeed, TestNeed
 from epg_tf.figures.records import open_library
 from epg_tf.figures.run_analyses import validation_curves
 from epg_tf.figures.search import status_of
@@ -190,6 +190,32 @@ def test_other_tests_are_not_taken(tmp_path, need):
     kept.test(tmp_path / "test", "random_hopper:laptop")
     assert status(tmp_path, TestNeed(HOPPER)).state == "ready"
     assert status(tmp_path, need).state == "missing"
+
+
+def test_a_test_in_coarse_physics_is_not_taken(tmp_path):
+    """Though the loss is the same: numbers of figures are those of exact physics."""
+    path = kept.test(tmp_path / "test", "random_hopper:laptop") / "summary.json"
+    summary = json.loads(path.read_text())
+    for physics, state in (("coarse", "missing"), ("exact", "ready")):
+        summary["about"]["task"]["physics"] = physics
+        path.write_text(json.dumps(summary))
+        assert status(tmp_path, TestNeed(HOPPER)).state == state
+
+
+def test_a_run_that_began_afresh_is_preferred_and_captions_name_another_beginning(tmp_path):
+    begun = kept.run(tmp_path / "a", "random_hopper:laptop", rows=5)
+    description = json.loads((begun / "config.json").read_text())
+    description["begun_with"] = {"loss": "goal_ant_night", "scale": 0.5}
+    (begun / "config.json").write_text(json.dumps(description))
+    found = status(tmp_path, HOPPER, LossNeed(HOPPER))
+    lines = output.caption(found, Findings([], [], None)).splitlines()
+    words = "begun with goal_ant_night with begin_scale=0.5"
+    assert [line.endswith(words) for line in lines if f"run {begun}" in line] == [True]
+    fresh = kept.run(tmp_path / "b", "random_hopper:laptop")
+    found = status(tmp_path, HOPPER, LossNeed(HOPPER))
+    assert [run.shown for _, run in found.found.runs] == [fresh]
+    assert [loss.shown for _, loss in found.found.losses] == [fresh]
+    assert words not in output.caption(found, Findings([], [], None))
 
 
 def test_tests_of_earlier_versions_state_less_and_are_taken(tmp_path):

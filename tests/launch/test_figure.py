@@ -177,6 +177,8 @@ def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
         (["--list", "--runs=nowhere"], "--runs=nowhere is no folder"),
         (["--list", "--json=nowhere/a.json"], "--json=nowhere/a.json"),
         (["--list", "--json=README.md"], "--json=README.md is there"),
+        (["--list", "--overwrite"], "--overwrite=True goes with --name"),
+        (["--name=all,epg.fig99", "--output_dir=a"], "--name='epg.fig99' is no figure"),
     ],
 )
 def test_unusable_flags_are_refused_in_one_line(flags, message):

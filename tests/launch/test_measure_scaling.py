@@ -174,9 +174,11 @@ def test_sigterm_ends_the_run_and_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["measure_scaling", "simulate_scaling", "benchmark"])
-@pytest.mark.parametrize("path", ["nowhere/x.json", ".", "keep.txt"])
+@pytest.mark.parametrize("path", ["nowhere/x.json", ".", "keep.txt", "config.json"])
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, path):
+    """Also the settings of a run, which have a format version as results have."""
     (tmp_path / "keep.txt").write_text("precious")
+    (tmp_path / "config.json").write_text('{"format_version": 1}')
     process = commands.run(name, CONFIG, f"--json={tmp_path / path}", timeout=60)
     assert (
         process.returncode == 2

@@ -59,7 +59,7 @@ def test_efficiency_is_measured_by_the_best_single_core(numbers):
         assert 0.0 <= row["waiting"] < 1.0
 
 
-@pytest.mark.parametrize("flag", ["--cores=many", "--cores=0", "--shard_lives="])
+@pytest.mark.parametrize("flag", ["--cores=many", "--cores=0", "--cores=²", "--shard_lives="])
 def test_bad_numbers_are_refused_in_one_line(flag):
     process = commands.run("simulate_scaling", CONFIG, flag)
     assert process.returncode == 2 and process.stderr.count("\n") == 1 and flag in process.stderr
