@@ -143,9 +143,10 @@ class Replay:
           many steps each has, 1 to `length`.
         """
         rows = (np.arange(held) + self._written - held) % self._capacity
-        cuts = np.flatnonzero(self._fields["ended"][member, rows]) + 1
-        offset = int(generator.integers(length))
-        grid = np.arange(offset, held, length)
-        edges = np.unique(np.concatenate([[0], cuts, grid, [held]]))
+        is_edge = np.zeros(held + 1, bool)
+        is_edge[1:] = self._fields["ended"][member, rows]
+        is_edge[int(generator.integers(length)) : held : length] = True
+        is_edge[[0, held]] = True
+        edges = np.flatnonzero(is_edge)
         chosen = generator.choice(len(edges) - 1, count, replace=len(edges) - 1 < count)
         return edges[chosen], np.diff(edges)[chosen]

@@ -72,13 +72,9 @@ class MetaTraining:
         started = time.perf_counter()
         batches, after = self._live(state)
         fine = ~self._lives.failed
-        if not fine.any():
-            raise RunFailed(
-                f"all {fine.size} lives of iteration {state.iteration + 1} failed; correct the "
-                "environment, or make config.adaptation.learning_rate or "
-                "config.outer.learning_rate smaller"
-            )
+        self._check(fine, state)
         moved, norm, fine = self._move(state, batches, after, fine)
+        self._check(fine, state)  # gradients that are not finite are failures, too
         observed = state.observed
         for batch in (*batches, after):
             rows = batch.observation[fine]
@@ -103,6 +99,17 @@ class MetaTraining:
             "seconds": time.perf_counter() - started,
         }
         return IterationResult(moved, numbers)
+
+    def _check(self, fine: Array, state: MAMLState) -> None:
+        """Raises RunFailed if no life of an iteration is fine."""
+        if not fine.any():
+            settings = self._experiment
+            raise RunFailed(
+                f"all {fine.size} lives of iteration {state.iteration + 1} failed; correct the "
+                "environment, or make config.adaptation.learning_rate="
+                f"{settings.adaptation.learning_rate} or config.outer.learning_rate="
+                f"{settings.outer.learning_rate} smaller"
+            )
 
     def _live(self, state: MAMLState) -> tuple[list[Batch], Batch]:
         """Returns the samples before each gradient step, and those after the last."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
-from epg_tf.baselines.own_period import largest_divisor
+from epg_tf.baselines.own_period import nearest_divisor
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
@@ -18,7 +18,7 @@ from epg_tf.tasks.registry import make_family
 STEPS = {"maml": 1, "maml10": 10}
 """Gradient steps at test, by the method's name (EPG, Figure 18: MAML and MAML10)."""
 
-_CURVE_STEPS = 64  # env steps between points of the curve, at most
+_CURVE_STEPS = 64  # about so many env steps are between points of the curve
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,4 +97,4 @@ class MAMLMethod:
 
 def _period(request: Request) -> int:
     """Returns the env steps between points of the curve."""
-    return largest_divisor(max(1, request.env_steps), _CURVE_STEPS)
+    return nearest_divisor(max(1, request.env_steps), _CURVE_STEPS)

@@ -62,7 +62,7 @@ class OffPolicyRival(Baseline):
         filled = keys + keys[-1:] * (-len(keys) % size)  # a shard's size is part of the numbers
         shards = [filled[start : start + size] for start in range(0, len(filled), size)]
         with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(lambda shard: self._train_shard(shard, request), shards))
+            found = list(pool.map(lambda shard: self._train_some(shard, size, request), shards))
         returns, final, success = (np.concatenate(p)[: len(keys)] for p in zip(*found, strict=True))
         return LearningCurves(
             (np.arange(returns.shape[1]) + 1) * self.period,
@@ -73,14 +73,24 @@ class OffPolicyRival(Baseline):
             np.full(len(keys), "", object),
         )
 
-    def _train_shard(self, keys: Sequence[LifeKey], request: Request) -> tuple[Array, Array, Array]:
-        """Returns curves [P, T], final returns [P] and successes [P] of P agents.
+    def _train_some(
+        self, keys: list[LifeKey], size: int, request: Request
+    ) -> tuple[Array, Array, Array]:
+        """Returns curves [K, T], final returns [K] and successes [K] of K agents.
 
-        TF-Agents stops all of them when the loss of one is not finite; then they run again in
-        halves, down to the one that failed.
+        TF-Agents stops a shard when the loss of one agent is not finite; then its halves run again,
+        down to the one that failed. Copies fill each shard, whose size is part of the numbers.
+
+        Args:
+          keys: K of them, 1 to `size`.
+          size: Of a shard.
+          request: What is tested.
         """
+        filled = (keys * -(-size // len(keys)))[:size]
         try:
-            return Shard(keys, self.settings, request).live(self.period)
+            found = Shard(filled, self.settings, request).live(self.period)
+            curves, final, success = (part[: len(keys)] for part in found)
+            return curves, final, success
         except tf.errors.InvalidArgumentError:
             if len(keys) == 1:
                 points = request.env_steps // self.period
@@ -91,7 +101,7 @@ class OffPolicyRival(Baseline):
                     np.array([0.0 if goal else np.nan]),
                 )
         half = len(keys) // 2
-        parts = [self._train_shard(some, request) for some in (keys[:half], keys[half:])]
+        parts = [self._train_some(some, size, request) for some in (keys[:half], keys[half:])]
         curves, final, success = (np.concatenate(part) for part in zip(*parts, strict=True))
         return curves, final, success
 

@@ -40,8 +40,8 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
     """Returns the settings of the inner loop for a rival.
 
     A life must be a whole number of updates, and an update of minibatches. So the period becomes
-    the largest divisor of the life that is no longer than the configured one, and the minibatch
-    the largest such divisor of the period.
+    the divisor of the life that is nearest to the configured one, and the minibatch that of the
+    period.
 
     Args:
       experiment: Settings of the test.
@@ -49,7 +49,7 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
       env_steps: Of a life.
     """
     rival = experiment.ppo if name == "ppo" else experiment.reinforce
-    period = largest_divisor(env_steps, rival.update_period)
+    period = nearest_divisor(env_steps, rival.update_period)
     own: dict[str, Any] = {"discount": rival.discount}
     if isinstance(rival, PPOConfig):
         own["gae_lambda"] = rival.gae_lambda
@@ -63,7 +63,7 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
         inner=dataclasses.replace(
             experiment.inner,
             update_period=period,
-            minibatch=largest_divisor(period, rival.minibatch),
+            minibatch=nearest_divisor(period, rival.minibatch),
             kl_limit=0.0,  # the learned loss's; the rival's settings are tuned without
         ),
         surrogate=dataclasses.replace(
@@ -72,6 +72,9 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
     )
 
 
-def largest_divisor(number: int, limit: int) -> int:
-    """Returns the largest divisor of `number` that is at most `limit`, both >= 1."""
-    return next(each for each in range(min(number, limit), 0, -1) if number % each == 0)
+def nearest_divisor(number: int, wanted: int) -> int:
+    """Returns the divisor of `number` with the ratio to `wanted` nearest to 1, both >= 1; of two
+    the smaller one.
+    """
+    divisors = (each for each in range(1, number + 1) if number % each == 0)
+    return min(divisors, key=lambda each: max(each / wanted, wanted / each))

@@ -18,6 +18,7 @@ from epg_tf.core.experiment import SurrogateConfig
 from epg_tf.losses.contract import AgentLike, Experience, Loss
 
 _TINY = 1e-8
+_ROUNDING = 1e-5  # of a mean: deviations below it are of rounding alone
 
 
 class Targets(NamedTuple):
@@ -88,9 +89,12 @@ def advantages(steps: Steps, discount: float, gae_lambda: float) -> tf.Tensor:
 
 
 def standardised(values: tf.Tensor) -> tf.Tensor:
-    """Shifts and scales each row of [P, M] to mean 0 and deviation 1."""
+    """Shifts and scales each row of [P, M] to mean 0 and deviation 1; to nearly 0 where all of it
+    is one number.
+    """
     mean, variance = tf.nn.moments(values, axes=[1], keepdims=True)
-    return (values - mean) / (tf.sqrt(variance) + _TINY)
+    deviation = tf.maximum(tf.sqrt(variance), _ROUNDING * tf.abs(mean))
+    return (values - mean) / (deviation + _TINY)
 
 
 def estimated_targets(config: SurrogateConfig, agent: AgentLike, experience: Experience) -> Targets:

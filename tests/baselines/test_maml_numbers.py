@@ -12,6 +12,7 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.baselines.maml import MetaTraining
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
 from epg_tf.baselines.maml_state import initial_state
+from epg_tf.core.errors import RunFailed
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
@@ -201,3 +202,10 @@ def test_the_initialisation_moves_by_adam_on_the_mean_gradient_of_lives_that_did
         np.testing.assert_allclose(result.state.weights, weights, atol=2e-5)
         assert metrics["failed_lives"] == failed and result.state.observed.steps == steps
         offset[2] = np.nan
+
+
+def test_meta_training_ends_where_no_gradient_is_finite(slopes):
+    """Instead of saving statistics of no step."""
+    slopes[1][:] = np.nan
+    with pytest.raises(RunFailed, match="^all 3 lives of iteration 1 failed"):
+        next(MetaTraining(TINY, 0).iterations(initial_state(TINY, 0)))

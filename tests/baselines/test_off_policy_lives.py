@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from epg_tf.baselines.method import Request
 from epg_tf.baselines.off_policy_lives import OffPolicyRival, Shard, has_bounds
@@ -63,6 +64,28 @@ def test_agents_whose_loss_is_not_finite_fail(name):
     found = curves(name, agents=2, learning_rate=1e6, env_steps=48)
     assert np.isnan(found.final_return).all() and np.isnan(found.returns).all()
     assert found.success.tolist() == [0.0, 0.0] and found.returns.shape == (2, 6)
+
+
+@pytest.mark.slow
+def test_an_agent_that_fails_leaves_its_neighbours_to_the_bit_as_they_are(monkeypatch):
+    """Its shard runs again in parts, which copies fill: sizes of shards are part of the numbers."""
+    compute = dataclasses.replace(COMPUTE, shard_lives=4)
+    fine, sizes = curves("sac", agents=4, compute=compute), []
+    live = Shard.live
+
+    def failing(self, period):
+        sizes.append(len(self.tasks))
+        if any(key.index == 1 for key in self._keys):
+            raise tf.errors.InvalidArgumentError(None, None, "loss is not finite")
+        return live(self, period)
+
+    monkeypatch.setattr(Shard, "live", failing)
+    found = curves("sac", agents=4, compute=compute)
+    assert np.isnan(found.final_return[1]) and np.isnan(found.returns[1]).all()
+    others = [0, 2, 3]
+    for field in ("returns", "final_return", "success"):
+        np.testing.assert_array_equal(getattr(found, field)[others], getattr(fine, field)[others])
+    assert sizes == [4] * 5  # all, two halves, two single agents
 
 
 def test_choices_are_refused():

@@ -9,7 +9,7 @@ import pytest
 
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
 from epg_tf.baselines.method import Request
-from epg_tf.baselines.own_period import OwnPeriodMethod, largest_divisor, own_settings
+from epg_tf.baselines.own_period import OwnPeriodMethod, nearest_divisor, own_settings
 from epg_tf.baselines.policy_gradient import no_loss
 from epg_tf.core.experiment import validate
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
@@ -17,11 +17,19 @@ from epg_tf.epg.inner_loop import Teaching
 
 
 @pytest.mark.parametrize(
-    ("number", "limit", "found"),
-    [(2048, 256, 256), (1000, 256, 250), (24, 256, 24), (97, 96, 1), (8, 3, 2)],
+    ("number", "wanted", "found"),
+    [(2048, 256, 256), (1000, 256, 250), (24, 256, 24), (97, 96, 97), (8, 3, 4), (4, 2, 2)],
 )
-def test_periods_are_divisors_of_the_life(number, limit, found):
-    assert largest_divisor(number, limit) == found
+def test_periods_are_divisors_of_the_life(number, wanted, found):
+    assert nearest_divisor(number, wanted) == found
+    assert nearest_divisor(2 * 8, 4) == 4 and nearest_divisor(2, 1) == 1
+
+
+def test_a_life_with_a_large_prime_factor_has_no_tiny_minibatches(make_tiny):
+    """8128 is 64 x 127: a period of 2032 has 16 and 127 among its divisors, but not 64."""
+    ppo = PPOConfig(2048, 64, 1, 1e-2, log_std=0.0, discount=0.9, gae_lambda=0.9)
+    found = own_settings(dataclasses.replace(make_tiny(), ppo=ppo), "ppo", 8128)
+    assert (found.inner.update_period, found.inner.minibatch) == (2032, 127)
 
 
 def test_own_settings_replace_those_of_the_life(make_tiny):

@@ -97,9 +97,15 @@ def test_standardised_rows_have_mean_zero_and_deviation_one():
     found = standardised(tf.constant(values)).numpy()
     np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
     np.testing.assert_allclose(found.std(axis=1), 1, rtol=1e-5)
-    assert (
-        not standardised(tf.ones((P, M))).numpy().any()
-    )  # no variation: no advantage, and not NaN
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, -5.3, 1e-20, 3e6])
+def test_what_does_not_vary_has_no_advantage(constant):
+    """Its rounding errors are not scaled up to a deviation of 1."""
+    found = standardised(tf.fill([2, 1000], constant)).numpy()
+    np.testing.assert_allclose(found, np.zeros((2, 1000)), atol=0.05)
+    rounded = constant * (1 + 1e-7 * np.random.default_rng(0).standard_normal((2, 1000)))
+    assert np.abs(standardised(tf.constant(rounded, tf.float32)).numpy()).max() < 0.1
 
 
 def life_parts(agent, experience, life):
