@@ -21,11 +21,11 @@ from epg_tf.losses.extra_channels import (
 
 
 def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
-    """Computes users' channels once, for two lives of random steps and for the first of them alone;
-    in a graph their errors would take many lines.
+    """Computes users' channels for two lives of random steps, for the first of them alone, and for
+    a buffer that is half full; in a graph their errors would take many lines.
 
     Raises:
-      ConfigError: One fails, has another shape than it says, or mixes lives.
+      ConfigError: One fails, has another shape than it says, is not finite, or mixes lives.
     """
     generator = np.random.default_rng(0)
     shape = (2, loss.buffer_steps)
@@ -40,14 +40,18 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
     goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
     two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal, observation)
     one = Recorded(*(part[:1] for part in two))
-    two, one = (part._replace(turning=spec.turning) for part in (two, one))
+    begun = np.arange(shape[1])[None, :, None] >= shape[1] // 2  # the older half is padding
+    short = Recorded(*(tf.where(begun, part, 0.0) for part in two[:-1]))
+    two, one, short = (part._replace(turning=spec.turning) for part in (two, one, short))
     for name in loss.channels:
         if are_shipped([name]):
             continue
         width = extra_channel(name).width_with(spec.observation_size)
         expected, single = [*shape, width], replace(loss, channels=(name,))
         try:
-            both, alone = (extra_values(recorded, single)[name] for recorded in (two, one))
+            both, alone, padded = (
+                extra_values(recorded, single)[name] for recorded in (two, one, short)
+            )
         except Exception as error:
             reason = f"{error}".partition("\n")[0]
             raise ConfigError(
@@ -58,6 +62,11 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
             raise ConfigError(
                 f"config.loss.channels: {name!r} has the shape {list(both.shape)} where lives x "
                 f"steps x width are {expected}; correct its function or its width"
+            )
+        if not np.isfinite([both, padded]).all():
+            raise ConfigError(
+                f"config.loss.channels: {name!r} gives values that are not finite, for random "
+                "steps or for a buffer whose older half is zeros; correct its function"
             )
         if alone.shape != both[:1].shape or not np.allclose(both[:1], alone, 1e-3, 1e-5):
             raise ConfigError(

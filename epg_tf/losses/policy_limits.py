@@ -1,9 +1,10 @@
 """Adds to a learned loss what holds policies within limits, whatever phi is.
 
 All else in a loss grows at most linearly with a mean or a log standard deviation of a scored step
-(product units are bounded). So a slope moves them on through the whole life of an agent, and with a
-limit L no farther than to L + slope / 2. Means at older steps of the buffer are not limited, but
-they are means of the same policy.
+(product units of several factors are bounded). So a slope moves them on through the whole life of
+an agent, and with a limit L no farther than to L + slope / 2. One case has no such bound: product
+units of one factor that see the log probability grow as it does, with the square of a mean.
+Means at older steps of the buffer are not limited, but they are means of the same policy.
 """
 
 from __future__ import annotations

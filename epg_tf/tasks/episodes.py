@@ -97,7 +97,8 @@ class Episodes:
     def begin_anew(self) -> None:
         """Gives up the current episodes and starts others, e.g. after tasks were set."""
         self._running_return[:] = 0.0
-        self.observation = self.simulation.reset(self.playing, self._resets)
+        self.observation = self.observation.copy()  # it may belong to an earlier result
+        self.observation[self.playing] = self.simulation.reset(self.playing, self._resets)
 
     def _step(self, action: Array, ids: Array) -> StepResult:
         simulation = self.simulation

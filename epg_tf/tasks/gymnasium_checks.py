@@ -17,6 +17,7 @@ from epg_tf.tasks.quantities import Task
 
 _HOOKS = ("configure", "reset_options")
 _REMEDY = "correct it, see docs/own_family.md"
+_REGISTERED = "_has_registered_limit"  # of a class: its limit is not for subclasses
 _STEPS = 5  # env steps of the episodes that are compared
 
 
@@ -42,9 +43,10 @@ def prepare_gymnasium_family(kind: type[GymnasiumFamily]) -> None:
             f"{named} ignores its quantities ({names}), so all its tasks would be the same; define "
             "configure(environment, task) or reset_options(task), see docs/own_family.md"
         )
-    own = kind.__mro__[: kind.__mro__.index(GymnasiumFamily)]
-    if not any("default_episode_limit" in vars(base) for base in own):
+    own = [vars(base) for base in kind.__mro__[: kind.__mro__.index(GymnasiumFamily)]]
+    if not any("default_episode_limit" in names and _REGISTERED not in names for names in own):
         kind.default_episode_limit = spec.max_episode_steps or DEFAULT_LIMIT
+        setattr(kind, _REGISTERED, True)
 
 
 class _WatchedTask(Mapping[str, Array]):

@@ -54,7 +54,9 @@ class BodySimulation(Simulation):
             },
             {name: self._batch.bind(name) for name in family.sensed},
         )
-        self._before = self._state.rows(np.arange(population))
+        self._before = dataclasses.replace(  # goals and tasks are the same before a step and after
+            self._state.rows(np.arange(population)), goal=self._state.goal, task=self._state.task
+        )
         self._fresh = self._batch.state.copy()
         self._divergence = self._batch.warning[:, _DIVERGENCE, 1]
         self._bounds = family.action_bounds
@@ -90,9 +92,6 @@ class BodySimulation(Simulation):
             self._batch.set_const()
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         self._fresh = self._batch.state.copy()
-        self._before = dataclasses.replace(
-            self._before, goal=self._state.goal, task=self._state.task
-        )
 
     def reset(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
         """Starts new episodes in the simulations `ids`; see `Simulation.reset`."""
@@ -169,9 +168,7 @@ class BodySimulation(Simulation):
         return clipped
 
     def _remember(self) -> State:
-        """Returns the state of all simulations before a step; goals and tasks are the same after
-        it.
-        """
+        """Returns the state of all simulations before a step."""
         before, state = self._before, self._state
         np.copyto(before.qpos, state.qpos)
         np.copyto(before.qvel, state.qvel)

@@ -88,6 +88,21 @@ def test_a_simulation_that_has_played_its_episodes_is_not_stepped():
     assert sorted(set(rows), reverse=True) == [2, 1]  # one of them ends before the other
 
 
+def test_those_that_still_play_begin_anew():
+    family = named_environment("gymnasium:InvertedPendulum-v5@30")
+    episodes = Episodes(simulate(family, 2), generators(3, 5), limit=1)
+    while episodes.playing.size == 2:
+        episodes.step(np.zeros((2, 1)))
+    before = episodes.observation
+    kept = before.copy()
+    episodes.begin_anew()
+    (playing,) = episodes.playing
+    assert episodes.observation.shape == (2, family.observation_size)
+    assert (episodes.observation[playing] != kept[playing]).any()
+    np.testing.assert_array_equal(episodes.observation[1 - playing], kept[1 - playing])
+    np.testing.assert_array_equal(before, kept)
+
+
 def test_kept_results_and_observations_stay_as_they_were():
     """Also those from before the first partial step, where one simulation has finished."""
     family = named_environment("gymnasium:InvertedPendulum-v5@30")

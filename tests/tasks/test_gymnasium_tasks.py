@@ -229,6 +229,13 @@ def test_a_family_without_quantities_needs_no_methods():
         name = "plain_pendulum"
         env_id = "Pendulum-v1"
 
+    class PlainReacher(Plain):
+        name = "plain_reacher"
+        env_id = "Reacher-v5"
+
     registry.register_family(Plain)
+    registry.register_family(PlainReacher)  # whose registered limit is another one
+    assert registry.usual_limit("plain_pendulum") == 200
+    assert registry.usual_limit("plain_reacher") == 50
     assert registry.named_environment("plain_pendulum").sample_task(None) == {}
     assert Quantity("torque", "N m", (1.0, 2.0)) not in Plain.quantities

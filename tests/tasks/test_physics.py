@@ -66,6 +66,16 @@ def assert_same_rows(first: BodySimulation, second: BodySimulation, rows: list[i
         )
 
 
+def test_steps_of_all_and_of_some_agree_in_the_task_that_a_simulation_begins_with(family):
+    """Rewards are of the goal that its first episode drew, before any task is set."""
+    simulations = [BodySimulation(family, POPULATION) for _ in range(2)]
+    for simulation in simulations:
+        simulation.reset(np.arange(POPULATION), generators(100))
+    (action,) = actions(family, 1)
+    every, some = simulations[0].step(action), simulations[1].step(action, np.arange(POPULATION))
+    np.testing.assert_array_equal(every.reward, some.reward)
+
+
 @pytest.mark.parametrize("field", ["qpos", "qvel"])
 def test_a_state_that_diverges_ends_only_its_own_episode(family, field):
     healthy, steps = simulate(family), actions(family, 4)
