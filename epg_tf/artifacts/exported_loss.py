@@ -76,8 +76,8 @@ class ExportedLoss(ExportedStart):
             for name, values in split(phi[None], network.shapes).items()
         }
         specs = [input_specs(channels, config)]
-        self.loss = tf.function(self._loss, input_signature=specs)
-        self.gradients = tf.function(self._gradients, input_signature=specs)
+        self.loss = tf.function(self._loss, input_signature=specs, autograph=False)
+        self.gradients = tf.function(self._gradients, input_signature=specs, autograph=False)
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Returns the named functions of the SavedModel."""

@@ -69,9 +69,9 @@ class ExportedObjective(tf.Module):
             for name, values in split(parameters[None], self._function.shapes).items()
         }
         specs = [input_specs(experiment.agent.chunk)]
-        self.objective = tf.function(self._objective, input_signature=specs)
-        self.gradients = tf.function(self._gradients, input_signature=specs)
-        self.describe = tf.function(self._describe, input_signature=[])
+        self.objective = tf.function(self._objective, input_signature=specs, autograph=False)
+        self.gradients = tf.function(self._gradients, input_signature=specs, autograph=False)
+        self.describe = tf.function(self._describe, input_signature=[], autograph=False)
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Returns the named functions of the SavedModel."""

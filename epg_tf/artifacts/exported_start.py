@@ -32,8 +32,8 @@ class ExportedStart(tf.Module):
             name: tf.Variable(values, trainable=False, name=name)
             for name, values in weights.items()
         }
-        self.describe = tf.function(self._describe, input_signature=[])
-        self.initial_policy = tf.function(self._initial_policy, input_signature=[])
+        self.describe = tf.function(self._describe, input_signature=[], autograph=False)
+        self.initial_policy = tf.function(self._initial_policy, input_signature=[], autograph=False)
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Returns the named functions of the SavedModel."""

@@ -81,7 +81,7 @@ def complete(ended: Array) -> Array:
     return followed | ~ended.any()
 
 
-@tf.function
+@tf.function(autograph=False)
 def returns_to_go(
     reward: tf.Tensor, terminated: tf.Tensor, truncated: tf.Tensor, discount: float
 ) -> tf.Tensor:
@@ -90,7 +90,7 @@ def returns_to_go(
     return advantages(Steps(reward, nothing, nothing, terminated, truncated), discount, 1.0)
 
 
-@tf.function
+@tf.function(autograph=False)
 def standardised_advantages(steps: Steps, discount: float, gae_lambda: float) -> tf.Tensor:
     """Returns generalised advantage estimates with mean 0 and deviation 1 in each row, [P, T]."""
     return standardised(advantages(steps, discount, gae_lambda))

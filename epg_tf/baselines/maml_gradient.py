@@ -150,11 +150,14 @@ def compiled(
         return functional(observation), functional.shared_output
 
     return Compiled(
-        tf.function(lambda weights, batches: adapted(policy, weights, batches, descent)),
+        tf.function(
+            lambda weights, batches: adapted(policy, weights, batches, descent), autograph=False
+        ),
         tf.function(
             lambda weights, batches, after: meta_gradient(
                 policy, weights, batches, after, descent, clip
-            )
+            ),
+            autograph=False,
         ),
-        tf.function(outputs),
+        tf.function(outputs, autograph=False),
     )

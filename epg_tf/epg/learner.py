@@ -157,7 +157,8 @@ class Learner:
             self._updates[kind] = tf.function(
                 lambda *inputs: self._update(
                     *self._losses[kind[0]], RawExperience(*inputs[:-1]), inputs[-1]
-                )
+                ),
+                autograph=False,
             ).get_concrete_function(*raw, minibatches)
         finite, kl, *weights = self._updates[kind](*raw, minibatches)
         self._weights = [weight.numpy() for weight in weights]
@@ -215,12 +216,11 @@ class Learner:
         limit = 0.0 if loss is self.surrogate else self.experiment.inner.kl_limit
         before = policy.distribution(newest) if self.measure_kl or limit else None
         start = [tf.identity(variable) for variable in policy.variables_in_order] if limit else []
-        finite = tf.ones([order.shape[1]], tf.bool)
-        # A loop in the graph: S steps compile as quickly as one.
-        for minibatch in tf.range(order.shape[0]):
+
+        def take_step(number: tf.Tensor, finite: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
-                losses = loss.minibatch_loss(self.agent, prepared, order[minibatch])
+                losses = loss.minibatch_loss(self.agent, prepared, order[number])
                 total = tf.reduce_sum(losses)
             # REINFORCE, for example, does not use the value network
             gradients = tape.gradient(
@@ -228,7 +228,11 @@ class Learner:
             )
             fine = finite_square_rows(gradients) & tf.math.is_finite(losses)
             optimizer.apply(gradients, fine, self._learning_rate)
-            finite &= fine
+            return number + 1, finite & fine
+
+        # A loop in the graph: S steps compile as quickly as one.
+        steps, finite = order.shape[0], tf.ones([order.shape[1]], tf.bool)
+        _, finite = tf.while_loop(lambda number, _: number < steps, take_step, (0, finite))
         if before is not None and limit:
             hold_back(policy, start, before, newest, limit)
         kl = tf.fill([order.shape[1]], float("nan"))

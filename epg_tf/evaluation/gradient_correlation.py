@@ -108,7 +108,7 @@ class _Comparison:
         self._values = AgentOptimizer(learner.agent.value.trainable_variables)
         self._learning_rate = tf.constant(surrogate.baseline_learning_rate)
         self._epochs = surrogate.baseline_epochs
-        self._compiled = tf.function(self._step)
+        self._compiled = tf.function(self._step, autograph=False)
 
     def step(self, raw: RawExperience, order: tf.Tensor) -> Gradients:
         """Returns the gradients, then moves the value networks."""

@@ -22,7 +22,7 @@ from epg_tf.losses.extra_channels import (
 
 def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
     """Computes users' channels for two lives of random steps, for the first of them alone, and for
-    a buffer that is half full; in a graph their errors would take many lines.
+    a buffer that is half full, and traces them; in a graph their errors would take many lines.
 
     Raises:
       ConfigError: One fails, has another shape than it says, is not finite, or mixes lives.
@@ -52,6 +52,7 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
             both, alone, padded = (
                 extra_values(recorded, single)[name] for recorded in (two, one, short)
             )
+            _traced(two, single)
         except Exception as error:
             reason = f"{error}".partition("\n")[0]
             raise ConfigError(
@@ -73,3 +74,8 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
                 f"config.loss.channels: {name!r} gives a life other values where there is another "
                 "life beside it; its function must not mix rows"
             )
+
+
+def _traced(recorded: Recorded, loss: LossConfig) -> None:
+    """Traces channels as an update does: without AutoGraph, so without `if` on a tensor."""
+    tf.function(lambda: extra_values(recorded, loss), autograph=False).get_concrete_function()

@@ -170,7 +170,7 @@ def compiled_update(
         )
         return AgentState(policy, critics, state.updates + active), result
 
-    return tf.function(update)
+    return tf.function(update, autograph=False)
 
 
 def _sizes(chunks: Chunks, agent: AgentConfig) -> NetworkSizes:
