@@ -21,7 +21,7 @@ from typing import NoReturn
 # What commands write into folders, which is no file for --json.
 _IN_FOLDERS = (
     *("config.json", "loss.json", "summary.json", "unfinished.json", "study.json"),
-    *("adaptation.json", "robustness.json", "ppo.json", "policy.json", "metadata.json"),
+    *("adaptation.json", "robustness.json", "policy.json", "metadata.json"),
 )
 _REPORT_SECONDS = 10.0  # how long other ranks wait for the one that reports and ends the job
 # Flags that name a file or folder; messages of the package begin with its path.
@@ -332,10 +332,14 @@ def check_json(flag: flags.FlagHolder) -> None:
         raise UsageError(
             f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
         )
-    if path.name in _IN_FOLDERS or (path.exists() and not _is_result(path)):
+    if path.name in _IN_FOLDERS:
         raise UsageError(
-            f"--{flag.name}={path} is a file of a run, test or loss, or no result of a command; "
-            "name another file"
+            f"--{flag.name}={path} has a name that files of runs, tests and losses have; choose "
+            "another one"
+        )
+    if path.exists() and not _is_result(path):
+        raise UsageError(
+            f"--{flag.name}={path} is there, and is no result of a command; name another file"
         )
 
 

@@ -19,6 +19,7 @@ from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid
 from epg_tf.runs.metagenrl_run import kept_name, kept_objectives
+from epg_tf.runs.reader import read_run
 from .evaluation_flags import prepare_results, request_of, required
 
 flags.adopt_module_key_flags(config_flag)
@@ -94,6 +95,7 @@ def main(argv: list[str]) -> int:
     last = learned[kept[-1][0]]
     about = {
         "run": run,
+        "run_finished": read_run(run).finished,
         "config": last.experiment.to_mapping(),
         "loss_facts": {"seed": last.facts["seed"]},
         "environment": request.task.family,

@@ -73,8 +73,6 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
 
 
 def nearest_divisor(number: int, wanted: int) -> int:
-    """Returns the divisor of `number` with the ratio to `wanted` nearest to 1, both >= 1; of two
-    the smaller one.
-    """
+    """Returns the divisor of `number` with the ratio to `wanted` nearest to 1, both >= 1."""
     divisors = (each for each in range(1, number + 1) if number % each == 0)
     return min(divisors, key=lambda each: max(each / wanted, wanted / each))

@@ -122,15 +122,18 @@ class _Comparison:
             prepared = learner.surrogate.prepare(learner.agent, experience)
             variables = self._values.variables
             everyone = tf.ones([order.shape[1]], tf.bool)
-            for minibatch in tf.range(order.shape[0]):
+
+            def take_step(number: tf.Tensor) -> tuple[tf.Tensor]:
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
                     tape.watch(variables)
-                    loss = learner.surrogate.minibatch_loss(
-                        learner.agent, prepared, order[minibatch]
-                    )
+                    loss = learner.surrogate.minibatch_loss(learner.agent, prepared, order[number])
                     total = tf.reduce_sum(loss)
                 slopes = tape.gradient(total, variables)
                 self._values.apply(slopes, everyone, self._learning_rate)
+                return (number + 1,)
+
+            steps = order.shape[0]
+            tf.while_loop(lambda number: number < steps, take_step, (0,))
         return gradients
 
 

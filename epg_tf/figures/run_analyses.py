@@ -17,7 +17,7 @@ from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
 from epg_tf.figures.records import FoundRun
 from epg_tf.figures.settings import wanted
-from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
+from epg_tf.figures.tidy import epochs_of, mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import agent_plots, panels
 from epg_tf.reports.panels import Curves
 from epg_tf.reports.plots import column
@@ -106,7 +106,7 @@ def _epochs(need: RunNeed, otherwise: int) -> int:
 
 def _curves(runs: Sequence[FoundRun], name: str) -> Curves:
     """Returns a column of several runs over all epochs; NaN where one has none."""
-    epochs = [column(run.record.metrics, "epoch").astype(int) for run in runs]
+    epochs = [epochs_of(run) for run in runs]
     last = max(int(done.max(initial=0)) for done in epochs)
     values = np.full((len(runs), last), np.nan)
     for number, (run, done) in enumerate(zip(runs, epochs, strict=True)):

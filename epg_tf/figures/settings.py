@@ -234,5 +234,6 @@ def is_progress(need: ProgressNeed, found: FoundTest, runs: list[FoundRun]) -> b
         path = Path(str(about.get("run"))).resolve()
         of_them = any(path == run.shown.resolve() for run in runs)
     else:
-        of_them = "run" in about and is_loss(need.run, found.experiment, about["loss_facts"])
+        ended = "run" in about and about.get("run_finished") is True
+        of_them = ended and is_loss(need.run, found.experiment, about.get("loss_facts") or {})
     return of_them and about.get("environment") == need.environment and steps and found.has_curves

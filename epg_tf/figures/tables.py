@@ -11,10 +11,10 @@ import numpy as np
 
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
-from epg_tf.figures.declaration import Findings, Found, Row, TestNeed
+from epg_tf.figures.declaration import Findings, Found, ProgressNeed, Row, TestNeed
 from epg_tf.figures.records import FoundRun
 from epg_tf.figures.settings import wanted
-from epg_tf.figures.tidy import mean_with_interval, stated
+from epg_tf.figures.tidy import epochs_of, mean_with_interval, stated
 from epg_tf.metagenrl.validation import COLUMN
 from epg_tf.reports.table_pictures import table_picture
 from epg_tf.reports.tables import label
@@ -64,19 +64,11 @@ def returns_table(found: Found) -> Findings:
     """
     cells: dict[str, dict[str, list[Mapping[str, object]]]] = {}
     rows: list[Row] = []
-    rivals: set[tuple[str, str, object]] = set()
-    for need, test in found.tests:
-        assert isinstance(need, TestNeed)
-        place = need.label.rpartition(": ")[2]
-        for method, row in test.methods.items():
-            name = _name(need, method)
-            agents = (name, place, test.about.get("seed"))
-            if method != "objective" and agents in rivals:
-                continue  # tests of several objectives in the same tasks repeat their rivals
-            rivals.add(agents)
-            cells.setdefault(name, {}).setdefault(place, []).append(row)
-            rows.append(_cell(name, place, need.run.seed, row))
-    places = list(dict.fromkeys(need.label.rpartition(": ")[2] for need, _ in found.tests))
+    for need, method, row in _rows(found):
+        name, place = _name(need, method), _place(need)
+        cells.setdefault(name, {}).setdefault(place, []).append(row)
+        rows.append(_cell(name, place, need.run.seed, row))
+    places = list(dict.fromkeys(_place(need) for need, _ in found.tests))
     header = ("trained on / method", *places)
     lines = [
         [name, *(_mean(row.get(place, [])) for place in places)] for name, row in cells.items()
@@ -88,6 +80,30 @@ def returns_table(found: Found) -> Findings:
         if text != "-"
     ]
     return Findings(rows, numbers, functools.partial(table_picture, header, lines))
+
+
+def _rows(found: Found) -> list[tuple[TestNeed, str, Mapping[str, object]]]:
+    """Returns each row of tests of objectives, with its need and method. Of the rows of a rival in
+    the same tasks, for as many env steps, only that of most agents: others repeat some of these.
+    """
+    rows = []
+    most: dict[tuple[object, ...], Mapping[str, object]] = {}
+    for need, test in found.tests:
+        assert isinstance(need, TestNeed)
+        for method, row in test.methods.items():
+            key = (method, _place(need), test.about.get("seed"), row.get("env_steps"))
+            rows.append((need, method, row, key))
+            if key not in most or agents_of(row) > agents_of(most[key]):
+                most[key] = row
+    return [
+        (need, method, row)
+        for need, method, row, key in rows
+        if method == "objective" or most[key] is row
+    ]
+
+
+def _place(need: TestNeed | ProgressNeed) -> str:
+    return need.label.rpartition(": ")[2]
 
 
 def _name(need: TestNeed, method: str) -> str:
@@ -160,10 +176,11 @@ def last_tests_table(found: Found) -> Findings:
 def _last_test(run: FoundRun) -> dict[str, tuple[int, float]]:
     """Returns environment -> (round, mean final return) of the newest test along a run."""
     found: dict[str, tuple[int, float]] = {}
-    for row in run.record.metrics:
+    epochs = epochs_of(run)
+    for epoch, row in zip(epochs.tolist(), run.record.metrics, strict=True):
         for name, value in row.items():
             if name.startswith(COLUMN) and np.isfinite(value):
-                found[name.removeprefix(COLUMN)] = (int(row["epoch"]), float(value))
+                found[name.removeprefix(COLUMN)] = (epoch, float(value))
     return found
 
 

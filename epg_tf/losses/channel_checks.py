@@ -52,7 +52,12 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
             both, alone, padded = (
                 extra_values(recorded, single)[name] for recorded in (two, one, short)
             )
-            _traced(two, single)
+            _trace(two, single)
+        except tf.errors.OperatorNotAllowedInGraphError as error:
+            raise ConfigError(
+                f"config.loss.channels: {name!r} has `if`, `for` or `while` on a tensor, which "
+                "updates do not compile; use tf.where, or functions of whole tensors"
+            ) from error
         except Exception as error:
             reason = f"{error}".partition("\n")[0]
             raise ConfigError(
@@ -76,6 +81,9 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
             )
 
 
-def _traced(recorded: Recorded, loss: LossConfig) -> None:
-    """Traces channels as an update does: without AutoGraph, so without `if` on a tensor."""
-    tf.function(lambda: extra_values(recorded, loss), autograph=False).get_concrete_function()
+def _trace(recorded: Recorded, loss: LossConfig) -> None:
+    """Traces channels as an update does: of symbolic tensors, and without AutoGraph."""
+    tf.function(
+        lambda *parts: extra_values(Recorded(*parts, recorded.turning), loss),
+        autograph=False,
+    ).get_concrete_function(*recorded[:-1])

@@ -97,7 +97,7 @@ def progress(folder: Path, of: Path, finals: dict[str, float]) -> Path:
         table("objective", [final] * 4, CURVE, loss=LossName(name, 0))
         for name, final in finals.items()
     ]
-    about = {**_about(wanted("metagenrl_laptop"), 0), "run": str(of)}
+    about = {**_about(wanted("metagenrl_laptop"), 0), "run": str(of), "run_finished": True}
     write_report(folder, Results.join(tables), about, "title")
     return folder
 

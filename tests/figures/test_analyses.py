@@ -141,6 +141,18 @@ def test_runs_of_several_seeds_have_mean_and_deviation_where_all_have_values(tmp
     np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [5.0, 6.0, np.nan])
 
 
+def test_rows_are_of_the_epoch_that_they_state(tmp_path):
+    path = kept.run(tmp_path / "run", "random_hopper:laptop", rows=4) / "metrics.csv"
+    header, one, *others = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([header, *others]))
+    analysis = run_analyses.evolution_curves(("fitness_mean", "fitness"))
+    (row, *_) = analysis(found_for(tmp_path, HOPPER)).table
+    assert (row["epoch"], row["value"]) == (2, 1.0)
+    path.write_text("".join([header, "," + one.partition(",")[2], *others]))
+    with pytest.raises(RecordError, match="run: row 1 of metrics.csv states no epoch; restore it"):
+        analysis(found_for(tmp_path, HOPPER))
+
+
 def test_the_band_is_the_standard_deviation_over_seeds(tmp_path):
     for seed in (0, 1):
         kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed)
@@ -212,6 +224,9 @@ def test_objectives_of_a_run_are_known_by_its_settings_and_not_by_its_path(tmp_p
     (need,) = declaration("metagenrl.fig4").needs["laptop"]
     assert len(found_for(tmp_path, need).tests) == 1
     summary = json.loads((made / "summary.json").read_text())
+    summary["about"]["run_finished"] = False
+    (made / "summary.json").write_text(json.dumps(summary))
+    assert found_for(tmp_path, need).tests == []
     del summary["about"]["config"]
     (made / "summary.json").write_text(json.dumps(summary))
     assert found_for(tmp_path, need).tests == []
@@ -325,6 +340,8 @@ def test_agents_of_a_rival_count_once_in_a_table(tmp_path):
         folder = tmp_path / f"{seed}"
         made = kept.test(folder, "metagenrl_laptop", seed, (), ("ppo",), learned="objective")
         summary = json.loads((made / "summary.json").read_text())
+        if seed == 1:
+            summary["ppo"]["lives"] += 1  # the other test repeats four of these
         if seed == 2:
             summary["about"]["seed"] += 1
             summary["ppo"]["final_return_mean"] += 1.0
@@ -333,8 +350,9 @@ def test_agents_of_a_rival_count_once_in_a_table(tmp_path):
         TestNeed(RunNeed("metagenrl_laptop", seed), (), curves=False, label="set: PointGoal")
         for seed in (0, 1, 2)
     ]
-    first = tables.returns_table(found_for(tmp_path, *needs[:2])).numbers[1]
-    assert re.fullmatch(r"PPO in PointGoal: 1\.12 \[-?0\.\d+, \d\.\d+\]", first)
+    findings = tables.returns_table(found_for(tmp_path, *needs[:2]))
+    assert re.fullmatch(r"PPO in PointGoal: 1\.12 \[-?0\.\d+, \d\.\d+\]", findings.numbers[1])
+    assert [row["agents"] for row in findings.table if row["row"] == "PPO"] == [5]
     findings = tables.returns_table(found_for(tmp_path, *needs))
     assert [row["mean"] for row in findings.table if row["row"] == "PPO"] == [1.125, 2.125]
 

@@ -11,7 +11,9 @@ import time
 import numpy as np
 import pytest
 
+from epg_tf.core.config_files import read_experiment
 from epg_tf.evaluation.results import read_results
+from epg_tf.runs.reader import read_run
 from tests.launch import commands
 
 CONFIG = "--config=configs/metagenrl_laptop.py"
@@ -331,6 +333,9 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     )
     assert refused.returncode == 2 and "it holds checkpoints" in refused.stderr
     assert (tmp_path / "grid" / "curves.png").is_file()
+    about = json.loads((tmp_path / "grid" / "summary.json").read_text())["about"]
+    assert about["run_finished"] and about["loss_facts"] == {"seed": 0}
+    assert read_experiment(about["config"]) == read_run(finished[0]).experiment
     results = read_results(tmp_path / "grid" / "curves.csv")
     assert set(results.loss) == {"round_00000000", "round_00000003"}
     assert len(results) == 2 * 2 * (2 + 1)  # objectives, agents, evaluations and the final policy

@@ -279,8 +279,9 @@ def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatc
         (lambda met, loss: met.reward - tf.reduce_mean(met.reward), "must not mix rows"),
         (
             lambda met, loss: met.reward if tf.reduce_any(met.ended > 0) else met.ended,
-            r"fails \(OperatorNotAllowedInGraphError",
+            "has `if`, `for` or `while` on a tensor.*; use tf.where",
         ),
+        (lambda met, loss: np.cumsum(met.reward, axis=1), r"fails \(NotImplementedError"),
         (lambda met, loss: met.reward / met.lived, "values that are not finite"),
         (lambda met, loss: met.rewards, r"fails \(AttributeError: .*'rewards'\)"),
         (lambda met, loss: tf.matmul(met.reward, met.reward), r"fails \(Invalid"),
