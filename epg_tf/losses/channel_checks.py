@@ -84,6 +84,6 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
 def _trace(recorded: Recorded, loss: LossConfig) -> None:
     """Traces channels as an update does: of symbolic tensors, and without AutoGraph."""
     tf.function(
-        lambda *parts: extra_values(Recorded(*parts, recorded.turning), loss),
+        lambda *parts: extra_values(Recorded._make([*parts, recorded.turning]), loss),
         autograph=False,
     ).get_concrete_function(*recorded[:-1])
