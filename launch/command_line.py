@@ -158,6 +158,11 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             fail(with_flags(str(error)), 1)
         except MemoryError as error:
             _fail_for_memory(error)
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # e.g. a full disk; files that are there are whole
+            _show_traceback()
+            fail(f"{error}; remove the cause and run the same command again", 1)
         except Exception as error:
             # TensorFlow's own kind; its module is not imported here only to be compared.
             if type(error).__name__ != "ResourceExhaustedError":

@@ -67,6 +67,10 @@ def main(argv: list[str]) -> int:
     config_flag.refuse("evolution.failed_epochs", reason="runs of a study go on to their end")
     config_flag.refuse("reinforce", "sac", "td3", reason="PPO is the only rival; leave it out")
     experiment = config_flag.experiment()
+    if not experiment.inner.updates:
+        raise command_line.UsageError(
+            "--config.inner.updates=0 leaves PPO no env steps to learn in; set it above 0"
+        )
     names, seeds, budget = _names(_ESTIMATORS.value), _seeds(_SEEDS.value), _budget()
     if not _OUTPUT_DIR.value:
         raise command_line.UsageError(
@@ -156,10 +160,10 @@ def _print_table(summary: Mapping[str, Any]) -> None:
     cheapest = summary["cheapest"]
     for name, ratio in summary["env_steps_relative_to_cheapest"].items():
         value = "" if ratio["value"] is None else f" {ratio['value']:.2g} times"
-        print(
-            f"median env steps until above PPO: {name} {ratio['meaning']}{value} those of "
-            f"{cheapest}"
-        )
+        how = "cannot be compared with" if value == "" else f"{ratio['meaning']}{value}"
+        print(f"median env steps until above PPO: {name} {how} those of {cheapest}")
+    if cheapest is None:
+        print("no estimator was above PPO for certain")
 
 
 def _cells(row: Mapping[str, float]) -> str:

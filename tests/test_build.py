@@ -6,6 +6,7 @@ What a target should be is worked out here a second time, without the generator 
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import importlib
 import re
@@ -28,6 +29,7 @@ def write_build():
     sys.path.remove(str(ROOT / "tools"))
 
 
+@functools.cache
 def rules() -> dict[str, tuple[str, dict]]:
     """Reads all BUILD files as Python: label -> (rule, attributes); globs become their patterns."""
     found = {}
@@ -57,6 +59,7 @@ def value(node: ast.expr) -> object:
     return ast.literal_eval(node.args[0] if isinstance(node, ast.Call) else node)
 
 
+@functools.cache
 def targets() -> dict[str, tuple[str, str, dict]]:
     """Returns file -> (label, rule, attributes) of the targets of Python files, labels in full."""
     found = {}
@@ -74,6 +77,7 @@ def targets() -> dict[str, tuple[str, str, dict]]:
     return found
 
 
+@functools.cache
 def python_files() -> dict[str, Path]:
     """Returns dotted name -> file, as imports name it; files in tools/ name each other without."""
     return {

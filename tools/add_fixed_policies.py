@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.config_files import read_experiment
@@ -74,8 +75,6 @@ def main(words: Sequence[str]) -> int:
         methods = zero_shot.methods(home, policies)
         for policy in policies:
             zero_shot.check_body(policy, request.task)
-        if Path(given.output).exists():
-            raise RecordError(f"--output={given.output} is there; name a folder that is not")
         files.prepare_folder(given.output, OWN, overwrite=False)
         tables = list(train_all(methods, request))
     except (ConfigError, RecordError) as error:
@@ -86,8 +85,10 @@ def main(words: Sequence[str]) -> int:
         return 2
     learned = {each.name: each.learned for each in methods}
     costs = {f"{name} {each.name}": each.facts.get("env_steps") for name, each in learned.items()}
+    sums = {f"{name} {each.name}": checksum(each.phi) for name, each in learned.items()}
     about = {
         **about,
+        "parameters_sha256": {**about.get("parameters_sha256", {}), **sums},
         "meta_training_env_steps": {**about["meta_training_env_steps"], **costs},
         "zero_shot_facts": {name: each.facts for name, each in learned.items()},
         "zero_shot_made_with": provenance(),

@@ -21,6 +21,7 @@ from epg_tf.figures.catalogue import CATALOGUE
 from epg_tf.figures.commands import Command
 from epg_tf.figures.records import open_library
 from epg_tf.figures.search import status_of
+from epg_tf.reports.resumed_tests import ABOUT_FILE
 
 _TESTS = ("meta_test", "objective_progress")
 _ROOT = Path(__file__).resolve().parents[1]  # where launch/ lies
@@ -69,7 +70,9 @@ def _there(name: str) -> bool:
 def run(command: Command) -> bool:
     """Runs a command; returns whether it succeeded, and prints what it wrote if it did not."""
     began = time.monotonic()
-    words = [sys.executable, "-m", f"launch.{command.name}", *command.words(), "--overwrite"]
+    begun = Path(str(dict(command.flags)["output_dir"])) / ABOUT_FILE
+    again = "--resume" if begun.is_file() else "--overwrite"
+    words = [sys.executable, "-m", f"launch.{command.name}", *command.words(), again]
     paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         words,

@@ -40,6 +40,7 @@ _SAME = (
 )
 _DEFAULTS = {"policy": dataclasses.asdict(PolicyConfig())}
 _MERGED = ("meta_training_env_steps", "zero_shot_facts", "meta_trained")
+_SUMS = "parameters_sha256"  # older tests do not state them
 
 
 def joined(first: Results, second: Results) -> Results:
@@ -82,6 +83,8 @@ def joined_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
         if loss not in losses:
             raise ConfigError(f"the first test has no {loss}; name the test of more losses first")
     merged = {name: {**second[name], **first[name]} for name in _MERGED}
+    if _SUMS in first or _SUMS in second:
+        merged[_SUMS] = {**second.get(_SUMS, {}), **first.get(_SUMS, {})}
     later = [*first.get("continued_with", ()), *second.get("continued_with", ())]
     found = {**first, **merged, "joined_with": second["made_with"]}
     return found | ({"continued_with": later} if later else {})

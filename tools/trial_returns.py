@@ -2,7 +2,7 @@
 
     python tools/trial_returns.py --output=FILE.json --picture=FILE.png RUN...
 
-128 trials with random streams that nothing else uses, in exact physics, four episodes each, two
+128 trials with the random streams of reporting (seed 0), in exact physics, four episodes each, two
 more than in meta-training; nothing learns. The numbers are of each run: means, 95 % intervals over
 trials, and the share of trials above 0, by episode.
 """

@@ -10,6 +10,7 @@ from typing import Any
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.policy_gradient import no_loss
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import PPOConfig
@@ -47,7 +48,15 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
       experiment: Settings of the test.
       name: "ppo" or "reinforce".
       env_steps: Of a life.
+
+    Raises:
+      ConfigError: A life has no env steps to learn in.
     """
+    if env_steps < 1:
+        raise ConfigError(
+            f"config.{name}: a life of {env_steps} env steps has nothing to learn from; set "
+            "config.inner.updates above 0, or compare with other methods"
+        )
     rival = experiment.ppo if name == "ppo" else experiment.reinforce
     period = nearest_divisor(env_steps, rival.update_period)
     own: dict[str, Any] = {"discount": rival.discount}

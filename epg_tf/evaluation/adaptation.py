@@ -19,6 +19,8 @@ from epg_tf.core.types import Array
 from epg_tf.epg.conditions import Condition, Kind
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.lives import sample_tasks
+from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.evaluate import check_phi
 from epg_tf.evaluation.statistics import difference_row, interval_row
@@ -106,6 +108,13 @@ class AdaptationTest:
             )
         if self.request.agents < 2:
             raise ConfigError(f"lives={self.request.agents} has no pairs; ask for 2 or more")
+        experiment = self.learned.experiment
+        if final_teaching(experiment).alpha < 1.0 and not moves_loss(experiment):
+            raise ConfigError(
+                "config.evolution.moves='initialisation': there is a policy and no loss, so lives "
+                f"of updates={self.updates} have nothing to learn from; name a loss"
+            )
+        refuse_lives_that_cannot_fit(experiment, self.request.agents)
 
     @property
     def updates(self) -> int:

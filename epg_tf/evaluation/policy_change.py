@@ -50,9 +50,14 @@ def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChang
       request: From `analysed_lives.analysis_request`.
 
     Raises:
-      ConfigError: The seed of the evolution is not known.
+      ConfigError: The seed of the evolution is not known, or it began with another loss.
     """
     experiment, seed = learned.experiment, learned.facts.get("seed")
+    if (begun := learned.facts.get("begun_with")) is not None:
+        raise ConfigError(
+            f"facts['begun_with']={begun!r:.100} of the loss: its evolution did not begin afresh; "
+            "name a loss whose evolution did"
+        )
     if not isinstance(seed, int):
         raise ConfigError(
             f"facts['seed']={seed!r} of the loss does not say which loss its evolution started "

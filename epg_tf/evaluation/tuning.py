@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.baselines.method import LossName, Request
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
@@ -162,14 +163,16 @@ def most_budget(space: Space) -> int:
 
 
 def at_edge(space: Space, settings: Mapping[str, float]) -> dict[str, str]:
-    """Returns "lowest" or "highest" for the settings that lie at an end of what was tried."""
-    ends = {"lowest": 0, "highest": -1}
-    return {
-        name: end
-        for name, values in space.items()
-        for end, place in ends.items()
-        if settings[name] == values[place]
-    }
+    """Returns "lowest" or "highest" for the settings that lie at an end of what was tried, or
+    beyond it, as a config's own may.
+    """
+    found = {}
+    for name, values in space.items():
+        if settings[name] <= values[0]:
+            found[name] = "lowest"
+        elif settings[name] >= values[-1]:
+            found[name] = "highest"
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,6 +192,13 @@ class Search:
     seed: int
     budget: int
     agents: int
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError where agents have no env steps to learn in."""
+        if not self.experiment.life_steps:
+            raise ConfigError(
+                "config.inner.updates=0 leaves a rival no env steps to learn in; set it above 0"
+            )
 
     def run(
         self, measure: Callable[[Experiment, Request, str], Any] | None = None

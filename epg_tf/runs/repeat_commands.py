@@ -104,7 +104,7 @@ def _of_objective(about: Mapping[str, Any]) -> dict[str, Any]:
 def _of_loss(about: Mapping[str, Any], methods: set[str]) -> dict[str, Any]:
     alphas = {about.get("alpha"), *about.get("other_alphas", {}).values()}
     return {
-        "updates": about["updates"],
+        "updates": about["updates"] or None,  # none: a fixed policy, as in its evolution
         "alpha": about.get("alpha") if len(alphas) < 2 else None,  # then each has its own
         "physics": about["task"].get("physics"),
         "zero_shot": _fixed_policies(about) if methods & set(NAMES) else None,
@@ -112,10 +112,15 @@ def _of_loss(about: Mapping[str, Any], methods: set[str]) -> dict[str, Any]:
     }
 
 
-def _fixed_policies(about: Mapping[str, Any]) -> str:
-    """Returns the folders of fixed policies of a test; "own" if they are in that of its loss."""
+def _fixed_policies(about: Mapping[str, Any]) -> str | None:
+    """Returns the folders of fixed policies of a test; "own" if they are in that of its loss; None
+    if they are what is tested.
+    """
     names = (name.partition(" ") for name in about.get("parameters_sha256", ()))
-    folders = [folder for method, _, folder in names if method in NAMES]
+    found = [folder for method, _, folder in names if method in NAMES]
+    folders = [name for name in found if name not in (about["loss"], *about["other_losses"])]
+    if found and not folders:
+        return None
     homes = {Path(about["loss"]), SHIPPED / about["loss"]}
     return "own" if homes >= {Path(folder).parent for folder in folders} else ",".join(folders)
 

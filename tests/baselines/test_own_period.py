@@ -11,6 +11,7 @@ from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
 from epg_tf.baselines.method import Request
 from epg_tf.baselines.own_period import OwnPeriodMethod, nearest_divisor, own_settings
 from epg_tf.baselines.policy_gradient import no_loss
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import validate
 from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.inner_loop import Teaching
@@ -49,6 +50,11 @@ def test_own_settings_replace_those_of_the_life(make_tiny):
     assert (found.inner.update_period, found.inner.minibatch) == (6, 3)
     assert (found.surrogate.kind, found.surrogate.discount) == ("reinforce", 0.6)
     assert found.policy.log_std == -0.5
+
+
+def test_a_life_without_env_steps_is_refused(make_tiny):
+    with pytest.raises(ConfigError, match="^config.ppo: a life of 0 env steps has nothing to"):
+        own_settings(make_tiny(), "ppo", 0)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -92,3 +93,8 @@ def test_what_cannot_be_measured_is_refused(learned, tiny):
         AdaptationTest(learned, loss_request(tiny, 3, 6, updates=1))
     with pytest.raises(ConfigError, match="lives=1 has no pairs"):
         AdaptationTest(learned, loss_request(tiny, 3, 1))
+    alone = dataclasses.replace(tiny.evolution, moves="initialisation", final_guidance=0.0)
+    experiment = dataclasses.replace(tiny, evolution=alone)
+    policy = dataclasses.replace(learned, phi=initial_phi(experiment, 0), experiment=experiment)
+    with pytest.raises(ConfigError, match="there is a policy and no loss, so lives of updates=3"):
+        AdaptationTest(policy, loss_request(experiment, 3, 6))

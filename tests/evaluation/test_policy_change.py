@@ -90,6 +90,9 @@ def test_what_cannot_be_analysed_is_refused(tiny, make_tiny):
     request = analysis_request(LearnedLoss(phi, tiny, {}), lives=2)
     with pytest.raises(ConfigError, match=r"facts\['seed'\]=None"):
         measure_policy_change(LearnedLoss(phi, tiny, {}), request)
+    begun = {"seed": 0, "begun_with": {"loss": "goal_ant_night"}}
+    with pytest.raises(ConfigError, match=r"facts\['begun_with'\]=.*did not begin afresh; name"):
+        measure_policy_change(LearnedLoss(phi, tiny, begun), request)
     with pytest.raises(ConfigError, match="lives=0"):
         analysis_request(LearnedLoss(phi, tiny, {}), lives=0)
     with pytest.raises(ConfigError, match="phi has shape"):

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import validate
 from epg_tf.evaluation.tuning import (
     SPACES,
@@ -102,6 +103,15 @@ def test_winners_at_an_end_of_what_was_tried_are_named():
     space = {"a": (1, 2, 3), "b": (1, 2, 3), "c": (1, 2, 3), "d": (1, 2)}
     settings = {"a": 1, "b": 2, "c": 3, "d": 2}
     assert at_edge(space, settings) == {"a": "lowest", "c": "highest", "d": "highest"}
+    beyond = {name: 1e9 if name == "c" else -1.0 for name in settings}  # a config's own
+    assert at_edge(space, beyond)["c"] == "highest" and at_edge(space, beyond)["a"] == "lowest"
+
+
+@pytest.mark.parametrize("rival", ["ppo", "sac"])
+def test_lives_without_env_steps_are_refused(rival, tiny):
+    inner = dataclasses.replace(tiny.inner, updates=0)
+    with pytest.raises(ConfigError, match="^config.inner.updates=0 leaves a rival no env steps"):
+        Search(rival, dataclasses.replace(tiny, inner=inner), 0, 2, 3)
 
 
 def test_trials_of_a_rung_are_not_compared_with_others():

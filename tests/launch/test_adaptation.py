@@ -79,6 +79,7 @@ def _check_added(loss, flag, tested, folder):
     added = json.loads((folder / "x" / "summary.json").read_text())
     about, its = added.pop("about"), tested.pop("about")
     assert added == tested
+    assert set(about["parameters_sha256"].items()) == set(its["parameters_sha256"].items())
     for name in ("zero_shot_facts", "task", "loss_facts"):
         assert about[name] == its[name]
     assert [*about["meta_training_env_steps"].values()] == [

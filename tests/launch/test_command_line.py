@@ -1,5 +1,6 @@
 """launch.command_line: messages name flags; of several ranks one prints, none waits for ever."""
 
+import errno
 import os
 import signal
 
@@ -108,3 +109,16 @@ def test_an_old_name_of_a_setting_is_explained():
     )
     assert process.returncode == 2 and process.stderr.count("\n") == 1
     assert "it is called log_std now" in process.stderr
+
+
+def test_a_full_disk_is_told_in_one_line(capsys, monkeypatch):
+    def full(argv):
+        raise OSError(errno.ENOSPC, "No space left on device", "curves.csv")
+
+    monkeypatch.setattr(command_line.app, "run", lambda guarded, flags_parser: guarded(["x"]))
+    with pytest.raises(SystemExit, match="^1$"):
+        command_line.run(full)
+    assert capsys.readouterr().err == (
+        "error: [Errno 28] No space left on device: 'curves.csv'; remove the cause and run the "
+        "same command again\n"
+    )
