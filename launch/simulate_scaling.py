@@ -47,15 +47,22 @@ def main(argv: list[str]) -> int:
     config_flag.refuse("compute.shard_lives", reason="--shard_lives takes its place")
     config_flag.refuse("compute.threads", reason="--cores takes its place")
     experiment = config_flag.experiment()
+    if experiment.mix.families:
+        raise command_line.UsageError(
+            f"--config.mix.families={experiment.mix.families}: shards of several families are not "
+            "simulated; name a config of one family"
+        )
     command_line.check_json(_JSON)
     sizes = _numbers("shard_lives", _SIZES.value)
     cores = _numbers("cores", _CORES.value)
     measured = scaling.measure(experiment, sizes, _UPDATES.value, _SEED.value)
     mean, deviation = float(measured.final_steps.mean()), float(measured.final_steps.std())
+    plays = experiment.evolution.plays_final_episodes
+    unplayed = "" if plays else " (not played in evolution with these settings)"
     print(
         f"{experiment.task.family}: {experiment.evolution.lives} lives of "
-        f"{experiment.inner.updates} updates; final episodes of a life take {mean:.0f} env steps, "
-        f"standard deviation {deviation:.0f}"
+        f"{scaling.epoch_updates(experiment):.4g} updates; final episodes of a life take "
+        f"{mean:.0f} env steps, standard deviation {deviation:.0f}{unplayed}"
     )
     draws = scaling.Draws(_EPOCHS.value, _NETWORK.value / 1e3, _SEED.value)
     rows = scaling.predict(experiment, measured, cores, draws)

@@ -17,6 +17,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg.evolution_strategies import mean_lifetime
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.base import Simulation, StepResult
@@ -168,6 +169,12 @@ def predict(
     return [dataclasses.replace(row, efficiency=alone / row.cores / row.seconds) for row in found]
 
 
+def epoch_updates(experiment: Experiment) -> float:
+    """Returns the mean number of updates in the lives of an epoch of evolution."""
+    shortest, longest = experiment.evolution.life_lengths(experiment.inner.updates)
+    return mean_lifetime(shortest, longest) if longest else 0.0
+
+
 def _predict_one(
     experiment: Experiment, measured: Measurements, size: int, cores: int, draws: Draws
 ) -> Prediction:
@@ -176,7 +183,9 @@ def _predict_one(
     times = measured.times[size]
     shards = -(-experiment.evolution.lives // size)
     longest = generator.choice(measured.final_steps, (draws.epochs, shards, size)).max(axis=2)
-    seconds = experiment.inner.updates * times.update + longest * times.final_step
+    seconds = np.full(longest.shape, epoch_updates(experiment) * times.update)
+    if experiment.evolution.plays_final_episodes:
+        seconds += longest * times.final_step
     rounds = -(-shards // cores)
     padded = np.pad(seconds, ((0, 0), (0, rounds * cores - shards)))  # [epochs, rounds * cores]
     busy = padded.reshape(draws.epochs, rounds, cores).sum(axis=1)

@@ -23,6 +23,7 @@ def numbers(tmp_path_factory):
         "--cores=1,2,16",
         "--updates=2",
         "--epochs=20",
+        "--config.evolution.fitness_from=final_episodes",
         "--network_milliseconds=50",
         f"--json={path}",
     )
