@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.evaluate_objective import objective_request
+from epg_tf.runs.folder_lock import FolderLock
 
 
 def required(flag: flags.FlagHolder[str | None], example: str) -> str:
@@ -64,6 +66,22 @@ def required_losses(flag: flags.FlagHolder[str | None], example: str) -> list[st
     return [_announced(flag.name, loss) for loss in losses]
 
 
+def lock_results(flag: flags.FlagHolder[str | None]) -> None:
+    """Keeps other tests from writing to a folder, if it is there, until the process ends.
+
+    Raises:
+      RecordError: Another process writes to it.
+    """
+    folder = Path(str(flag.value))
+    if folder.is_dir():
+        _lock_of(folder).acquire()
+
+
+@functools.cache
+def _lock_of(folder: Path) -> FolderLock:
+    return FolderLock(folder)
+
+
 def prepare_results(
     flag: flags.FlagHolder[str | None],
     overwrite: bool,
@@ -80,10 +98,12 @@ def prepare_results(
 
     Raises:
       UsageError: The folder belongs to a run, a loss or a study.
-      RecordError: It cannot be used, or is in use.
+      RecordError: It cannot be used, or is in use, also by another process.
     """
     command_line.refuse_runs(flag)
+    lock_results(flag)
     files.prepare_folder(str(flag.value), own, overwrite=overwrite, resume=resume)
+    lock_results(flag)
 
 
 def prepare_saved_model(

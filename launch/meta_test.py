@@ -38,7 +38,13 @@ from epg_tf.reports import resumed_tests
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, meta_training_line, summary_table
 from epg_tf.runs.provenance import continued
-from .evaluation_flags import prepare_nested, prepare_results, prepare_saved_model, required
+from .evaluation_flags import (
+    lock_results,
+    prepare_nested,
+    prepare_results,
+    prepare_saved_model,
+    required,
+)
 from .meta_test_flags import (
     COMPARE_UPDATES,
     LOSS,
@@ -63,6 +69,7 @@ def main(argv: list[str]) -> int:
     earlier = None
     if RESUME.value:
         command_line.refuse_runs(OUTPUT_DIR)  # before anything in it is removed
+        lock_results(OUTPUT_DIR)
         found, earlier = resumed_tests.read_found(output, about, request)
     _prepare_folders(output)
     made_with = continued(earlier)  # by the code that runs the test

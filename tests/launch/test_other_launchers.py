@@ -12,6 +12,7 @@ from epg_tf.artifacts.learned_loss import load_loss, save_loss
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.results import read_results
 from epg_tf.evaluation.summary import summarize
+from epg_tf.runs.folder_lock import FolderLock
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
@@ -175,6 +176,21 @@ def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
     )
     assert process.returncode == 2 and "belongs to a run, loss or study" in process.stderr
     assert "best_validation_return_mean" in json.loads((loss.parent / "summary.json").read_text())
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+def test_a_folder_that_another_test_writes_to_is_refused(tmp_path, flag):
+    """Before what that test has written so far is read or removed."""
+    unfinished = tmp_path / ".curves.csv.1.tmp"
+    unfinished.touch()
+    lock = FolderLock(tmp_path)
+    lock.acquire()
+    process = commands.run(
+        "meta_test", "--loss=point_goal", "--config=point_goal", f"--output_dir={tmp_path}", flag
+    )
+    lock.release()
+    assert process.returncode == 2 and unfinished.exists()
+    assert "another process is writing to this folder; wait for it" in process.stderr
 
 
 def test_benchmark_writes_its_numbers(tmp_path):
