@@ -189,7 +189,8 @@ def _prepared_folder(name: str) -> Path:
     """Returns the folder of a shipped loss, empty or with the one that is to be replaced."""
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:
-        files.prepare_folder(folder, (), overwrite=_OVERWRITE.value)  # each file is replaced
+        # Files of the loss are replaced one by one; a card never stands beside another loss.
+        files.prepare_folder(folder, (CARD_FILE,), overwrite=_OVERWRITE.value)
     except RecordError as error:
         message = command_line.with_flags(f"{error}")
         raise command_line.UsageError(f"--name={name}: {message}") from error

@@ -118,7 +118,8 @@ def _fixed_policies(about: Mapping[str, Any]) -> str | None:
     """
     names = (name.partition(" ") for name in about.get("parameters_sha256", ()))
     found = [folder for method, _, folder in names if method in NAMES]
-    folders = [name for name in found if name not in (about["loss"], *about["other_losses"])]
+    tested = (about["loss"], *about.get("other_losses", ()))
+    folders = [name for name in found if name not in tested]
     if found and not folders:
         return None
     homes = {Path(about["loss"]), SHIPPED / about["loss"]}
