@@ -23,6 +23,7 @@ _IN_FOLDERS = (
     *("config.json", "loss.json", "summary.json", "unfinished.json", "study.json"),
     *("adaptation.json", "robustness.json", "policy.json", "metadata.json"),
 )
+_OF_FOLDERS = {"about", "kind"}  # keys of such files
 _REPORT_SECONDS = 10.0  # how long other ranks wait for the one that reports and ends the job
 # Flags that name a file or folder; messages of the package begin with its path.
 _PATH_FLAGS = ("run_dir", "output_dir", "test_dir", "save_policy", "loss")
@@ -162,7 +163,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             raise
         except OSError as error:  # e.g. a full disk; files that are there are whole
             _show_traceback()
-            fail(f"{error}; remove the cause and run the same command again", 1)
+            fail(f"{error}; remove the cause and run the same command {_again()}", 1)
         except Exception as error:
             # TensorFlow's own kind; its module is not imported here only to be compared.
             if type(error).__name__ != "ResourceExhaustedError":
@@ -174,6 +175,14 @@ def run(main: Callable[[list[str]], int | None]) -> None:
     except BrokenPipeError:  # the reader of the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+
+
+def _again() -> str:
+    """Returns how the command that runs has to be repeated, so that it keeps what it has done."""
+    known = flags.FLAGS
+    if "resume" not in known:
+        return "again with --overwrite" if "overwrite" in known else "again"
+    return "with --resume instead of --overwrite" if known["overwrite"].value else "with --resume"
 
 
 def _fail_for_memory(error: Exception) -> NoReturn:
@@ -354,4 +363,4 @@ def _is_result(path: Path) -> bool:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and "format_version" in found
+    return isinstance(found, dict) and "format_version" in found and not _OF_FOLDERS & found.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -101,9 +102,11 @@ def prepare_results(
       RecordError: It cannot be used, or is in use, also by another process.
     """
     command_line.refuse_runs(flag)
-    lock_results(flag)
+    if flag.value:
+        with contextlib.suppress(OSError):  # prepare_folder says what is wrong with the name
+            Path(flag.value).mkdir(parents=True, exist_ok=True)
+    lock_results(flag)  # before anything in it is removed
     files.prepare_folder(str(flag.value), own, overwrite=overwrite, resume=resume)
-    lock_results(flag)
 
 
 def prepare_saved_model(

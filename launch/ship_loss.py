@@ -9,6 +9,7 @@ For example:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,11 @@ def main(argv: list[str]) -> int:
             f"--test_dir={_TEST_DIR.value} names several tests, but --run_dir={run} holds a loss "
             "of EPG, whose card has one; name one"
         )
+    return _ship_loss(run, test, name)
+
+
+def _ship_loss(run: Path, test: Path, name: str) -> int:
+    """Ships a loss of EPG; returns the exit code."""
     loss = learned_loss.load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     tested = _of_one_loss(files.read_json(test / "summary.json", _SUMMARY), _TEST_DIR)
@@ -126,12 +132,13 @@ def main(argv: list[str]) -> int:
             f"--test_dir={test} or --longer_test_dir={_LONGER_TEST_DIR.value} is a test in coarse "
             "physics; cards report exact physics, so leave --physics out of the test"
         )
-    folder = _prepared_folder(name)
     # The loss has no use for surrogate and rivals; they are kept as they were tested.
     settings = {**loss.experiment.to_mapping(), "surrogate": baseline, **rivals}
     experiment = from_mapping(settings)
-    learned_loss.save_loss(folder, loss.phi, experiment, loss.facts)
-    _write_card(folder, text, "load_loss")
+    folder = _write(
+        name, text, lambda into: learned_loss.save_loss(into, loss.phi, experiment, loss.facts)
+    )
+    _tell(folder, "load_loss")
     return 0
 
 
@@ -168,9 +175,9 @@ def _ship_objective(run: Path, tests: list[Path], name: str) -> int:
             f"--test_dir={other[0]} tested another objective than {learned.name}; run "
             f"{command_line.program('meta_test')} --loss={learned.name}"
         )
-    folder = _prepared_folder(name)
-    learned_objective.save_objective(folder, learned.parameters, learned.experiment, learned.facts)
-    _write_card(folder, text, "load_objective")
+    saved = learned.parameters, learned.experiment, learned.facts
+    folder = _write(name, text, lambda into: learned_objective.save_objective(into, *saved))
+    _tell(folder, "load_objective")
     return 0
 
 
@@ -185,22 +192,25 @@ def _of_one_loss(found: dict[str, Any], flag: flags.FlagHolder[str | None]) -> d
     return found
 
 
-def _prepared_folder(name: str) -> Path:
-    """Returns the folder of a shipped loss, empty or with the one that is to be replaced."""
+def _write(name: str, text: str, save: Callable[[Path], None]) -> Path:
+    """Writes a shipped loss and its card, new or in place of another; returns their folder."""
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:
-        # Files of the loss are replaced one by one; a card never stands beside another loss.
-        files.prepare_folder(folder, (CARD_FILE,), overwrite=_OVERWRITE.value)
+        files.prepare_folder(folder, (), overwrite=_OVERWRITE.value)
     except RecordError as error:
         message = command_line.with_flags(f"{error}")
         raise command_line.UsageError(f"--name={name}: {message}") from error
+
+    def write(into: Path) -> None:
+        save(into)
+        files.write_atomically(into / CARD_FILE, lambda stream: stream.write(text.encode()))
+
+    files.replace_together(folder, write, CARD_FILE)
     return folder
 
 
-def _write_card(folder: Path, text: str, function: str) -> None:
-    """Writes the card, and says how to use what is shipped."""
+def _tell(folder: Path, function: str) -> None:
     name = folder.name
-    files.write_atomically(folder / CARD_FILE, lambda stream: stream.write(text.encode()))
     print(f"{name} is in {folder}; use it with --loss={name} or epg_tf.{function}({name!r})")
 
 

@@ -59,9 +59,10 @@ def main(argv: list[str]) -> int:
     mean, deviation = float(measured.final_steps.mean()), float(measured.final_steps.std())
     plays = experiment.evolution.plays_final_episodes
     unplayed = "" if plays else " (not played in evolution with these settings)"
+    updates = scaling.epoch_updates(experiment)
     print(
         f"{experiment.task.family}: {experiment.evolution.lives} lives of "
-        f"{scaling.epoch_updates(experiment):.4g} updates; final episodes of a life take "
+        f"{updates:.4g} updates; final episodes of a life take "
         f"{mean:.0f} env steps, standard deviation {deviation:.0f}{unplayed}"
     )
     draws = scaling.Draws(_EPOCHS.value, _NETWORK.value / 1e3, _SEED.value)
@@ -74,6 +75,8 @@ def main(argv: list[str]) -> int:
             "noise_seconds": measured.noise_seconds,
             "final_steps_mean": mean,
             "final_steps_deviation": deviation,
+            "updates_of_a_life": updates,
+            "plays_final_episodes": plays,
         }
         files.write_json(_JSON.value, numbers)
     return 0

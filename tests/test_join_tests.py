@@ -109,4 +109,6 @@ def test_other_folders_are_refused(tool, tmp_path, capsys):
     (tmp_path / "b").mkdir()
     assert tool.main([f"--output={tmp_path / 'c'}", first, str(tmp_path / "b")]) == 2
     assert tool.main([f"--output={tmp_path / 'a'}", first, first]) == 2
-    assert capsys.readouterr().err.count("error: ") == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    assert errors[1].endswith("a: the folder is not empty; choose another folder")

@@ -28,7 +28,7 @@ from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.evaluate import train_all
 from epg_tf.evaluation.results import Results, read_results
-from epg_tf.reports.evaluation_report import OWN, write_report
+from epg_tf.reports.evaluation_report import write_report
 from epg_tf.runs.provenance import provenance
 
 
@@ -75,7 +75,7 @@ def main(words: Sequence[str]) -> int:
         methods = zero_shot.methods(home, policies)
         for policy in policies:
             zero_shot.check_body(policy, request.task)
-        files.prepare_folder(given.output, OWN, overwrite=False)
+        files.prepare_folder(given.output, (), overwrite=None)
         tables = list(train_all(methods, request))
     except (ConfigError, RecordError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -71,21 +71,25 @@ def run(command: Command) -> bool:
     """Runs a command; returns whether it succeeded, and prints what it wrote if it did not."""
     began = time.monotonic()
     begun = Path(str(dict(command.flags)["output_dir"])) / ABOUT_FILE
-    again = "--resume" if begun.is_file() else "--overwrite"
-    words = [sys.executable, "-m", f"launch.{command.name}", *command.words(), again]
-    paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        words,
-        env={**os.environ, "PYTHONPATH": paths},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    done = _start(command, "--resume" if begun.is_file() else "--overwrite")
+    if done.returncode == 2 and begun.is_file():  # a stopped test of another loss, or version
+        done = _start(command, "--overwrite")
     name = Path(str(dict(command.flags)["output_dir"])).name
     print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     if done.returncode:
         print(done.stdout[-4000:], f"failed: {command.text('launch.{}'.format)}", flush=True)
     return not done.returncode
+
+
+def _start(command: Command, again: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        [sys.executable, "-m", f"launch.{command.name}", *command.words(), again],
+        env={**os.environ, "PYTHONPATH": paths},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def main(folders: Sequence[str]) -> int:

@@ -25,7 +25,7 @@ from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.results import COLUMNS, Results, read_results
-from epg_tf.reports.evaluation_report import OWN, write_report
+from epg_tf.reports.evaluation_report import write_report
 
 _SAME = (
     "task",
@@ -108,7 +108,7 @@ def main(words: Sequence[str]) -> int:
         ]
         about = joined_about(*abouts)
         results = joined(*map(read_results, given.tests))
-        files.prepare_folder(given.output, OWN, overwrite=False)
+        files.prepare_folder(given.output, (), overwrite=None)
     except (ConfigError, RecordError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -36,7 +36,8 @@ def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:
       write: Writes the whole content to a binary, seekable stream.
 
     Raises:
-      OSError: The disk is full, the folder is missing or not writable, ... The old file is intact.
+      OSError: The disk is full, the folder is missing or not writable, ...; it names a file. The
+        old file is intact.
       Exception: Whatever `write` raises. The old file is intact.
     """
     path = Path(path)
@@ -49,10 +50,43 @@ def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno is not None and error.filename is None:  # of write() on a full disk
+            error.filename = str(path)
+        raise
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def replace_together(folder: PathLike, write: Callable[[Path], Any], last: str) -> None:
+    """Replaces files of `folder` by those that `write(scratch)` writes into a scratch folder: none
+    before all are written.
+
+    Args:
+      folder: Must exist; other files in it stay.
+      write: Writes files into the folder that it is given.
+      last: Name of a file that is removed first and put in last: where it is, all files belong
+        together.
+
+    Raises:
+      OSError: The disk is full, ...; what was there is intact.
+      Exception: Whatever `write` raises; what was there is intact.
+    """
+    folder = Path(folder)
+    remove_unfinished(folder, (last,))
+    scratch = folder / f".{last}.{os.getpid()}.tmp"
+    scratch.mkdir()
+    try:
+        write(scratch)
+        (folder / last).unlink(missing_ok=True)
+        for entry in sorted(scratch.iterdir(), key=lambda each: each.name == last):
+            os.replace(entry, folder / entry.name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _sync_folder(folder)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -147,7 +181,7 @@ def read_json(path: PathLike, what: str) -> dict[str, Any]:
 
 
 def prepare_folder(
-    path: PathLike, own: Sequence[str], *, overwrite: bool, resume: bool | None = None
+    path: PathLike, own: Sequence[str], *, overwrite: bool | None, resume: bool | None = None
 ) -> None:
     """Makes `path` an existing folder this program may write to.
 
@@ -155,9 +189,8 @@ def prepare_folder(
       path: The folder; may be missing, empty, or (with resume or overwrite) in use.
       own: Names of the files and folders this program writes into the folder.
       overwrite: Remove the entries named in `own`, in that order; all others stay. Links are not
-        followed.
-      resume: Keep everything that is there. None: the caller cannot resume, and no message
-        mentions it.
+        followed. None: the caller cannot, and no message mentions it.
+      resume: Keep everything that is there. None: likewise.
 
     Raises:
       RecordError: It is a file, cannot be created or written to, or is in use and neither resume
@@ -184,11 +217,9 @@ def prepare_folder(
             f"{folder}: the folder is not writable; change its permissions or choose another folder"
         )
     if entries and not (resume or overwrite):
-        remedy = "" if resume is None else "resume=True to continue it, "
-        raise RecordError(
-            f"{folder}: the folder is not empty; pass {remedy}overwrite=True to start it anew, or "
-            "choose another folder"
-        )
+        going_on = "" if resume is None else "resume=True to continue it, "
+        remedy = "" if overwrite is None else f"pass {going_on}overwrite=True to start it anew, or "
+        raise RecordError(f"{folder}: the folder is not empty; {remedy}choose another folder")
     if overwrite:
         for name in own:
             for entry in entries:

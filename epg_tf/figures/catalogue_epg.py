@@ -186,8 +186,8 @@ def _lives(name: str, config: str, suffix: str, title: str) -> Declaration:
     )
 
 
-def _loss(config: str, label: str = "", optional: bool = False) -> Mapping[str, Sequence[Need]]:
-    return at_scales(lambda scale: [LossNeed(RunNeed(f"{config}:{scale}"), label, optional)])
+def _loss(config: str, afresh: bool = False) -> Mapping[str, Sequence[Need]]:
+    return at_scales(lambda scale: [LossNeed(RunNeed(f"{config}:{scale}"), afresh=afresh)])
 
 
 SHIPPED = {
@@ -289,7 +289,7 @@ EPG = (
         "KL between successive policies, first and last epoch of evolution",
         "EPG, Figure 16",
         "After evolution most updates change the policy less than before, and a few much more.",
-        _loss("random_hopper"),
+        _loss("random_hopper", afresh=True),
         kl_of_updates,
     ),
     Declaration(

@@ -31,8 +31,8 @@ def _tests(config: str, alpha: float | None = None) -> Mapping[str, Sequence[Nee
     }
 
 
-def _losses(config: str) -> Mapping[str, Sequence[Need]]:
-    return {scale: [LossNeed(_run(config, scale))] for scale in ("laptop", "paper")}
+def _losses(config: str, afresh: bool = False) -> Mapping[str, Sequence[Need]]:
+    return {scale: [LossNeed(_run(config, scale), afresh=afresh)] for scale in ("laptop", "paper")}
 
 
 _NIGHT = "the first version has no variants for a night"
@@ -65,7 +65,7 @@ EPG_V1 = (
         "KL between successive policies, first and last epoch of evolution, first version",
         "EPG, first version, Figure 6",
         "After evolution the KL divergence has peaks, where agents explore.",
-        _losses("random_hopper"),
+        _losses("random_hopper", afresh=True),
         kl_of_updates,
         _NIGHT,
     ),

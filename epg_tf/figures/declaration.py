@@ -51,11 +51,13 @@ class LossNeed:
       run: Which evolution it is of.
       label: What the figure calls it.
       optional: Whether the figure can be drawn without it.
+      afresh: Whether its evolution must not have begun with another loss.
     """
 
     run: RunNeed
     label: str = ""
     optional: bool = False
+    afresh: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

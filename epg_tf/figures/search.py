@@ -150,14 +150,15 @@ class _Search:
         return commands.run_folder(need, self._folder)
 
     def _loss(self, need: LossNeed) -> FoundLoss | None:
-        loss = self._known_loss(need.run)
+        loss = self._known_loss(need.run, need.afresh)
         if loss is None:
             self._begin(need.run)
         return loss
 
-    def _known_loss(self, need: RunNeed) -> FoundLoss | None:
+    def _known_loss(self, need: RunNeed, afresh: bool = False) -> FoundLoss | None:
         """Returns what a run learned, as alike as there is: from the folder of a run, from the
-        package, or kept without its run; among equal ones the longest run, then this order.
+        package, or kept without its run; among equal ones the longest run, then this order. With
+        `afresh` none that began with another loss.
         """
         there = [
             (_unlike(need, run), FoundLoss(str(run.shown), run.shown, run.record.beginning))
@@ -172,6 +173,8 @@ class _Search:
                 beginning = beginning_in_words(facts)
                 loss = FoundLoss(name, Path(name), beginning)
                 there.append(((_changes(need, experiment, beginning), 0), loss))
+        if afresh:
+            there = [(unlike, loss) for unlike, loss in there if loss.beginning is None]
         return min(there, key=lambda pair: pair[0])[1] if there else None
 
     def _test(self, need: TestNeed) -> FoundTest | None:

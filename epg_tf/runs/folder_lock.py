@@ -20,18 +20,26 @@ class FolderLock:
         """Locks the folder, which must exist; does nothing if it is locked by this object.
 
         Raises:
-          RecordError: Another process, or another run of this process, has locked it.
+          RecordError: Another process, or another run of this process, has locked it; or it cannot
+            be read, or its file system has no locks.
         """
         if self._descriptor is not None:
             return
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                raise
         except BlockingIOError as error:
-            os.close(descriptor)
             raise RecordError(
                 f"{self._folder}: another process is writing to this folder; wait for it, or "
                 "choose another folder"
+            ) from error
+        except OSError as error:
+            raise RecordError(
+                f"{self._folder}: cannot be locked ({error.strerror}); choose another folder"
             ) from error
         self._descriptor = descriptor
 

@@ -38,10 +38,47 @@ def test_a_failing_write_leaves_the_old_file_and_no_temporary(tmp_path, error):
         stream.write(b"half of the n")
         raise error
 
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error)) as raised:
         files.write_atomically(path, write)
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["a.txt"]
+    assert getattr(raised.value, "filename", str(path)) == str(path)
+
+
+@pytest.mark.parametrize("failing", [None, "write", "rename"])
+def test_files_that_belong_together_are_replaced_together(tmp_path, monkeypatch, failing):
+    """Whatever moment an error comes at, the last one never stands beside those of another time."""
+    for name in ("a", "card", "foreign"):
+        (tmp_path / name).write_text("old")
+    (tmp_path / f".card.{os.getpid()}.tmp").mkdir()  # of a killed process
+    replace = os.replace
+
+    def write(scratch):
+        for name in ("a", "card"):
+            (scratch / name).write_text("new")
+        if failing == "write":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def rename(source, target):
+        if failing == "rename" and Path(target).name == "card":
+            raise OSError(errno.EIO, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", rename)
+    if failing is None:
+        files.replace_together(tmp_path, write, "card")
+    else:
+        with pytest.raises(OSError, match="No space|Input/output"):
+            files.replace_together(tmp_path, write, "card")
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert (
+        found
+        == {
+            None: {"a": "new", "card": "new", "foreign": "old"},
+            "write": {"a": "old", "card": "old", "foreign": "old"},
+            "rename": {"a": "new", "foreign": "old"},
+        }[failing]
+    )
 
 
 def test_a_kill_before_the_rename_leaves_the_old_file(tmp_path, monkeypatch):

@@ -211,6 +211,8 @@ def test_a_run_that_began_afresh_is_preferred_and_captions_name_another_beginnin
     lines = output.caption(found, Findings([], [], None)).splitlines()
     words = "begun with goal_ant_night with begin_scale=0.5"
     assert [line.endswith(words) for line in lines if f"run {begun}" in line] == [True]
+    assert status(tmp_path, LossNeed(RunNeed("goal_ant:laptop"), afresh=True)).state == "missing"
+    assert status(tmp_path, LossNeed(HOPPER, afresh=True)).found.losses[0][1].name != str(begun)
     fresh = kept.run(tmp_path / "b", "random_hopper:laptop")
     found = status(tmp_path, HOPPER, LossNeed(HOPPER))
     assert [run.shown for _, run in found.found.runs] == [fresh]

@@ -7,6 +7,7 @@ import signal
 import pytest
 from absl import flags
 
+from epg_tf.core import files
 from launch import command_line
 from tests.launch import commands
 
@@ -111,14 +112,43 @@ def test_an_old_name_of_a_setting_is_explained():
     assert "it is called log_std now" in process.stderr
 
 
-def test_a_full_disk_is_told_in_one_line(capsys, monkeypatch):
-    def full(argv):
-        raise OSError(errno.ENOSPC, "No space left on device", "curves.csv")
+@pytest.mark.parametrize(
+    ("known", "again"),
+    [
+        ({}, "again"),
+        ({"overwrite": False}, "again with --overwrite"),
+        ({"overwrite": False, "resume": False}, "with --resume"),
+        ({"overwrite": True, "resume": False}, "with --resume instead of --overwrite"),
+    ],
+)
+def test_a_full_disk_is_told_in_one_line(tmp_path, capsys, monkeypatch, known, again):
+    """With the file, and with the words that keep what has been done."""
+    values = flags.FlagValues()
+    for name, value in known.items():
+        flags.DEFINE_bool(name, value, "", flag_values=values)
+    values.mark_as_parsed()
+    monkeypatch.setattr(command_line.flags, "FLAGS", values)
+    path = tmp_path / "curves.csv"
+
+    def fill(stream):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as write() raises it
 
     monkeypatch.setattr(command_line.app, "run", lambda guarded, flags_parser: guarded(["x"]))
     with pytest.raises(SystemExit, match="^1$"):
-        command_line.run(full)
+        command_line.run(lambda argv: files.write_atomically(path, fill))
     assert capsys.readouterr().err == (
-        "error: [Errno 28] No space left on device: 'curves.csv'; remove the cause and run the "
-        "same command again\n"
+        f"error: [Errno 28] No space left on device: '{path}'; remove the cause and run the "
+        f"same command {again}\n"
     )
+
+
+@pytest.mark.parametrize("key", ["about", "kind"])
+def test_json_replaces_results_and_no_file_that_was_copied_out_of_a_folder(tmp_path, key):
+    values = flags.FlagValues()
+    flag = flags.DEFINE_string("json", str(tmp_path / "kept.json"), "", flag_values=values)
+    values.mark_as_parsed()
+    files.write_json(tmp_path / "kept.json", {"rows": []})
+    command_line.check_json(flag)
+    files.write_json(tmp_path / "kept.json", {key: {}})
+    with pytest.raises(command_line.UsageError, match="is no result of a command"):
+        command_line.check_json(flag)

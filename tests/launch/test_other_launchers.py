@@ -7,12 +7,15 @@ import shutil
 
 import numpy as np
 import pytest
+from absl import flags
 
 from epg_tf.artifacts.learned_loss import load_loss, save_loss
+from epg_tf.core.errors import RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.results import read_results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.runs.folder_lock import FolderLock
+from launch import evaluation_flags
 from tests.launch import commands
 
 CONFIG = "--config=configs/point_goal.py"
@@ -193,6 +196,16 @@ def test_a_folder_that_another_test_writes_to_is_refused(tmp_path, flag):
     assert "another process is writing to this folder; wait for it" in process.stderr
 
 
+def test_a_new_folder_is_locked_as_well(tmp_path):
+    values = flags.FlagValues()
+    flag = flags.DEFINE_string("output_dir", str(tmp_path / "new"), "", flag_values=values)
+    values.mark_as_parsed()
+    evaluation_flags.prepare_results(flag, False, ())
+    with pytest.raises(RecordError, match="another process is writing to this folder"):
+        FolderLock(tmp_path / "new").acquire()
+    evaluation_flags._lock_of(tmp_path / "new").release()
+
+
 def test_benchmark_writes_its_numbers(tmp_path):
     process = commands.run(
         "benchmark",
@@ -359,9 +372,9 @@ def test_losses_of_several_seeds_are_tested_together_on_tasks_kept_for_reports(l
     shutil.copytree(loss, other)
     settings = ["--lives=2", "--compare=none", CONFIG, "--config.task.episode_limit=6"]
     found = {}
-    for name, flags in {"usual": [], "kept": ["--reporting"]}.items():
+    for name, words in {"usual": [], "kept": ["--reporting"]}.items():
         folder = f"--output_dir={tmp_path / name}"
-        process = commands.run("meta_test", f"--loss={loss},{other}", folder, *settings, *flags)
+        process = commands.run("meta_test", f"--loss={loss},{other}", folder, *settings, *words)
         assert process.returncode == 0 and process.stderr == "", process.stderr
         found[name] = json.loads((tmp_path / name / "summary.json").read_text())
     kept = found["kept"]

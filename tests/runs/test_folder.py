@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 
 import pytest
@@ -11,8 +12,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
+from epg_tf.runs import folder_lock
 from epg_tf.runs.evolution_run import identity_of
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
+from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.metagenrl_run import METAGENRL
 from epg_tf.runs.metagenrl_run import identity_of as metagenrl_identity
 
@@ -142,6 +145,17 @@ def test_two_runs_do_not_share_a_folder(tiny, run, tmp_path):
                 run(**how)
         assert (tmp_path / "run" / "config.json").is_file()
     run(resume=True)
+
+
+def test_a_folder_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
+    def none(descriptor, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with pytest.raises(RecordError, match="missing: cannot be locked .No such file"):
+        FolderLock(tmp_path / "missing").acquire()
+    monkeypatch.setattr(folder_lock.fcntl, "flock", none)
+    with pytest.raises(RecordError, match="cannot be locked .No locks available.; choose another"):
+        FolderLock(tmp_path).acquire()
 
 
 def test_a_refused_folder_is_not_kept_locked(run):
