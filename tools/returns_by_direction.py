@@ -17,10 +17,11 @@ from measure_test import measure_test
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.statistics import confidence_interval, worst_for_failed
+from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.tasks.registry import make_family
 
 

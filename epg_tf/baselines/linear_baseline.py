@@ -45,8 +45,8 @@ def values(visited: Visited, step: float, returns: Array) -> tuple[Array, Array]
     """
     lives = (Visited(*life) for life in zip(*visited, strict=True))
     found = [_of_life(life, step, its) for life, its in zip(lives, returns, strict=True)]
-    value, following = (np.stack(part) for part in zip(*found, strict=True))
-    return value, following
+    value, next_value = (np.stack(part) for part in zip(*found, strict=True))
+    return value, next_value
 
 
 def _of_life(visited: Visited, step: float, returns: Array) -> tuple[Array, Array]:
@@ -60,10 +60,10 @@ def _of_life(visited: Visited, step: float, returns: Array) -> tuple[Array, Arra
     squares = np.matmul((known * counted).T, known)
     squares += _RIDGE * len(known) * np.eye(known.shape[1])
     weights = np.linalg.solve(squares, np.matmul((known * counted).T, returns.astype(np.float64)))
-    following = np.matmul(features(visited.reached, visited.time + step), weights)
+    next_value = np.matmul(features(visited.reached, visited.time + step), weights)
     return (
         np.matmul(known, weights).astype(np.float32),
-        np.where(visited.ended, 0.0, following).astype(np.float32),
+        np.where(visited.ended, 0.0, next_value).astype(np.float32),
     )
 
 

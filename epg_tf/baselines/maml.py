@@ -18,10 +18,10 @@ from epg_tf.agents import normalizer
 from epg_tf.baselines.maml_lives import Batch, MAMLLives
 from epg_tf.baselines.maml_state import IterationResult, MAMLState
 from epg_tf.core.errors import RunFailed
+from epg_tf.core.failures import mean_return
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.optimizers import adam_update
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.epg.evolution_strategies import mean_return
 from epg_tf.tasks.registry import make_family
 
 COLUMNS = (
@@ -71,13 +71,13 @@ class MetaTraining:
     def _iteration(self, state: MAMLState) -> IterationResult:
         started = time.perf_counter()
         batches, after = self._live(state)
-        fine = ~self._lives.failed
-        self._check(fine, state)
-        moved, norm, fine = self._move(state, batches, after, fine)
-        self._check(fine, state)  # gradients that are not finite are failures, too
+        succeeded = ~self._lives.failed
+        self._check(succeeded, state)
+        moved, norm, succeeded = self._move(state, batches, after, succeeded)
+        self._check(succeeded, state)  # gradients that are not finite are failures, too
         observed = state.observed
         for batch in (*batches, after):
-            rows = batch.observation[fine]
+            rows = batch.observation[succeeded]
             observed = normalizer.merge(observed, rows.reshape(1, -1, rows.shape[-1]))
         moved = dataclasses.replace(
             moved,
@@ -86,27 +86,27 @@ class MetaTraining:
             env_steps=state.env_steps + self._experiment.iteration_steps,
         )
         moved, validation = self._validated(moved)
-        before = batches[0].returns[fine]
+        before = batches[0].returns[succeeded]
         numbers = {
             "epoch": moved.iteration,
             "return_before_mean": _mean(before),
-            "return_after_mean": _mean(after.returns[fine]),
-            "gain_mean": _mean(after.returns[fine] - before),
+            "return_after_mean": _mean(after.returns[succeeded]),
+            "gain_mean": _mean(after.returns[succeeded] - before),
             "validation_return_mean": validation,
             "gradient_norm": norm,
-            "failed_lives": int((~fine).sum()),
+            "failed_lives": int((~succeeded).sum()),
             "env_steps": moved.env_steps,
             "seconds": time.perf_counter() - started,
         }
         return IterationResult(moved, numbers)
 
-    def _check(self, fine: Array, state: MAMLState) -> None:
-        """Raises RunFailed if no life of an iteration is fine."""
-        if not fine.any():
+    def _check(self, succeeded: Array, state: MAMLState) -> None:
+        """Raises RunFailed if no life of an iteration succeeded."""
+        if not succeeded.any():
             settings = self._experiment
             raise RunFailed(
-                f"all {fine.size} lives of iteration {state.iteration + 1} failed; correct the "
-                "environment, or make config.adaptation.learning_rate="
+                f"all {succeeded.size} lives of iteration {state.iteration + 1} failed; correct "
+                "the environment, or make config.adaptation.learning_rate="
                 f"{settings.adaptation.learning_rate} or config.outer.learning_rate="
                 f"{settings.outer.learning_rate} smaller"
             )
@@ -126,7 +126,7 @@ class MetaTraining:
         return batches, lives.sample(adaptation.env_steps, adaptation.env_steps)
 
     def _move(
-        self, state: MAMLState, batches: list[Batch], after: Batch, fine: Array
+        self, state: MAMLState, batches: list[Batch], after: Batch, succeeded: Array
     ) -> tuple[MAMLState, float, Array]:
         """Returns the state with the initialisation moved by `outer.epochs` steps of Adam, the norm
         of the first gradient, and the lives that took part in all steps, [P] bool.
@@ -136,8 +136,8 @@ class MetaTraining:
         for epoch in range(outer.epochs):
             _, parts = self._lives.meta_gradient(weights, batches, after)
             rows = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-            fine = fine & np.isfinite(rows).all(axis=1)
-            gradient = rows[fine].mean(axis=0) if fine.any() else np.zeros_like(weights)
+            succeeded = succeeded & np.isfinite(rows).all(axis=1)
+            gradient = rows[succeeded].mean(axis=0) if succeeded.any() else np.zeros_like(weights)
             norm = float(np.linalg.norm(gradient)) if epoch == 0 else norm
             number = float(state.iteration * outer.epochs + epoch + 1)
             update, first, second = (
@@ -150,7 +150,7 @@ class MetaTraining:
         moved = dataclasses.replace(
             state, weights=weights, first_moment=first, second_moment=second
         )
-        return moved, norm, fine
+        return moved, norm, succeeded
 
     def _validated(self, state: MAMLState) -> tuple[MAMLState, float]:
         """Returns the state with its best start, and the mean return in validation; NaN without.

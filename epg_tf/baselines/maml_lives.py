@@ -31,7 +31,7 @@ from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import Episodes, PlayedEpisodes, play_episodes
 from epg_tf.tasks.registry import simulate
 
-_ALIKE = 64  # env steps whose random numbers are drawn together; part of the numbers
+_NOISE_STEPS = 64  # env steps whose random numbers are drawn together; part of the numbers
 
 
 class Initialisation(NamedTuple):
@@ -198,7 +198,7 @@ class MAMLLives:
 
     def _noise(self, streams: Sequence[np.random.Generator]) -> Iterator[Array]:
         """Yields the noise of every env step, [P, A]."""
-        draw, shape = self._kind.acting_kind.draw_noise, (_ALIKE, self._family.action_size)
+        draw, shape = self._kind.acting_kind.draw_noise, (_NOISE_STEPS, self._family.action_size)
         while True:
             if self._stop.is_set():
                 raise Interrupted

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.baselines.own_period import nearest_divisor
 from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.threads import configure_tensorflow, cpus
-from epg_tf.core.types import Array
+from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
 
 STEPS = {"maml": 1, "maml10": 10}
@@ -54,28 +53,15 @@ class MAMLMethod:
 
     def train(self, request: Request) -> LearningCurves:
         """Lets L agents adapt; NaN where one failed. U is the request's `env_steps`."""
-        threads = self.threads or cpus(1)
-        configure_tensorflow(threads)
-        size, keys = self.experiment.outer.tasks, request.keys()
-        filled = request.keys(-(-len(keys) // size) * size)  # a shard's size is part of the numbers
-        shards = [filled[first : first + size] for first in range(0, len(filled), size)]
-        with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(lambda shard: self._adapt(shard, request), shards))
-        returns, final, success = (
-            np.concatenate(part)[: len(keys)] for part in zip(*found, strict=True)
-        )
-        period = _period(request)
-        return LearningCurves(
-            (np.arange(returns.shape[1]) + 1) * period,
-            returns,
-            np.full(returns.shape, np.nan),
-            final,
-            success,
-            np.full(len(keys), "", object),
+        return live_in_shards(
+            lambda shard: self._adapt(shard, request),
+            request.keys(),
+            self.experiment.outer.tasks,
+            self.threads,
+            _period(request),
         )
 
-    def _adapt(self, keys: list, request: Request) -> tuple[Array, Array, Array]:
-        """Returns curves [P, T], final returns [P] and successes [P] of a shard."""
+    def _adapt(self, keys: list[LifeKey], request: Request) -> LivedShard:
         family = make_family(request.task)
         settings = dataclasses.replace(self.experiment, task=request.task)
         lives = MAMLLives(settings, family, len(keys))
@@ -86,13 +72,8 @@ class MAMLMethod:
             lives.adapt(batch)
             curves.append(batch.curve)
         played = lives.play(request.episodes)
-        failed = lives.failed
-        success = np.where(failed, 0.0, played.success_rate)
-        return (
-            np.where(failed[:, None], np.nan, np.concatenate(curves, axis=1)),
-            np.where(failed, np.nan, played.mean_return),
-            success if family.goal_reaching else np.full(len(keys), np.nan),
-        )
+        curve = np.concatenate(curves, axis=1)
+        return outcome(family, curve, played.mean_return, played.success_rate, lives.failed)
 
 
 def _period(request: Request) -> int:

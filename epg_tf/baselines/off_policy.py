@@ -271,11 +271,13 @@ def _transitions(drawn: dict[str, Array]) -> Transition:
     """Turns single steps, [1, 1, B, 1, ...], into TF-Agents' transitions; only termination has
     discount 0.
     """
-    observation, action, reward, terminated, following = (
+    observation, action, reward, terminated, next_observation = (
         tf.constant(drawn[name][0, 0, :, 0])
         for name in ("observation", "action", "reward", "terminated", "next_observation")
     )
     count = reward.shape[0]
     now = ts.TimeStep(tf.fill([count], 1), tf.zeros([count]), tf.ones([count]), observation)
-    then = ts.TimeStep(tf.cast(1.0 + terminated, tf.int32), reward, 1.0 - terminated, following)
+    then = ts.TimeStep(
+        tf.cast(1.0 + terminated, tf.int32), reward, 1.0 - terminated, next_observation
+    )
     return Transition(now, PolicyStep(action), then)

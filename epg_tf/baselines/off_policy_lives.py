@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import ComputeConfig
-from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams, sample_tasks
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import Episodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate
 
-_ALIKE = 32  # env steps whose random numbers are drawn together; part of the numbers
+_NOISE_STEPS = 32  # env steps whose random numbers are drawn together; part of the numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,27 +55,17 @@ class OffPolicyRival(Baseline):
                 f"config.{self.name} needs actions with bounds, which {family.name} does not have; "
                 "compare with other methods"
             )
-        threads = self.compute.threads or cpus(1)
-        configure_tensorflow(threads)
-        size, keys = min(self.compute.shard_lives, request.agents), request.keys()
-        filled = keys + keys[-1:] * (-len(keys) % size)  # a shard's size is part of the numbers
-        shards = [filled[start : start + size] for start in range(0, len(filled), size)]
-        with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(lambda shard: self._train_some(shard, size, request), shards))
-        returns, final, success = (np.concatenate(p)[: len(keys)] for p in zip(*found, strict=True))
-        return LearningCurves(
-            (np.arange(returns.shape[1]) + 1) * self.period,
-            returns,
-            np.full(returns.shape, np.nan),
-            final,
-            success,
-            np.full(len(keys), "", object),
+        size = min(self.compute.shard_lives, request.agents)
+        return live_in_shards(
+            lambda shard: self._train_some(shard, size, request),
+            request.keys(),
+            size,
+            self.compute.threads,
+            self.period,
         )
 
-    def _train_some(
-        self, keys: list[LifeKey], size: int, request: Request
-    ) -> tuple[Array, Array, Array]:
-        """Returns curves [K, T], final returns [K] and successes [K] of K agents.
+    def _train_some(self, keys: list[LifeKey], size: int, request: Request) -> LivedShard:
+        """Returns how K agents lived.
 
         TF-Agents stops a shard when the loss of one agent is not finite; then its halves run again,
         down to the one that failed. Copies fill each shard, whose size is part of the numbers.
@@ -89,21 +78,16 @@ class OffPolicyRival(Baseline):
         filled = (keys * -(-size // len(keys)))[:size]
         try:
             found = Shard(filled, self.settings, request).live(self.period)
-            curves, final, success = (part[: len(keys)] for part in found)
-            return curves, final, success
+            return LivedShard(*(part[: len(keys)] for part in found))
         except tf.errors.InvalidArgumentError:
             if len(keys) == 1:
-                points = request.env_steps // self.period
-                goal = make_family(request.task).goal_reaching
-                return (
-                    np.full((1, points), np.nan),
-                    np.full(1, np.nan),
-                    np.array([0.0 if goal else np.nan]),
+                none = np.zeros((1, request.env_steps // self.period))
+                return outcome(
+                    make_family(request.task), none, none[:, 0], none[:, 0], np.ones(1, bool)
                 )
         half = len(keys) // 2
         parts = [self._train_some(some, size, request) for some in (keys[:half], keys[half:])]
-        curves, final, success = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return curves, final, success
+        return LivedShard(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def has_bounds(family: TaskFamily) -> bool:
@@ -139,8 +123,8 @@ class Shard:
             life_streams(keys, purpose) for purpose in ("action", "minibatch", "target_noise")
         )
 
-    def live(self, period: int) -> tuple[Array, Array, Array]:
-        """Lives to the end; returns curves [P, T], final returns [P] and successes [P].
+    def live(self, period: int) -> LivedShard:
+        """Lives to the end.
 
         Args:
           period: Env steps between points of the curves.
@@ -151,27 +135,24 @@ class Shard:
         population, env_steps = len(self._keys), self._request.env_steps
         newest, curve = np.full(population, np.nan), []
         failed = np.zeros(population, bool)
-        for start in range(0, env_steps, _ALIKE):
-            drawn = self._drawn(min(_ALIKE, env_steps - start))
+        for start in range(0, env_steps, _NOISE_STEPS):
+            drawn = self._drawn(min(_NOISE_STEPS, env_steps - start))
             for step, numbers in enumerate(drawn, start + 1):
                 ids, returns, diverged = self._take_step(step, numbers)
                 newest[ids] = returns
                 failed |= diverged
                 if step % period == 0:
                     curve.append(newest.copy())
-        still = np.zeros((population, self._family.action_size), np.float32)
+        no_noise = np.zeros((population, self._family.action_size), np.float32)
         played = play_episodes(
             self._simulation,
-            lambda observation: self._scaled(self._agents.act(observation, still)),
+            lambda observation: self._scaled(self._agents.act(observation, no_noise)),
             life_streams(self._keys, "final_reset"),
             self._request.episodes,
         )
         failed |= played.diverged | ~np.isfinite(played.mean_return)
-        success = np.where(failed, 0.0, played.success_rate)
-        if not self._family.goal_reaching:
-            success = np.full(population, np.nan)
-        returns = np.where(failed[:, None], np.nan, np.stack(curve, axis=1))
-        return returns, np.where(failed, np.nan, played.mean_return), success
+        curves = np.stack(curve, axis=1)
+        return outcome(self._family, curves, played.mean_return, played.success_rate, failed)
 
     def _drawn(self, steps: int) -> list[_Numbers]:
         """Returns the random numbers of the next env steps."""

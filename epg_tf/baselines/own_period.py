@@ -9,10 +9,9 @@ from typing import Any
 
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
-from epg_tf.baselines.policy_gradient import no_loss
+from epg_tf.baselines.policy_gradient import no_loss, unused_loss
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import PPOConfig
 from epg_tf.epg.inner_loop import Teaching
 
@@ -65,10 +64,7 @@ def own_settings(experiment: Experiment, name: str, env_steps: int) -> Experimen
     return dataclasses.replace(
         experiment,
         policy=dataclasses.replace(experiment.policy, log_std=rival.log_std),
-        # Takes no part; no longer than needed, since the buffer is normalised at every update.
-        loss=LossConfig(
-            buffer_steps=period, widths=(1, 1), strides=(1, 1), pooling="mean", memory_units=0
-        ),
+        loss=unused_loss(period),
         inner=dataclasses.replace(
             experiment.inner,
             update_period=period,

@@ -106,6 +106,8 @@ class GaussianActor(ParallelNetwork):
 class SmoothedActor(Actor):
     """Adds clipped noise to the actions (TD3's target policy).
 
+    As in TF-Agents, and unlike in the TD3 of `epg_tf.metagenrl`, the sum is not clipped to [-1, 1].
+
     Args:
       input_tensor_spec: As for `ParallelNetwork`.
       weights: As for `ParallelNetwork`.
@@ -250,12 +252,12 @@ class ParallelAgents:
         action: tf.Tensor,
         reward: tf.Tensor,
         terminated: tf.Tensor,
-        following: tf.Tensor,
+        next_observation: tf.Tensor,
         noise: tf.Tensor,
     ) -> None:
         kinds = tf.ones(tf.shape(reward)[:1], tf.int32)  # "in mid-episode", which TF-Agents ignores
         now = ts.TimeStep(kinds, tf.zeros_like(reward), tf.ones_like(reward), observation)
-        then = ts.TimeStep(kinds, reward, 1.0 - terminated, following)
+        then = ts.TimeStep(kinds, reward, 1.0 - terminated, next_observation)
         self._noise.left[:] = tf.unstack(noise)
         self._agent.train(Transition(now, PolicyStep(action), then))
         assert not self._noise.left  # else TF-Agents drew its own

@@ -69,17 +69,17 @@ def _rows(
         action, info, state = agent.act(time_step, state, used)
         if last:
             reward, discount = np.zeros(population, np.float32), np.ones(population, np.float32)
-            following = ts.restart(time_step.observation, population)
+            next_time_step = ts.restart(time_step.observation, population)
         else:
-            following = environment.step(action)
-            reward, discount = following.reward, following.discount
+            next_time_step = environment.step(action)
+            reward, discount = next_time_step.reward, next_time_step.discount
         yield (
             Trajectory(
                 step_type=time_step.step_type,
                 observation=time_step.observation,
                 action=action,
                 policy_info=tf.nest.map_structure(lambda part: part.numpy(), info),
-                next_step_type=following.step_type,
+                next_step_type=next_time_step.step_type,
                 reward=reward,
                 discount=discount,
             ),
@@ -87,7 +87,7 @@ def _rows(
             nothing if last else environment.ended,
             environment.diverged,
         )
-        time_step = following
+        time_step = next_time_step
 
 
 def without_exploration(trials: Trials, exploratory: int) -> Trajectory:

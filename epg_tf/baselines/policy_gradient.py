@@ -55,6 +55,15 @@ class PolicyGradientMethod(Baseline):
             return loops.run(request, no_loss, teaching)
 
 
+def unused_loss(buffer_steps: int) -> LossConfig:
+    """Returns settings of the smallest loss, for lives in which none takes part; the buffer is as
+    long as an update needs, since all of it is normalised every time.
+    """
+    return LossConfig(
+        buffer_steps=buffer_steps, widths=(1, 1), strides=(1, 1), pooling="mean", memory_units=0
+    )
+
+
 def no_loss(agent: int) -> Array:
     """Returns parameters for an agent that alpha = 1 keeps from any learned loss."""
     del agent
@@ -79,13 +88,7 @@ def inner_loop_experiment(
     found = Experiment(
         task=request.task,
         policy=PolicyConfig(hidden=agent.hidden),
-        loss=LossConfig(
-            buffer_steps=baseline.update_period,
-            widths=(1, 1),
-            strides=(1, 1),
-            pooling="mean",
-            memory_units=0,
-        ),  # takes no part
+        loss=unused_loss(baseline.update_period),
         inner=InnerConfig(
             updates=request.env_steps // baseline.update_period,
             update_period=baseline.update_period,

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import rl2_family
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.rl2_experiment import RL2Experiment
-from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams
 from epg_tf.tasks.base import TaskFamily
@@ -75,27 +74,14 @@ class RL2Method:
                 f"meta-trained in {home.family}, whose observations or actions are others; "
                 "compare it in a family that has the same"
             )
-        threads = self.threads or cpus(1)
-        configure_tensorflow(threads)
         agent = RecurrentAgent(family, self.experiment.network, self.experiment.ppo, seed=0)
         agent.load_policy(self.policy)
-        keys = request.keys()
-        filled = keys + keys[-1:] * (-len(keys) % _SHARD_LIVES)
-        shards = [filled[i : i + _SHARD_LIVES] for i in range(0, len(filled), _SHARD_LIVES)]
-
-        def live(shard: Sequence[LifeKey]) -> tuple[Array, Array, Array]:
-            return _Lives(agent, family, shard, request).live(self.period)
-
-        with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(live, shards))
-        returns, final, success = (np.concatenate(p)[: len(keys)] for p in zip(*found, strict=True))
-        return LearningCurves(
-            (np.arange(returns.shape[1]) + 1) * self.period,
-            returns,
-            np.full(returns.shape, np.nan),
-            final,
-            success,
-            np.full(len(keys), "", object),
+        return live_in_shards(
+            lambda shard: _Lives(agent, family, shard, request).live(self.period),
+            request.keys(),
+            _SHARD_LIVES,
+            self.threads,
+            self.period,
         )
 
 
@@ -122,8 +108,8 @@ class _Lives:
         self._time_step = self._environment.begin(keys)
         self._state = agent.initial_state(len(keys))
 
-    def live(self, period: int) -> tuple[Array, Array, Array]:
-        """Lives to the end; returns curves [P, T], final returns [P] and successes [P].
+    def live(self, period: int) -> LivedShard:
+        """Lives to the end.
 
         Args:
           period: Env steps between points of the curves.
@@ -139,13 +125,8 @@ class _Lives:
             if (step + 1) % period == 0:
                 curve.append(newest.copy())
         final, success, failed = self._play_final_episodes()
-        if not self._environment.family.goal_reaching:
-            success[:] = np.nan
-        else:
-            success[failed] = 0.0
         points = np.stack(curve, axis=1) if curve else np.zeros((len(self._keys), 0))
-        returns = np.where(failed[:, None], np.nan, points)
-        return returns, np.where(failed, np.nan, final), success
+        return outcome(self._environment.family, points, final, success, failed)
 
     def _take_step(self, noise: Array) -> None:
         action, _, self._state = self._agent.act(self._time_step, self._state, noise)

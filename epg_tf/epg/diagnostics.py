@@ -50,7 +50,9 @@ def signal_to_noise(ascent: Array, weights: Array, sigma: float, antithetic: boo
 
     The estimate is the mean of n independent contributions weight_k epsilon_k / sigma. Their
     squared lengths are taken as weight_k^2 D / sigma^2, because |epsilon|^2 is D within a few per
-    cent. It has no bias and so is below 0 at times; average it over epochs.
+    cent. Numerator and denominator are each nearly without bias (ranks make the contributions
+    depend on each other a little); their ratio is not. It is below 0 at times: average it over
+    epochs.
 
     Args:
       ascent: [D], from `evolution_strategies.gradient_estimate`.

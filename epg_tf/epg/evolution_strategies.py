@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.types import Array
 
 
@@ -68,18 +69,7 @@ def failures_as_worst(fitness: Array) -> Array:
     Args:
       fitness: [n], NaN where a life failed.
     """
-    finite = fitness[np.isfinite(fitness)]
-    return np.where(np.isfinite(fitness), fitness, finite.min() if finite.size else 0.0)
-
-
-def mean_return(returns: Array) -> float:
-    """Returns the mean of [L] returns; failed lives count as the worst of the others.
-
-    NaN where all lives failed.
-    """
-    return (
-        float(np.mean(failures_as_worst(returns))) if np.isfinite(returns).any() else float("nan")
-    )
+    return worst_for_failed(fitness) if np.isfinite(fitness).any() else np.zeros(len(fitness))
 
 
 def ranks_within(returns: Array, groups: Array) -> Array:

@@ -116,7 +116,7 @@ class InnerLoop:
                 f"goals of {family.name} are is not known; choose another family, or leave it out"
             )
         self._lives: Lives | None = None
-        self._pupils: Learner | None = None
+        self._passive: Learner | None = None
 
     def run(
         self,
@@ -159,7 +159,7 @@ class InnerLoop:
             lives = Lives(living, episodes, self.learner, self._buffer, self.seconds, earlier)
             self._lives = lives
             if yoked:
-                lives.teach_too(self._begin(self._other_learner(), keys, phi, teaching))
+                lives.add_passive_learner(self._begin(self._passive_learner(), keys, phi, teaching))
             for update in range(updates):  # steps t = 1, ..., U, M at a time
                 self._check_stop()
                 if condition is not None and condition.switches_before(update):
@@ -172,7 +172,7 @@ class InnerLoop:
                 simulation.set_tasks(sample_tasks(self.family, others))
             if yoked:
                 simulation.set_tasks(sample_tasks(self.family, keys))
-                lives.hand_over(keys)
+                lives.continue_with_passive_learner(keys)
             # Sample several trajectories with the trained policies (Algorithm 1).
             if teaching.fitness_from in PLAYED_FOR:
                 lives.play_final_episodes(teaching.final_noise, self._check_stop)
@@ -188,11 +188,11 @@ class InnerLoop:
         learner.begin(keys, phi, teaching.alpha, teaching.learning_rate, teaching.fresh, starts)
         return learner
 
-    def _other_learner(self) -> Learner:
-        """Returns what owns agents that learn from other agents' lives."""
-        if self._pupils is None:
-            self._pupils = Learner(self.population, self.family.spec, self.experiment, False)
-        return self._pupils
+    def _passive_learner(self) -> Learner:
+        """Returns what owns agents that learn from the experience of others."""
+        if self._passive is None:
+            self._passive = Learner(self.population, self.family.spec, self.experiment, False)
+        return self._passive
 
     @property
     def observation_scaling(self) -> tuple[Array, Array]:

@@ -65,7 +65,7 @@ class Learner:
 
     Attributes:
       observer: Called before each update with the learner, what the update starts from, and its
-        minibatches [S, P, B]; None: no one looks on.
+        minibatches [S, P, B]; None: not called.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class Learner:
         fresh: bool = False,
         starts: Sequence[SavedAgent | None] = (),
     ) -> None:
-        """Starts P new lives: fresh agents, or such as start from the vectors' initial policies or
-        from earlier agents; Adam moments at zero.
+        """Starts P new lives. Agents are fresh, or start from an evolved initial policy, or from an
+        agent of an earlier life. Adam's moments are zero.
 
         Args:
           keys: P keys.
@@ -226,9 +226,9 @@ class Learner:
             gradients = tape.gradient(
                 total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
-            fine = finite_square_rows(gradients) & tf.math.is_finite(losses)
-            optimizer.apply(gradients, fine, self._learning_rate)
-            return number + 1, finite & fine
+            finite_now = finite_square_rows(gradients) & tf.math.is_finite(losses)
+            optimizer.apply(gradients, finite_now, self._learning_rate)
+            return number + 1, finite & finite_now
 
         # A loop in the graph: S steps compile as quickly as one.
         steps, finite = order.shape[0], tf.ones([order.shape[1]], tf.bool)
@@ -255,7 +255,7 @@ class Learner:
         normalised = normalizer.normalize(recorded, shift, scale) * raw.lived[None, :, None]
         observation, action, reward = tf.split(normalised, sizes, axis=2)
         in_episode = raw.episode_step[:, :, None] / self.experiment.task.episode_limit
-        met = Recorded(
+        inputs = Recorded(
             observation=observation,
             action=action,
             reward=reward,
@@ -283,5 +283,5 @@ class Learner:
             next_observation=normalizer.normalize(
                 raw.next_observation, shift[:, :, seen], scale[:, :, seen]
             ),
-            extra=extra_values(met, self.experiment.loss) or None,
+            extra=extra_values(inputs, self.experiment.loss) or None,
         )

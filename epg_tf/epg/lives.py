@@ -13,7 +13,13 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey, LifeResults, SavedAgent
 from epg_tf.epg.learner import Learner
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.episodes import EndedEpisodes, Episodes, PlayedEpisodes, play_episodes
+from epg_tf.tasks.episodes import (
+    EndedEpisodes,
+    Episodes,
+    PlayedEpisodes,
+    play_episodes,
+    success_or_failure,
+)
 from epg_tf.tasks.quantities import Task
 
 
@@ -75,7 +81,7 @@ class Lives:
         self._episode_returns: list[Array] = []
         self._kls: list[Array] = []
         self._final: PlayedEpisodes | None = None
-        self._pupils: Learner | None = None
+        self._passive: Learner | None = None
 
     def _read_scaling(self) -> None:
         size = self._family.observation_size
@@ -141,8 +147,8 @@ class Lives:
         inputs = self._buffer, self._shift, self._scale, self._minibatches(epochs)
         finite, kl = self._learner.update(*inputs)
         self._failed |= ~finite
-        if self._pupils is not None:
-            self._failed |= ~self._pupils.update(*inputs)[0]
+        if self._passive is not None:
+            self._failed |= ~self._passive.update(*inputs)[0]
         self._policy = self._learner.acting_policy()
         self._episode_returns.append(self._newest_return.copy())
         self._kls.append(kl)
@@ -158,23 +164,23 @@ class Lives:
         self._episodes.begin_anew()
         self._buffer.cut()
 
-    def teach_too(self, pupils: Learner) -> None:
-        """Lets P other agents learn from all that these lives experience.
+    def add_passive_learner(self, learner: Learner) -> None:
+        """Lets P passive agents, which do not act, learn from all that these lives experience.
 
         Args:
-          pupils: Has begun with them.
+          learner: Has begun with them.
         """
-        self._pupils = pupils
+        self._passive = learner
 
-    def hand_over(self, keys: Sequence[LifeKey]) -> None:
-        """Goes on with the pupils: the final episodes and the hashes are theirs.
+    def continue_with_passive_learner(self, keys: Sequence[LifeKey]) -> None:
+        """Lets the passive agents act from now on: the final episodes and the hashes are theirs.
 
         Args:
-          keys: P keys of the pupils.
+          keys: P keys of theirs.
         """
-        if self._pupils is None:
-            raise ValueError("hand_over needs pupils; call teach_too() first")
-        self._learner, self._pupils, self._keys = self._pupils, None, keys
+        if self._passive is None:
+            raise ValueError("there is no passive learner; call add_passive_learner() first")
+        self._learner, self._passive, self._keys = self._passive, None, keys
         self._policy = self._learner.acting_policy()
 
     def _minibatches(self, epochs: int) -> Array:
@@ -233,13 +239,9 @@ class Lives:
             final_return = _means(self._ended_returns, newest)
             success = _means(self._ended_success, newest)
         failed = self._failed | ~np.isfinite(final_return)
-        if self._family.goal_reaching:
-            success = np.where(failed, 0.0, success)
-        else:
-            success = np.full(self._population, np.nan)
         return LifeResults(
             final_return=np.where(failed, np.nan, final_return),
-            success=success,
+            success=success_or_failure(self._family, success, failed),
             failed=failed,
             env_steps=self._env_steps,
             goals_reached=self._goals_reached(),

@@ -70,78 +70,109 @@ def memory_needs(
       threads: Shards that run at once.
       count: Number of lives; None: of evolution or validation, whichever has more.
     """
-    loss, inner, policy = experiment.loss, experiment.inner, experiment.policy
     evolution, lives = experiment.evolution, experiment.compute.shard_lives
     validated = evolution.validation_lives if evolution.validation_period else 0
     most = count or max(evolution.lives, validated)
-    at_work = min(threads, math.ceil(most / lives))
-    agents = _FLOAT * lives * at_work
-    observed, acted = spec.observation_size, spec.action_size
+    agents = lives * min(threads, math.ceil(most / lives))  # that are at work at once
+    of_one_agent = [
+        *_needs_of_steps(experiment, spec),
+        *_needs_of_policies(experiment, spec),
+        *_needs_of_losses(experiment, spec),
+    ]
+    shard = f"config.compute.shard_lives={lives}"
+    return [
+        MemoryNeed(agents * need.size, need.purpose, f"{need.settings}, {shard}")
+        for need in of_one_agent
+    ]
+
+
+def _needs_of_steps(experiment: Experiment, spec: EnvironmentSpec) -> list[MemoryNeed]:
+    """Returns what the steps of one agent need."""
+    loss, policy, observed = experiment.loss, experiment.policy, spec.observation_size
     channels = declared_channels(spec, loss, policy.state_dependent_std)
     # The buffer, the same as a tensor, and normalised; computed from it, further channels.
-    step = 3 * (observed + acted + 3)
+    step = 3 * (observed + spec.action_size + 3)
     step += sum(channel.width for channel in channels if channel.name in loss.channels)
+    buffer = _buffer(experiment)
+    return [
+        MemoryNeed(
+            _FLOAT * (loss.buffer_steps * step + experiment.inner.update_period * observed),
+            "the steps that losses see",
+            f"{buffer}, config.loss.channels={loss.channels}" if loss.channels else buffer,
+        ),
+        MemoryNeed(
+            # Gathered factors, products, and these beside the observation; not all are kept.
+            _FLOAT * loss.buffer_steps * (3 * number_of_pairs(observed) * policy.observation_pairs),
+            "the products that policies see at these steps",
+            f"config.policy.observation_pairs={policy.observation_pairs}, {buffer}",
+        ),
+        MemoryNeed(
+            # Bias and activation are computed in place.
+            _FLOAT * loss.buffer_steps * observed * loss.features * loss.shared_over_actions,
+            "the features that losses see",
+            f"config.loss.features={loss.features}, {buffer}",
+        ),
+    ]
+
+
+def _needs_of_policies(experiment: Experiment, spec: EnvironmentSpec) -> list[MemoryNeed]:
+    """Returns what the networks and the memory of one agent need."""
+    loss, policy = experiment.loss, experiment.policy
+    values = experiment.surrogate.value_hidden
+    networks = _POLICY_COPIES * _weights(network_sizes(spec, policy))
+    networks += _VALUE_COPIES * _weights((spec.observation_size, *values, 1))
+    return [
+        MemoryNeed(
+            # The layers' outputs, which the gradient needs, and the gradient of the widest.
+            _FLOAT * loss.buffer_steps * (sum(policy.hidden) + max(policy.hidden, default=0)),
+            "the outputs of policies at these steps",
+            f"{_buffer(experiment)}, config.policy.hidden={policy.hidden}",
+        ),
+        MemoryNeed(
+            _FLOAT * networks,
+            "the agents' networks",
+            f"config.policy.hidden={policy.hidden}, config.policy.observation_pairs="
+            f"{policy.observation_pairs}, config.surrogate.value_hidden={values}",
+        ),
+        MemoryNeed(
+            _FLOAT * _POLICY_COPIES * loss.memory_inputs * loss.memory_units,
+            "the agents' memories",
+            f"config.loss.memory_inputs={loss.memory_inputs}, config.loss.memory_units="
+            f"{loss.memory_units}",
+        ),
+    ]
+
+
+def _needs_of_losses(experiment: Experiment, spec: EnvironmentSpec) -> list[MemoryNeed]:
+    """Returns what the loss of one agent needs."""
+    loss = experiment.loss
+    channels = declared_channels(spec, loss, experiment.policy.state_dependent_std)
     shapes = parameter_shapes(channels, loss)
     phi = sum(math.prod(shape) for shape in shapes.values())
     windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
     head = loss.head + loss.factors * loss.products
-    copies = acted if loss.shared_over_actions else 1  # of the loss's network, for an agent
-    shard = f"config.compute.shard_lives={lives}"
-    buffer = f"config.loss.buffer_steps={loss.buffer_steps}"
-    networks = _POLICY_COPIES * _weights(network_sizes(spec, policy))
-    networks += _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
+    # Of the loss's network, for an agent.
+    copies = spec.action_size if loss.shared_over_actions else 1
+    buffer = _buffer(experiment)
     return [
         MemoryNeed(
-            agents * (loss.buffer_steps * step + inner.update_period * observed),
-            "the steps that losses see",
-            f"{buffer}, config.loss.channels={loss.channels}, {shard}"
-            if loss.channels
-            else f"{buffer}, {shard}",
-        ),
-        MemoryNeed(
-            # Gathered factors, products, and these beside the observation; not all are kept.
-            agents * loss.buffer_steps * (3 * number_of_pairs(observed) * policy.observation_pairs),
-            "the products that policies see at these steps",
-            f"config.policy.observation_pairs={policy.observation_pairs}, {buffer}, {shard}",
-        ),
-        MemoryNeed(
-            # The layers' outputs, which the gradient needs, and the gradient of the widest.
-            agents * loss.buffer_steps * (sum(policy.hidden) + max(policy.hidden, default=0)),
-            "the outputs of policies at these steps",
-            f"{buffer}, config.policy.hidden={policy.hidden}, {shard}",
-        ),
-        MemoryNeed(
-            agents * copies * (2 * windows * loss.filters[0] + inner.update_period * head),
+            _FLOAT
+            * copies
+            * (2 * windows * loss.filters[0] + experiment.inner.update_period * head),
             "the outputs of losses at these steps",
-            f"config.loss.filters={loss.filters}, {buffer}, {shard}",
+            f"config.loss.filters={loss.filters}, {buffer}",
         ),
         MemoryNeed(
-            # Bias and activation are computed in place.
-            agents * loss.buffer_steps * observed * loss.features * loss.shared_over_actions,
-            "the features that losses see",
-            f"config.loss.features={loss.features}, {buffer}, {shard}",
-        ),
-        MemoryNeed(
-            agents * networks,
-            "the agents' networks",
-            f"config.policy.hidden={policy.hidden}, config.policy.observation_pairs="
-            f"{policy.observation_pairs}, config.surrogate.value_hidden="
-            f"{experiment.surrogate.value_hidden}, {shard}",
-        ),
-        MemoryNeed(
-            agents * (_PHI_COPIES + copies - 1) * phi,
+            _FLOAT * (_PHI_COPIES + copies - 1) * phi,
             "the parameters of losses",
             f"config.loss.filters={loss.filters}, config.loss.context={loss.context}, "
-            f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}, "
-            f"{shard}",
-        ),
-        MemoryNeed(
-            agents * (loss.memory_inputs * loss.memory_units) * _POLICY_COPIES,
-            "the agents' memories",
-            f"config.loss.memory_inputs={loss.memory_inputs}, config.loss.memory_units="
-            f"{loss.memory_units}, {shard}",
+            f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}",
         ),
     ]
+
+
+def _buffer(experiment: Experiment) -> str:
+    return f"config.loss.buffer_steps={experiment.loss.buffer_steps}"
 
 
 def _weights(sizes: Sequence[int]) -> int:

@@ -17,6 +17,7 @@ import tensorflow as tf
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.failures import mean_return
 from epg_tf.core.optimizers import AdamSettings, adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes
@@ -193,8 +194,8 @@ def fitness_weights(evolution: EvolutionConfig, keys: Sequence[LifeKey], returns
 def es_step(
     state: EvolutionState, weights: Array, evolution: EvolutionConfig, seed: int
 ) -> tuple[EvolutionState, float]:
-    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4; where sigma anneals, the
-    estimate is Eq. 7 times sigma / its value at epoch 0).
+    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4). Where sigma anneals, the
+    estimate is divided by its value at epoch 0, not by the newest.
 
     Args:
       state: Before the step; its epoch names the noise.
@@ -260,7 +261,7 @@ def validate(
         keys, lambda life: state.phi, teaching, report=False, exact=True, tasks=tasks
     )
     lives = in_units(experiment, tasks, lives)
-    mean = evolution_strategies.mean_return(lives.final_return)
+    mean = mean_return(lives.final_return)
     state = dataclasses.replace(state, env_steps=state.env_steps + int(lives.env_steps.sum()))
     if mean > state.best_return:
         state = dataclasses.replace(state, best_phi=state.phi, best_return=mean)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.types import Array
 
 
@@ -46,14 +47,6 @@ def share_interval(hits: int, count: int) -> tuple[float, float]:
     """Returns the 95 % interval of a share, `hits` of `count` independent trials (Wilson 1927)."""
     found = stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
     return float(found.low), float(found.high)
-
-
-def worst_for_failed(values: Array) -> Array:
-    """Returns [L] values with the worst of the others for those that are not finite, so that none
-    gains by failing; as they are where none is finite.
-    """
-    known = np.isfinite(values)
-    return np.where(known, values, values[known].min()) if known.any() else values
 
 
 def surviving_interval(values: Array) -> tuple[float, float]:

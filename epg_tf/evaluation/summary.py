@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.types import Array, LifeResults
 from epg_tf.evaluation.results import EVALUATION, LEARNING, Results
 from epg_tf.evaluation.statistics import (
     confidence_interval,
     interquartile_mean,
     surviving_interval,
-    worst_for_failed,
 )
 from epg_tf.evaluation.uncertainty import (
     hierarchical_interval,

@@ -38,7 +38,7 @@ def hierarchical_interval(
     """Returns the 95 % interval of the mean over losses and tasks, or of a difference of two, by a
     bootstrap that draws losses first, then, the same for all of them, tasks.
 
-    With few losses it is narrower than it ought to be: three of them have ten different samples.
+    With few losses it is too narrow: three of them have ten different samples.
 
     Args:
       scores: [R, L].

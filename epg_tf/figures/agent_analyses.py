@@ -12,9 +12,9 @@ import numpy as np
 
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.return_dips import return_dips, summarize_return_dips
-from epg_tf.evaluation.statistics import worst_for_failed
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines

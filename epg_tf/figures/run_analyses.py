@@ -10,9 +10,9 @@ import numpy as np
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import formatting
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
-from epg_tf.evaluation.statistics import worst_for_failed
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
 from epg_tf.figures.records import FoundRun

@@ -102,22 +102,8 @@ def declared_channels(
         to begin as a policy gradient, a setting does not go with discrete actions, or what is left
         out is needed.
     """
-    if state_dependent_std and spec.discrete_actions:
-        raise ConfigError(
-            "config.policy.state_dependent_std=True is for continuous actions, and those of the "
-            "task's family are discrete; set it to False"
-        )
-    if config.shared_over_actions and spec.discrete_actions:
-        raise ConfigError(
-            "config.loss.shared_over_actions=True is for continuous actions, and those of the "
-            "task's family are discrete; set it to False"
-        )
-    parts = 1 if config.shared_over_actions else _choices(spec)
-    if config.start in ("policy_gradient", "quadratic") and config.products < parts:
-        raise ConfigError(
-            f"config.loss.products={config.products} is too few for config.loss.start="
-            f"{config.start!r}, which takes one for each part of an action; set at least {parts}"
-        )
+    for conflict in _action_conflicts(spec, config, state_dependent_std):
+        raise ConfigError(conflict)
     channels = [Channel(row.name, row.width(spec, config), row.kind) for row in _ROWS]
     if state_dependent_std:
         channels = [
@@ -150,6 +136,28 @@ def declared_channels(
     for conflict in _limit_conflicts(kept, config):
         raise ConfigError(conflict)
     return kept
+
+
+def _action_conflicts(
+    spec: EnvironmentSpec, config: LossConfig, state_dependent_std: bool
+) -> Iterator[str]:
+    """Yields the settings that do not go with the actions of the environment."""
+    continuous = {
+        "config.policy.state_dependent_std": state_dependent_std,
+        "config.loss.shared_over_actions": config.shared_over_actions,
+    }
+    for name, value in continuous.items():
+        if value and spec.discrete_actions:
+            yield (
+                f"{name}=True is for continuous actions, and those of the task's family are "
+                "discrete; set it to False"
+            )
+    parts = 1 if config.shared_over_actions else _choices(spec)
+    if config.start in ("policy_gradient", "quadratic") and config.products < parts:
+        yield (
+            f"config.loss.products={config.products} is too few for config.loss.start="
+            f"{config.start!r}, which takes one for each part of an action; set at least {parts}"
+        )
 
 
 def _limit_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[str]:

@@ -73,7 +73,9 @@ class PolicyLike(Protocol):
         """What the distributions at all states share, [P, K]; K may be 0."""
 
     def __call__(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns the policy_output [P, T, A] at normalised observations [P, T, O]."""
+        """Returns the policy_output at normalised observations [P, T, O]: means or logits,
+        [P, T, A]; with `policy.state_dependent_std` means and log deviations, [P, T, 2 A].
+        """
 
     def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
         """Returns the policy channels of a learned loss at observations, [P, T, A]."""

@@ -29,7 +29,7 @@ class Targets(NamedTuple):
       action: [P, M, A], as sampled.
       advantage: [P, M], standardised.
       value_target: [P, M].
-      policy_output: [P, M, A], of the policy before the update: means or logits.
+      policy_output: Of the policy before the update, at M states: as `PolicyLike` returns it.
       shared_output: [P, K], of the policy before the update: log deviations or nothing.
     """
 
@@ -107,14 +107,14 @@ def estimated_targets(config: SurrogateConfig, agent: AgentLike, experience: Exp
     """
     observation = experience.observation[:, -experience.raw_reward.shape[1] :]
     value = agent.value(observation)
-    met = Steps(
+    steps = Steps(
         experience.raw_reward,
         value,
         agent.value(experience.next_observation),
         experience.terminated,
         experience.truncated,
     )
-    estimate = advantages(met, config.discount, config.gae_lambda)
+    estimate = advantages(steps, config.discount, config.gae_lambda)
     return Targets(
         observation,
         experience.raw_action,
@@ -174,10 +174,10 @@ class Reinforce(Loss[Targets]):
         bootstrapped.
         """
         nothing = tf.zeros_like(experience.raw_reward)
-        met = Steps(
+        steps = Steps(
             experience.raw_reward, nothing, nothing, experience.terminated, experience.truncated
         )
-        returns = advantages(met, self.config.discount, 1.0)
+        returns = advantages(steps, self.config.discount, 1.0)
         observation = experience.observation[:, -experience.raw_reward.shape[1] :]
         return Targets(
             observation,

@@ -19,12 +19,12 @@ Score = Callable[[Trajectories, tf.Tensor], tf.Tensor]
 
 def trajectories_of(chunks: Chunks, policy: Weights, critic: Weights) -> Trajectories:
     """Returns what an objective sees of chunks: V(s) = Q1(s, pi(s)), without gradient."""
-    value, following = (
+    value, next_value = (
         tf.stop_gradient(action_values(states, policy_action(states, policy), critic))
         for states in (chunks.observation, chunks.next_observation)
     )
     return Trajectories(
-        chunks.action, chunks.reward, value, following * (1.0 - chunks.terminated), chunks.mask
+        chunks.action, chunks.reward, value, next_value * (1.0 - chunks.terminated), chunks.mask
     )
 
 
@@ -61,7 +61,7 @@ def virtual_policies(
     Args:
       score: L_alpha.
       policy: theta_0; the values in `trajectories` are its own, at every step.
-      observations: Of tau_0, tau_1, ..., disjoint batches.
+      observations: Of tau_0, tau_1, ..., batches without steps in common (`Replay.draw` says when).
       trajectories: The same batches as the objective sees them.
       learning_rate: Of the steps.
       unit: Scale each gradient to norm 1 before its step, so that only directions count.

@@ -35,10 +35,10 @@ def targets(
 
     A time limit is not such an end: the state after it keeps the critics' value.
     """
-    following = tf.reduce_min(
+    next_value = tf.reduce_min(
         action_values(chunks.next_observation, next_action, target_critics), axis=1
     )
-    return chunks.reward + discount * (1.0 - chunks.terminated) * following
+    return chunks.reward + discount * (1.0 - chunks.terminated) * next_value
 
 
 def critic_error(chunks: Chunks, critics: Weights, target: tf.Tensor) -> tf.Tensor:

@@ -53,8 +53,8 @@ class UpdateInputs(NamedTuple):
 
     Attributes:
       chunks: With another leading axis of K batches. Critics take the first ones, the objective as
-        many as it needs, beginning with the first; the last batch, which neither has learned from,
-        measures its meta_loss.
+        many as it needs, beginning with the first; the last batch measures its meta_loss. It has no
+        step in common with the others once the replay holds K B chunks, see `Replay.draw`.
       target_noise: [policy_delay, P, B, T, A], standard normal.
       blend: Weight of the objective in the policies' gradient; the rest is DDPG's. Below 1 both
         gradients are first scaled to norm 1, since the two have no scale in common.
@@ -129,7 +129,8 @@ def compiled_update(
 
     Returns:
       A function of (state, the objective's params, inputs) that returns the new state and
-      `UpdateResult`.
+      `UpdateResult`. The params are the same throughout; they move afterwards, by the gradients of
+      all agents, in `Population.run_round`.
     """
 
     def update(
@@ -140,18 +141,22 @@ def compiled_update(
             for number in range(batches_needed(agent, meta))
         ]
         sizes = _sizes(batches[0], agent)
+        # Critics: `policy_delay` steps of TD3, a batch each.
         critics, error = _moved_critics(state, batches, inputs, agent)
         weights = unflattened(state.policy.weights, weight_shapes(sizes.policy))
         critic = unflattened(critics.weights[:, 0], weight_shapes(sizes.critics))
+        # Policies: grad_theta L_alpha. The objective: grad_alpha of -Q1(s, pi_theta'(s)) (Eq. 6).
         gradient, objective_gradient, value = _gradients(
             batches, weights, critic, params, meta, objective
         )
         ddpg = _ddpg_gradient(batches[0], weights, critic)
+        # Agents that are not finite keep their weights, and give the objective no gradient.
         finite = finite_rows([error, value, objective_gradient, gradient, ddpg])
         active = inputs.active * tf.cast(finite, inputs.active.dtype)
         critics = _unless(finite, critics, state.critics)
         (blended,) = td3.clipped([_blended(gradient, ddpg, inputs.blend)], agent.clip)
         policy = _adam(state.policy, blended, state.updates + 1.0, inputs.policy_rate, active)
+        # Targets: Polyak averages.
         policy, critics = (
             network._replace(target=td3.averaged(network.target, network.weights, agent.tau))
             for network in (policy, critics)

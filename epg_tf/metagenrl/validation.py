@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from epg_tf.core.errors import Interrupted
+from epg_tf.core.failures import mean_return
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, stacked
@@ -90,11 +91,7 @@ def validation_return(
             shard.advance()
         shard.end_round()
     returns = shard.evaluate(validation.episodes)
-    known = returns[np.isfinite(returns) & ~shard.failed]
-    if not known.size:
-        return float("nan")
-    failed = validation.agents - known.size
-    return float((known.sum() + failed * known.min()) / validation.agents)
+    return mean_return(np.where(shard.failed, np.nan, returns))
 
 
 def best_round(

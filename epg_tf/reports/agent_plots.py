@@ -13,8 +13,8 @@ from matplotlib.ticker import EngFormatter
 
 from epg_tf.baselines.maml_method import STEPS
 from epg_tf.core import files
+from epg_tf.core.failures import worst_for_failed
 from epg_tf.evaluation.results import LEARNING, Results
-from epg_tf.evaluation.statistics import worst_for_failed
 from epg_tf.evaluation.summary import learned_groups, reference, summarize
 from epg_tf.reports.plots import (
     COLOURS,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from epg_tf.core.types import Array
-from epg_tf.tasks.base import Simulation, StepResult
+from epg_tf.tasks.base import Simulation, StepResult, TaskFamily
 
 Watch = Callable[[Simulation, StepResult], None]
 """Observes every env step: the simulation after it, and the result of those that were stepped."""
@@ -141,6 +141,11 @@ class PlayedEpisodes:
     env_steps: Array
     diverged: Array
     engine_seconds: float
+
+
+def success_or_failure(family: TaskFamily, rate: Array, failed: Array) -> Array:
+    """Returns [P] success rates: 0 where an agent failed; NaN in a family without goals."""
+    return np.where(failed, 0.0, rate) if family.goal_reaching else np.full(len(failed), np.nan)
 
 
 def play_episodes(

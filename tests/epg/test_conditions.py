@@ -122,7 +122,7 @@ def test_the_others_life_is_an_ordinary_one(walking):
     assert not set(found.policy_hash) & set(ordinary.policy_hash)
 
 
-def test_pupils_start_as_themselves(walking):
+def test_passive_agents_start_as_themselves(walking):
     """Who learns nothing stays what its own key draws."""
     still = {"learning_rate": 0.0}
     found = run(walking, condition=Condition("yoked", NEXT), **still)

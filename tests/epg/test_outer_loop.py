@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from epg_tf.core.evolution_settings import EvolutionConfig
+from epg_tf.core.failures import mean_return
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg.epoch_plan import life_keys, life_updates
-from epg_tf.epg.evolution_strategies import mean_return
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
 from epg_tf.epg.shards import Shards

@@ -66,7 +66,9 @@ def test_the_ends_are_those_of_the_range_that_a_loss_had(make_tiny):
 def test_every_family_has_changes_that_it_understands(make_tiny):
     for family in FAMILIES:
         experiment = make_tiny(task={"family": family})
-        for change in changes(experiment):
+        found = changes(experiment)
+        assert "longer" in {change.name for change in found}
+        for change in found:
             make_family(change.apply(experiment).task)
 
 

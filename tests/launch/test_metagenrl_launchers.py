@@ -286,7 +286,11 @@ def test_objectives_of_several_seeds_are_tested_together(finished, tmp_path):
     rows = [summary[f"objective {name}"] for name in (f"{finished[0]}/final", str(other))]
     assert rows[0]["final_return_mean"] == rows[1]["final_return_mean"]
     assert rows[0]["final_return_mean"] == summary["objective"]["final_return_mean"]
-    assert summary["untrained_objective"]["ahead_ci95"] is not None
+    untrained = summary["untrained_objective"]
+    ahead = rows[0]["final_return_mean"] - untrained["final_return_mean"]
+    assert untrained["ahead_mean"] == pytest.approx(ahead)
+    low, high = untrained["ahead_ci95"]
+    assert low <= ahead <= high
 
 
 @pytest.mark.parametrize(
