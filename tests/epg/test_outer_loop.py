@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.failures import mean_return
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg.epoch_plan import life_keys, life_updates
@@ -522,11 +521,6 @@ def test_success_rates_are_means_over_lives(tiny):
         == 0.25
     )
     assert np.isnan(summarize_lives(results_of([1.0, 2.0]), 0).success_rate)
-
-
-def test_mean_return_counts_failed_lives_as_the_worst():
-    assert mean_return(np.array([4.0, NAN, 1.0])) == 2.0
-    assert np.isnan(mean_return(np.array([NAN, NAN])))
 
 
 @pytest.mark.slow
