@@ -159,9 +159,9 @@ def load_loss(folder: PathLike) -> LearnedLoss:
             "both"
         )
     rivals = {"maml_initialisation": "an initialisation of MAML", "rl2_policy": "a policy of RL²"}
-    if description.get("kind") in rivals:
+    if rival := rivals.get(str(description.get("kind"))):
         raise RecordError(
-            f"{folder}: it is {rivals[description['kind']]}, not a loss of EPG; epg-tf meta-test "
+            f"{folder}: it is {rival}, not a loss of EPG; epg-tf meta-test "
             "compares losses with it, as maml:FOLDER or rl2:FOLDER"
         )
     try:

@@ -103,7 +103,8 @@ def _read_phi(path: Path, description: Mapping[str, Any]) -> Array:
         )
     if description.get("phi_sha256") != checksum(phi):
         raise RecordError(
-            f"phi does not match phi_sha256 in {_DESCRIPTION_FILE}: they are from different saves"
+            f"phi does not match phi_sha256 in {_DESCRIPTION_FILE}: they are from different saves, "
+            "as after a kill between the two (a run that is resumed writes both again)"
         )
     return phi
 

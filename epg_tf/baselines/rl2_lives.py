@@ -85,6 +85,16 @@ class RL2Method:
         )
 
 
+def policy_size(experiment: RL2Experiment) -> int:
+    """Returns the number of parameters of a policy of these settings.
+
+    Raises:
+      ConfigError: The family of its task is not known, or has actions without bounds.
+    """
+    family = rl2_family(experiment.task)
+    return RecurrentAgent(family, experiment.network, experiment.ppo, seed=0).policy_vector().size
+
+
 class _Lives:
     """P lives of one recurrent policy, in lockstep.
 

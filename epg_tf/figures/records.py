@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import lzma
 import os
 import shutil
 import tarfile
@@ -26,6 +27,7 @@ from epg_tf.runs.folder import CONFIG, beginning_in_words
 from epg_tf.runs.reader import RunRecord, read_run
 
 ARCHIVE = "raw.tar.xz"
+_ARCHIVE_LIMIT = 2**30  # bytes of what an archive holds
 _SUMMARY = "summary.json"
 _LOSS = "loss.json"
 _DEPTH = 5  # folders below the one that is named
@@ -170,7 +172,7 @@ def open_library(folders: Sequence[files.PathLike]) -> Iterator[Library]:
         for number, archive in enumerate(archives):
             try:
                 copy = _unpacked(archive, Path(scratch) / str(number))
-            except (OSError, ValueError, tarfile.TarError, EOFError) as error:
+            except (OSError, ValueError, tarfile.TarError, EOFError, lzma.LZMAError) as error:
                 unreadable.append((archive, files.one_line(error)))
                 continue
             inside = [(each, archive.parent / each.relative_to(copy), True) for each in _walk(copy)]
@@ -201,10 +203,20 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _unpacked(archive: Path, copy: Path) -> Path:
-    """Returns a copy of an archive's folder with what the archive holds."""
-    shutil.copytree(archive.parent, copy, ignore=shutil.ignore_patterns(ARCHIVE, ".*"))
+    """Returns a copy of an archive's folder with what the archive holds.
+
+    Raises:
+      ValueError: It would take more than 1 GB.
+    """
+    others = shutil.ignore_patterns(ARCHIVE, ".*", "checkpoints", "tensorboard", "agents")
+    shutil.copytree(archive.parent, copy, ignore=others, symlinks=True)
     with tarfile.open(archive, "r:xz") as opened:
-        opened.extractall(copy, filter="data")
+        size = 0
+        for member in opened:
+            size += member.size
+            if size > _ARCHIVE_LIMIT:
+                raise ValueError(f"it holds more than {_ARCHIVE_LIMIT} bytes; unpack it yourself")
+            opened.extract(member, copy, filter="data")
     return copy
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import formatting
+from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -49,6 +51,7 @@ def evolution_curves(
                 grid.setdefault(above, {})[shown] = curves
                 rows += _tidy(above, name, seeds, curves)
                 numbers.append(_ends(above, shown, seeds, curves))
+        _check_drawn(grid, [name for name, _ in columns], found)
         labels = ("epoch", columns[0][1] if len(columns) == 1 else "value")
         levels = _levels(found, level) if level else {}
         for above, row in levels.items():
@@ -60,6 +63,16 @@ def evolution_curves(
         return Findings(rows, numbers, draw)
 
     return analysis
+
+
+def _check_drawn(grid: Mapping[str, Any], columns: Sequence[str], found: Found) -> None:
+    """Raises RecordError if no run has a value in any of the columns."""
+    if not grid:
+        runs = ", ".join(str(run.shown) for _, run in found.runs)
+        raise RecordError(
+            f"{runs}: metrics.csv has no value of {', '.join(columns)}; make such runs again, with "
+            "config.evolution.validation_period above 0 for values of validation"
+        )
 
 
 def _levels(found: Found, method: str) -> dict[str, Summary]:
@@ -94,6 +107,7 @@ def validation_curves(found: Found) -> Findings:
             f"{label}: validation {first} after {curves.x[0]} epochs, {final} after "
             f"{curves.x[-1]}; seed{'s' * (len(seeds) > 1)} {words}"
         )
+    _check_drawn(grid, [name], found)
     labels = ("epoch", "final return in validation")
     return Findings(rows, numbers, functools.partial(panels.run_panels, grid, labels=labels))
 

@@ -128,7 +128,7 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
         top.set_xscale("log")
     top.xaxis.set_major_formatter(EngFormatter(sep=""))
     if measured:
-        _draw_kl(figure, top, {n: rows for n, rows in groups.items() if n not in levels})
+        _draw_kl(figure, top, groups, levels)
     head(figure, title, handles, layout.title, layout.columns)
     single = measured and len(groups) <= _METHODS_WITH_SINGLE_LIVES
     note = _note(single, bool(mixed), diamonds, matched)
@@ -208,11 +208,15 @@ def _draw_single_lives(axes: Axes, rows: Results, colour: str) -> None:
         axes.plot(steps, life, color=colour, linewidth=0.9, linestyle=":", alpha=0.75, zorder=2)
 
 
-def _draw_kl(figure: Figure, top: Axes, groups: Mapping[str, Results]) -> None:
-    """Draws the KL of every update below the panel of returns."""
+def _draw_kl(
+    figure: Figure, top: Axes, groups: Mapping[str, Results], levels: Sequence[str]
+) -> None:
+    """Draws the KL of every update below the panel of returns, in its colours."""
     bottom = figure.add_axes((0.095, 0.085, 0.875, 0.235))
     peaks = []
-    for number, rows in enumerate(groups.values()):
+    for number, (name, rows) in enumerate(groups.items()):
+        if name in levels:
+            continue
         steps, kl = rows.pivot("kl")
         draw_statistics(bottom, np.arange(1, len(steps) + 1), kl, COLOURS[number % len(COLOURS)])
         if np.isfinite(kl).any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -33,22 +34,34 @@ def progress(rows: Rows) -> go.Figure:
     return charts.chart(views)
 
 
-def returns_progress(rows: Rows, returns: Mapping[str, str]) -> go.Figure:
-    """Returns the progress of MetaGenRL, MAML or RL²: returns, then the other columns.
+def returns_progress(
+    rows: Rows, returns: Mapping[str, str], validation: Mapping[str, str]
+) -> go.Figure:
+    """Returns the progress of MetaGenRL, MAML or RL²: returns, those of validation, then the other
+    columns.
 
     Args:
       rows: Of the run.
-      returns: Name of a line -> column.
+      returns: Name of a line -> column, of meta-training.
+      validation: The same, of validation; without a value there is no view of it.
     """
     steps = column(rows, "env_steps")
-    traces = []
-    for number, (name, key) in enumerate(returns.items()):
-        values = column(rows, key)
-        known = np.isfinite(values)
-        traces.append(charts.line(name, steps[known], values[known], number))
-    views = [View("return", _STEPS, "mean return, with exploration", traces)]
-    others = ("epoch", "env_steps", *returns.values())
+    views = [View("return", _STEPS, "mean return, with exploration", _lines(rows, returns))]
+    if any(np.isfinite(column(rows, name)).any() for name in validation.values()):
+        lines = _lines(rows, validation)
+        views.append(View("validation", _STEPS, "mean return in validation", lines))
+    others = ("epoch", "env_steps", *returns.values(), *validation.values())
     return charts.chart([*views, *_columns(rows, steps, _STEPS, others)])
+
+
+def _lines(rows: Rows, names: Mapping[str, str]) -> list[Any]:
+    """Returns a line for each column, through its known values."""
+    steps, traces = column(rows, "env_steps"), []
+    for number, (shown, name) in enumerate(names.items()):
+        values = column(rows, name)
+        known = np.isfinite(values)
+        traces.append(charts.line(shown, steps[known], values[known], number))
+    return traces
 
 
 def _columns(rows: Rows, x: Array, x_title: str, without: Sequence[str]) -> list[View]:

@@ -37,6 +37,12 @@ MAML = RunKind(
     from_mapping=maml_from_mapping,
 )
 
+SHOWN = {
+    "return before adaptation": "return_before_mean",
+    "return after adaptation": "return_after_mean",
+}
+"""Panels of the learning curve, and their columns in metrics.csv."""
+
 
 class MAMLRun:
     """One run of MAML and its folder, open for writing until `close`.
@@ -149,9 +155,8 @@ class MAMLRun:
     def _draw(self) -> None:
         from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
 
-        names = ["return_before_mean", "return_after_mean"]
         path = self._folder.path / "learning_curve.png"
-        objective_plots.training_curves(self._folder.metrics.read(), names, path)
+        objective_plots.training_curves(self._folder.metrics.read(), SHOWN, path)
 
     def _finish(self, state: MAMLState) -> None:
         """Writes `final/` and `summary.json`."""

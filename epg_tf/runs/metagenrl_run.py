@@ -182,11 +182,10 @@ class MetaGenRLRun(NullMetaGenRLRun):
     def _draw(self) -> None:
         from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
 
-        objective_plots.training_curves(
-            self._folder.metrics.read(),
-            self._experiment.environments,
-            self.path / "learning_curve.png",
-        )
+        places = self._experiment.environments
+        returns = {f"return in {place}": f"training_return/{place}" for place in places}
+        rows = self._folder.metrics.read()
+        objective_plots.training_curves(rows, returns, self.path / "learning_curve.png")
 
     def _keep_objective(self, state: ObjectiveState) -> None:
         """Writes the objective of every `objective_period` rounds, and each that was tested, to a

@@ -105,9 +105,10 @@ class RL2Run:
     def _draw(self) -> None:
         from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
 
-        names = sorted({"episode_1", f"episode_{self._experiment.trial.episodes}"})
+        ends = sorted({1, self._experiment.trial.episodes})
+        returns = {f"return of episode {k}": f"training_return/episode_{k}" for k in ends}
         rows = self._folder.metrics.read()
-        objective_plots.training_curves(rows, names, self.path / "learning_curve.png")
+        objective_plots.training_curves(rows, returns, self.path / "learning_curve.png")
 
     def _save(
         self, agent: RecurrentAgent, name: str, iteration: int, validation_return: float | None

@@ -109,9 +109,18 @@ def _progress(record: RunRecord) -> list[Block]:
         shown = "Mean fitness of an epoch's lives; the band is their middle half."
     else:
         names = [name for name in record.metrics[0] if "return" in name]
-        returns = {name.removeprefix("training_return/"): name for name in names}
-        figure = run_charts.returns_progress(record.metrics, returns)
-        shown = "Mean return of episodes, with exploration."
+        tests = {
+            name.removeprefix("validation_return/"): name
+            for name in names
+            if name.startswith("validation_return")
+        }
+        returns = {
+            name.removeprefix("training_return/"): name
+            for name in names
+            if name not in tests.values()
+        }
+        figure = run_charts.returns_progress(record.metrics, returns, tests)
+        shown = "Mean return of episodes, with exploration; in the menu, returns of validation."
     hint = "The menu has the other columns of metrics.csv; click a name to hide it, drag to zoom."
     return [Text(f"{shown} {hint}", note=True), Chart("Meta-training", figure)]
 

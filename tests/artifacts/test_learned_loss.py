@@ -69,6 +69,14 @@ def test_a_loss_saved_before_actions_had_kinds_still_loads(save, tmp_path):
     np.testing.assert_array_equal(load_loss(tmp_path).phi, phi)
 
 
+@pytest.mark.parametrize("kind", [[], {"a": 1}, None, 3])
+def test_a_kind_that_is_no_word_is_refused_in_one_line(save, tmp_path, kind):
+    _, _, description = save("point_goal")
+    (tmp_path / "loss.json").write_text(json.dumps({**description, "kind": kind}))
+    with pytest.raises(RecordError, match="it states kind=.*, its config means"):
+        load_loss(tmp_path)
+
+
 def test_a_loss_saved_before_rivals_had_settings_still_loads(save, tmp_path):
     _, phi, description = save("point_goal")
     for group in RIVALS:

@@ -193,6 +193,11 @@ class TestAnAgent:
             load_loss(tmp_path)
         text = (tmp_path / "best" / "loss.json").read_text()
         damaged = json.loads(text)
+        larger = json.loads(text)
+        larger["config"]["network"]["lstm_units"] += 1
+        (tmp_path / "best" / "loss.json").write_text(json.dumps(larger))
+        with pytest.raises(RecordError, match=f"has {vector.size} parameters, its config needs"):
+            LOADERS["rl2"](str(tmp_path), home)
         damaged["parameter_shapes"]["policy_00"] = [1, 1]
         (tmp_path / "best" / "loss.json").write_text(json.dumps(damaged))
         with pytest.raises(RecordError, match="its shapes need"):

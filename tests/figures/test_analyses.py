@@ -153,6 +153,17 @@ def test_rows_are_of_the_epoch_that_they_state(tmp_path):
         analysis(found_for(tmp_path, HOPPER))
 
 
+@pytest.mark.parametrize(
+    "analysis",
+    [run_analyses.validation_curves, run_analyses.evolution_curves(("no_column", "nothing"))],
+)
+def test_runs_without_a_value_to_draw_are_named(tmp_path, analysis):
+    kept.run(tmp_path / "run", "random_hopper:laptop", rows=1)  # before its first validation
+    found = found_for(tmp_path, RunNeed("random_hopper:laptop", label="Hopper: own_start"))
+    with pytest.raises(RecordError, match="run: metrics.csv has no value of .*; make such runs"):
+        analysis(found)
+
+
 def test_the_band_is_the_standard_deviation_over_seeds(tmp_path):
     for seed in (0, 1):
         kept.run(tmp_path / f"{seed}", "random_hopper:laptop", seed)

@@ -8,9 +8,10 @@ import json
 import shutil
 import tarfile
 
+import numpy as np
 import pytest
 
-from epg_tf.figures import costs, listing, output
+from epg_tf.figures import costs, listing, output, records
 from epg_tf.figures.agent_analyses import learning_curves
 from epg_tf.figures.catalogue import CATALOGUE, declaration
 from epg_tf.figures.declaration import SCALES, Declaration, Findings, LossNeed, RunNeed, TestNeed
@@ -267,6 +268,11 @@ def test_broken_and_foreign_folders_are_named_and_do_no_harm(tmp_path):
     (tmp_path / "test" / "summary.json").write_text('{"about": 3}')
     (tmp_path / "archive").mkdir()
     (tmp_path / "archive" / "raw.tar.xz").write_bytes(b"no archive")
+    (tmp_path / "flipped").mkdir()
+    archived(tmp_path / "flipped", np.random.default_rng(0).bytes(10_000))
+    damaged = bytearray((tmp_path / "flipped" / "raw.tar.xz").read_bytes())
+    damaged[5000:5020] = bytes(255 - byte for byte in damaged[5000:5020])
+    (tmp_path / "flipped" / "raw.tar.xz").write_bytes(damaged)
     (tmp_path / "package.json").write_text(
         '{"about": {"task": 1}, "epg": {"final_return_mean": 1}}'
     )
@@ -275,16 +281,29 @@ def test_broken_and_foreign_folders_are_named_and_do_no_harm(tmp_path):
         names = {path.name for path, _ in library.unreadable}
         states = {status_of(each, "laptop", library, tmp_path).state for each in CATALOGUE}
     assert names == {"foreign", "list", "torn", "other", "test", "raw.tar.xz"}
+    assert len(library.unreadable) == 7
     assert states == {"missing", "ready"}
+
+
+def archived(folder, text):
+    """Puts a config.json into an archive in a folder."""
+    with tarfile.open(folder / "raw.tar.xz", "w:xz") as archive:
+        member = tarfile.TarInfo("config.json")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+
+
+def test_an_archive_that_would_fill_the_disk_is_named(tmp_path, monkeypatch):
+    archived(tmp_path, bytes(1000))
+    monkeypatch.setattr(records, "_ARCHIVE_LIMIT", 999)
+    with open_library([tmp_path]) as library:
+        ((path, reason),) = library.unreadable
+    assert path.name == "raw.tar.xz" and "more than 999 bytes" in reason
 
 
 def test_an_archive_gives_its_runs_which_cannot_be_continued(tmp_path):
     kept.run(tmp_path / "study", "random_hopper:laptop", finished=False)
-    with tarfile.open(tmp_path / "study" / "raw.tar.xz", "w:xz") as archive:
-        text = (tmp_path / "study" / "config.json").read_bytes()
-        member = tarfile.TarInfo("config.json")
-        member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
+    archived(tmp_path / "study", (tmp_path / "study" / "config.json").read_bytes())
     (tmp_path / "study" / "config.json").unlink()
     found = status(tmp_path, HOPPER)
     assert found.state == "missing"  # a few rows of many epochs

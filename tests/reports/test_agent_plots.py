@@ -73,6 +73,16 @@ def test_kl_gives_a_second_panel_and_five_dotted_lives(tmp_path, drawn):
     assert len({line.get_color() for line in solid}) == 2
 
 
+def test_a_method_has_one_colour_in_both_panels():
+    """Also behind one that is a level, which has no line below."""
+    names = ("epg", "rl2", "ppo")
+    results = Results.join([lives(name, seed=seed) for seed, name in enumerate(names)])
+    top, bottom = agent_plots.learning_figure(results, "RandomHopper", levels=["rl2"]).axes
+    above = [line.get_color() for line in top.lines if line.get_linestyle() == "-"]
+    below = [line.get_color() for line in bottom.lines]
+    assert len({*above}) == 3 and len(below) == 2 and below == [above[0], above[2]]
+
+
 @pytest.mark.parametrize("methods", [1, 6, 9, 15])
 @pytest.mark.parametrize("measured", [True, False])
 def test_head_stays_clear_of_the_data_and_inside_the_picture(tmp_path, drawn, methods, measured):

@@ -158,8 +158,21 @@ def test_a_run_of_metagenrl(tmp_path):
     assert cells(entry)["commit"] == ("not recorded",)
     (chart,) = blocks(entry, Chart)
     assert list(chart.figure.data[0].y) == [0.5, 1.0, 1.5]
+    assert "mean return in validation" not in chart.figure.to_json()  # it had none
     (command,) = blocks(entry, Code)
     assert command.text.startswith("epg-tf meta-train-metagenrl \\\n")
+
+
+def test_returns_of_validation_are_a_view_of_their_own(tmp_path):
+    experiment = config_files.load_experiment("metagenrl_small")
+    description = {"kind": "metagenrl", "config": experiment.to_mapping(), "seed": 3}
+    (tmp_path / "config.json").write_text(json.dumps(description))
+    metrics(tmp_path, columns=metric_columns(experiment))
+    (chart,) = blocks(pages.read_entry(tmp_path), Chart)
+    titles = [button.label for button in chart.figure.layout.updatemenus[0].buttons]
+    assert titles[:2] == ["return", "validation"]
+    shown = [trace.name for trace in chart.figure.data if trace.visible is not False]
+    assert shown == list(experiment.environments)
 
 
 def test_a_test_s_numbers_are_those_of_its_summary(tested):
