@@ -4,7 +4,8 @@
 
 Random search with successive halving: --budget settings (the config's own first) with --lives
 agents each, then the better third with three times as many agents, and so on. Prints the settings
-to write into the config, and which of them lie at an end of what was tried.
+to write into the config, and which of them lie at an end of what was tried. --json keeps every
+trial as it ends, and --resume goes on from there.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
+from pathlib import Path
 
 from . import arguments, command_line, config_flag  # first: command_line silences the frameworks
 
 from absl import flags
 
-from epg_tf.core import files, formatting
+from epg_tf.core import formatting
 from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
+from epg_tf.reports import search_file
 from epg_tf.reports.tables import label
 
 flags.adopt_module_key_flags(config_flag)
@@ -38,7 +40,10 @@ _LIVES = flags.DEFINE_integer(
     "lives", 8, "Agents per setting at first.", lower_bound=2, upper_bound=10**6
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
-_JSON = flags.DEFINE_string("json", None, "File for all trials and the winner.")
+_JSON = flags.DEFINE_string(
+    "json", None, "File for all trials and the winner, written after each trial."
+)
+_RESUME = flags.DEFINE_bool("resume", False, "Go on with the search in --json, if it is there.")
 
 
 def main(argv: list[str]) -> int:
@@ -63,8 +68,7 @@ def main(argv: list[str]) -> int:
     search = Search(
         rival, config_flag.experiment(physics="exact"), _SEED.value, _BUDGET.value, _LIVES.value
     )
-    if _JSON.value is not None:
-        command_line.check_json(_JSON)
+    earlier = _earlier(search)
     plan = rungs(search.budget, search.agents)
     print(
         f"{label(rival)} on {search.experiment.task.family}, "
@@ -73,10 +77,13 @@ def main(argv: list[str]) -> int:
         + "; mean final return and 95 % interval",
         flush=True,
     )
-    trials = []
-    for trial in search.run():
+    command = shlex.join(["python", "-m", "launch.tune_baseline", *sys.argv[1:]])
+    trials: list[Trial] = []
+    for trial in search.run(earlier=earlier):
         trials.append(trial)
         print(f"  {_line(trial)}", flush=True)
+        if _JSON.value is not None and len(trials) > len(earlier):
+            search_file.write_search(_JSON.value, search, trials, command)
     best = winner(trials)
     if best.failed == best.agents:
         raise command_line.UsageError(
@@ -84,7 +91,6 @@ def main(argv: list[str]) -> int:
         )
     edges = at_edge(space, best.settings)
     if _JSON.value is not None:
-        files.write_json(_JSON.value, _record(search, trials, best))
         print(f"all trials are in {_JSON.value}")
     print(f"best: setting {best.number}, mean {best.mean:.2f}; write into your config:")
     for name, value in best.settings.items():
@@ -113,25 +119,25 @@ def _line(trial: Trial) -> str:
     )
 
 
-def _record(search: Search, trials: list[Trial], best: Trial) -> dict[str, object]:
-    """Returns what the JSON file holds."""
-    group, space = SPACES[search.rival]
-    experiment: Experiment = search.experiment
-    return {
-        "command": shlex.join(["python", "-m", "launch.tune_baseline", *sys.argv[1:]]),
-        "rival": search.rival,
-        "group": group,
-        "task": dataclasses.asdict(experiment.task),
-        "centred_observations": experiment.inner.centred_observations,
-        "env_steps": experiment.life_steps,
-        "seed": search.seed,
-        "budget": search.budget,
-        "rungs": rungs(search.budget, search.agents),
-        "space": space,
-        "trials": [dataclasses.asdict(trial) for trial in trials],
-        "winner": dataclasses.asdict(best),
-        "at_edge": at_edge(space, best.settings),
-    }
+def _earlier(search: Search) -> list[Trial]:
+    """Returns the trials of the search that --json holds.
+
+    Raises:
+      UsageError: The file is there without --resume, or --resume without --json.
+    """
+    if _JSON.value is None:
+        if _RESUME.value:
+            raise command_line.UsageError("--resume=True goes on with a file; name it with --json")
+        return []
+    command_line.check_json(_JSON)
+    if not Path(_JSON.value).exists():
+        return []
+    if not _RESUME.value:
+        raise command_line.UsageError(
+            f"--json={_JSON.value} is there; pass --resume to go on with its search, or name "
+            "another file"
+        )
+    return search_file.read_trials(_JSON.value, search)
 
 
 if __name__ == "__main__":

@@ -202,13 +202,17 @@ class Search:
             )
 
     def run(
-        self, measure: Callable[[Experiment, Request, str], Any] | None = None
+        self,
+        measure: Callable[[Experiment, Request, str], Any] | None = None,
+        earlier: Sequence[Trial] = (),
     ) -> Iterator[Trial]:
         """Yields the trials as they end; the best of the last rung is the winner.
 
         Args:
           measure: Maps settings, request and rival to final returns [L]; trains agents by default.
+          earlier: Trials of the same search that have ended before; they are yielded as they are.
         """
+        ended = {(trial.rung, trial.number): trial for trial in earlier}
         group, space = SPACES[self.rival]
         own = getattr(self.experiment, group)
         settings = tried(
@@ -218,13 +222,16 @@ class Search:
         for rung, (count, agents) in enumerate(rungs(self.budget, self.agents)):
             trials = []
             for number in kept[:count]:
-                finals = (measure or final_returns)(
-                    with_settings(self.experiment, self.rival, settings[number]),
-                    self._request(agents),
-                    self.rival,
-                )
-                trials.append(_trial(number, rung, settings[number], finals))
-                yield trials[-1]
+                trial = ended.get((rung, number))
+                if trial is None:
+                    finals = (measure or final_returns)(
+                        with_settings(self.experiment, self.rival, settings[number]),
+                        self._request(agents),
+                        self.rival,
+                    )
+                    trial = _trial(number, rung, settings[number], finals)
+                trials.append(trial)
+                yield trial
             kept = [each.number for each in sorted(trials, key=lambda t: -t.worth)]
 
     def _request(self, agents: int) -> Request:

@@ -427,9 +427,23 @@ def test_a_loss_is_not_tested_twice(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_search_is_not_overwritten_and_goes_on_only_with_its_own_file(tmp_path):
+    path = tmp_path / "sac.json"
+    path.write_text('{"format_version": 1, "rival": "td3"}')
+    call = ["tune_baseline", CONFIG, "--rival=sac", "--budget=2"]
+    for given, words in {
+        (f"--json={path}",): f"--json={path} is there; pass --resume",
+        (f"--json={path}", "--resume"): "it is of another search, with rival='td3'",
+        ("--resume",): "--resume=True goes on with a file; name it with --json",
+    }.items():
+        process = commands.run(*call, *given)
+        assert process.returncode == 2 and words in process.stderr and process.stdout == ""
+    assert json.loads(path.read_text())["rival"] == "td3"
+
+
 @pytest.mark.slow
 def test_tune_baseline_names_the_best(tmp_path):
-    process = commands.run(
+    call = [
         "tune_baseline",
         CONFIG,
         *commands.life_settings(),
@@ -437,7 +451,8 @@ def test_tune_baseline_names_the_best(tmp_path):
         "--lives=2",
         "--budget=4",
         f"--json={tmp_path / 'trials.json'}",
-    )
+    ]
+    process = commands.run(*call)
     assert process.returncode == 0 and process.stderr == "", process.stderr
     assert "4 settings x 2 agents, then 2 settings x 6 agents" in process.stdout
     found = json.loads((tmp_path / "trials.json").read_text())
@@ -448,3 +463,9 @@ def test_tune_baseline_names_the_best(tmp_path):
     assert set(best) == set(found["space"]) and "--rival=reinforce" in found["command"]
     assert found["at_edge"].keys() <= set(best) and found["env_steps"] == 24
     assert found["centred_observations"] is True
+    stopped = {**found, "trials": found["trials"][:5], "winner": None}
+    (tmp_path / "trials.json").write_text(json.dumps(stopped))
+    again = commands.run(*call, "--resume")
+    assert again.returncode == 0 and again.stdout == process.stdout, again.stderr
+    whole = json.loads((tmp_path / "trials.json").read_text())
+    assert {**whole, "command": found["command"]} == found
