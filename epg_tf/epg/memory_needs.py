@@ -21,6 +21,7 @@ _FLOAT = 4  # bytes
 # Copies of weights that live at once, counted in the code: variables, Adam moments for each of the
 # three losses that move them, gradients and changes, and the copy that acts.
 _POLICY_COPIES = 10
+_MEMORY_COPIES = 7  # neither moved by the surrogate alone nor used to act
 _VALUE_COPIES = 7
 _STATE_COPIES = 2  # of what a state holds: before and after an epoch
 _PHI_COPIES = 3  # the variables, and what they are loaded from
@@ -135,7 +136,7 @@ def _needs_of_policies(experiment: Experiment, spec: EnvironmentSpec) -> list[Me
             f"{policy.observation_pairs}, config.surrogate.value_hidden={values}",
         ),
         MemoryNeed(
-            _FLOAT * _POLICY_COPIES * loss.memory_inputs * loss.memory_units,
+            _FLOAT * _MEMORY_COPIES * loss.memory_inputs * loss.memory_units,
             "the agents' memories",
             f"config.loss.memory_inputs={loss.memory_inputs}, config.loss.memory_units="
             f"{loss.memory_units}",

@@ -237,7 +237,7 @@ def test_rl2_learns_to_find_the_goal():
     experiment = rl2_from_mapping({"task": dataclasses.asdict(task), "iterations": 40})
     trainer = RL2Trainer(experiment, 0)
     results = list(trainer.iterate(0, float("-inf")))
-    assert results[-1].metrics["env_steps"] == 40 * 64 * 20
+    assert results[-1].metrics["env_steps"] == 40 * 64 * 20 + 2 * 64 * 20  # with validation
     keys = [LifeKey(0, "test", 0, number) for number in range(128)]
     returns = trial_returns(trainer.agent, experiment.task, 2, keys)
     gain = returns[:, 1] - returns[:, 0]
