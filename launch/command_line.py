@@ -182,7 +182,8 @@ def _again() -> str:
     known = flags.FLAGS
     if "resume" not in known:
         return "again with --overwrite" if "overwrite" in known else "again"
-    return "with --resume instead of --overwrite" if known["overwrite"].value else "with --resume"
+    instead = "overwrite" in known and known["overwrite"].value
+    return "with --resume instead of --overwrite" if instead else "with --resume"
 
 
 def _fail_for_memory(error: Exception) -> NoReturn:

@@ -21,7 +21,7 @@ from epg_tf.figures.catalogue import CATALOGUE
 from epg_tf.figures.commands import Command
 from epg_tf.figures.records import open_library
 from epg_tf.figures.search import status_of
-from epg_tf.reports.resumed_tests import ABOUT_FILE
+from epg_tf.reports.resumed_tests import ABOUT_FILE, GOES_NOT_ON
 
 _TESTS = ("meta_test", "objective_progress")
 _ROOT = Path(__file__).resolve().parents[1]  # where launch/ lies
@@ -72,7 +72,7 @@ def run(command: Command) -> bool:
     began = time.monotonic()
     begun = Path(str(dict(command.flags)["output_dir"])) / ABOUT_FILE
     done = _start(command, "--resume" if begun.is_file() else "--overwrite")
-    if done.returncode == 2 and begun.is_file():  # a stopped test of another loss, or version
+    if done.returncode and GOES_NOT_ON in done.stdout:  # it is of another loss, or version
         done = _start(command, "--overwrite")
     name = Path(str(dict(command.flags)["output_dir"])).name
     print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)

@@ -18,8 +18,9 @@ from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import rl2_family
-from epg_tf.core.errors import ConfigError
+from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams
 from epg_tf.tasks.base import TaskFamily
@@ -66,6 +67,7 @@ class RL2Method:
 
         Raises:
           ConfigError: Observations or actions differ from those of meta-training.
+          RecordError: The policy has another size than its settings say.
         """
         home, family = self.experiment.task, rl2_family(request.task)
         if family.spec != rl2_family(home).spec:
@@ -74,7 +76,14 @@ class RL2Method:
                 f"meta-trained in {home.family}, whose observations or actions are others; "
                 "compare it in a family that has the same"
             )
+        configure_tensorflow(self.threads or cpus(1))  # before the agent, which starts TensorFlow
         agent = RecurrentAgent(family, self.experiment.network, self.experiment.ppo, seed=0)
+        if (needed := agent.policy_vector().size) != self.policy.size:
+            raise RecordError(
+                f"{self.loss.name if self.loss else self.name}: the policy has {self.policy.size} "
+                f"parameters, its config needs {needed}; restore both files from the run that "
+                "wrote them"
+            )
         agent.load_policy(self.policy)
         return live_in_shards(
             lambda shard: _Lives(agent, family, shard, request).live(self.period),
@@ -83,16 +92,6 @@ class RL2Method:
             self.threads,
             self.period,
         )
-
-
-def policy_size(experiment: RL2Experiment) -> int:
-    """Returns the number of parameters of a policy of these settings.
-
-    Raises:
-      ConfigError: The family of its task is not known, or has actions without bounds.
-    """
-    family = rl2_family(experiment.task)
-    return RecurrentAgent(family, experiment.network, experiment.ppo, seed=0).policy_vector().size
 
 
 class _Lives:

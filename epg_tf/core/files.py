@@ -72,7 +72,8 @@ def replace_together(folder: PathLike, write: Callable[[Path], Any], last: str) 
         together.
 
     Raises:
-      OSError: The disk is full, ...; what was there is intact.
+      OSError: The disk is full, ...; what was there is intact. Where a rename fails, `last` is
+        missing.
       Exception: Whatever `write` raises; what was there is intact.
     """
     folder = Path(folder)

@@ -15,7 +15,7 @@ from epg_tf.artifacts.learned_start import load_start
 from epg_tf.artifacts.rl2_policy import load_rl2
 from epg_tf.baselines.maml_method import STEPS, MAMLMethod
 from epg_tf.baselines.method import Method, loss_name
-from epg_tf.baselines.rl2_lives import RL2Method, policy_size
+from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.tasks.registry import make_family
@@ -75,17 +75,12 @@ def load_recurrent(name: str, folder: str, experiment: Experiment) -> TrainedMet
       experiment: Settings of the test; points of the curve are at the same env steps as the loss's.
 
     Raises:
-      RecordError: There is none, it is of the other method, or of another size than its settings.
+      RecordError: There is none, or it is of the other method.
     """
     found = load_rl2(folder)
     if found.experiment.method != name:
         raise RecordError(
             f"{found.folder}: it is a policy of {found.experiment.method}; compare it by that name"
-        )
-    if (needed := policy_size(found.experiment)) != found.vector.size:
-        raise RecordError(
-            f"{found.folder}: it has {found.vector.size} parameters, its config needs {needed}; "
-            "restore both files from the run that wrote them"
         )
     method = RL2Method(
         found.experiment,

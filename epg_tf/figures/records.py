@@ -206,10 +206,16 @@ def _unpacked(archive: Path, copy: Path) -> Path:
     """Returns a copy of an archive's folder with what the archive holds.
 
     Raises:
-      ValueError: It would take more than 1 GB.
+      ValueError: The archive holds more than 1 GB.
     """
     others = shutil.ignore_patterns(ARCHIVE, ".*", "checkpoints", "tensorboard", "agents")
-    shutil.copytree(archive.parent, copy, ignore=others, symlinks=True)
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        inside = [Path(folder) / name for name in names]
+        links = {path.name for path in inside if path.is_symlink() and not path.is_file()}
+        return {*others(folder, names)} | links  # folders elsewhere, and links to nothing
+
+    shutil.copytree(archive.parent, copy, ignore=left_out)
     with tarfile.open(archive, "r:xz") as opened:
         size = 0
         for member in opened:

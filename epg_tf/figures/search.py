@@ -136,9 +136,12 @@ class _Search:
     def _runs(self, need: RunNeed) -> list[FoundRun]:
         return [run for run in self._library.runs if settings.is_run(need, run)]
 
-    def _begin(self, need: RunNeed) -> Path:
-        """Notes the command that starts or continues a run; returns its folder."""
-        begun = [run for run in self._runs(need) if run.can_continue]
+    def _begin(self, need: RunNeed, afresh: bool = False) -> Path:
+        """Notes the command that starts or continues a run; returns its folder. With `afresh` it
+        continues none that began with another loss.
+        """
+        fitting = (run for run in self._runs(need) if not (afresh and run.record.beginning))
+        begun = [run for run in fitting if run.can_continue]
         what = f"the run of {_words(need)}"
         if begun:
             path, self.interrupted = begun[0].shown, True
@@ -152,7 +155,7 @@ class _Search:
     def _loss(self, need: LossNeed) -> FoundLoss | None:
         loss = self._known_loss(need.run, need.afresh)
         if loss is None:
-            self._begin(need.run)
+            self._begin(need.run, need.afresh)
         return loss
 
     def _known_loss(self, need: RunNeed, afresh: bool = False) -> FoundLoss | None:

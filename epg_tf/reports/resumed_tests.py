@@ -23,13 +23,15 @@ from epg_tf.reports.evaluation_report import OWN, SUMMARY_FILE
 
 TABLE_FILE, ABOUT_FILE = "unfinished.csv", "unfinished.json"
 UNFINISHED = (TABLE_FILE, ABOUT_FILE)
+GOES_NOT_ON = "a test cannot go on with"
+"""Words of the error where what is there is of another test."""
 _MADE_WITH = ("made_with", "continued_with")
 
 
 def refusal(folder: files.PathLike, file: str, why: str) -> RecordError:
     """Returns the error of a test that cannot go on with a file of an earlier one."""
     return RecordError(
-        f"{Path(folder)}: a test cannot go on with {file} there: {why}; choose another folder, or "
+        f"{Path(folder)}: {GOES_NOT_ON} {file} there: {why}; choose another folder, or "
         "pass overwrite=True instead of resume=True"
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
+from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, rungs, winner
 
 
@@ -72,6 +73,7 @@ def _header(search: Search) -> dict[str, Any]:
         "seed": search.seed,
         "budget": search.budget,
         "rungs": rungs(search.budget, search.agents),
+        "threads": thread_count(experiment),  # shards are as many, and their size is in the numbers
         "space": space,
         "config": {
             name: values for name, values in experiment.to_mapping().items() if name != "compute"

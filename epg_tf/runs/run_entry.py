@@ -120,7 +120,7 @@ def _progress(record: RunRecord) -> list[Block]:
             if name not in tests.values()
         }
         figure = run_charts.returns_progress(record.metrics, returns, tests)
-        shown = "Mean return of episodes, with exploration; in the menu, returns of validation."
+        shown = "Mean return of episodes, with exploration."
     hint = "The menu has the other columns of metrics.csv; click a name to hide it, drag to zoom."
     return [Text(f"{shown} {hint}", note=True), Chart("Meta-training", figure)]
 

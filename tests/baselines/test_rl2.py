@@ -196,8 +196,9 @@ class TestAnAgent:
         larger = json.loads(text)
         larger["config"]["network"]["lstm_units"] += 1
         (tmp_path / "best" / "loss.json").write_text(json.dumps(larger))
+        foreign = LOADERS["rl2"](str(tmp_path), home).method
         with pytest.raises(RecordError, match=f"has {vector.size} parameters, its config needs"):
-            LOADERS["rl2"](str(tmp_path), home)
+            foreign.train(Request(TASK, 0, "test", 1, 1, 1))
         damaged["parameter_shapes"]["policy_00"] = [1, 1]
         (tmp_path / "best" / "loss.json").write_text(json.dumps(damaged))
         with pytest.raises(RecordError, match="its shapes need"):

@@ -214,6 +214,13 @@ def test_a_run_that_began_afresh_is_preferred_and_captions_name_another_beginnin
     assert [line.endswith(words) for line in lines if f"run {begun}" in line] == [True]
     assert status(tmp_path, LossNeed(RunNeed("goal_ant:laptop"), afresh=True)).state == "missing"
     assert status(tmp_path, LossNeed(HOPPER, afresh=True)).found.losses[0][1].name != str(begun)
+    stopped = RunNeed("goal_ant:laptop")
+    path = kept.run(tmp_path / "stopped", "goal_ant:laptop", finished=False)
+    description = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**description, "begun_with": {"loss": "a"}}))
+    assert "--resume" in texts(status(tmp_path, LossNeed(stopped)))[0]
+    assert "--resume" not in texts(status(tmp_path, LossNeed(stopped, afresh=True)))[0]
+    shutil.rmtree(path)
     fresh = kept.run(tmp_path / "b", "random_hopper:laptop")
     found = status(tmp_path, HOPPER, LossNeed(HOPPER))
     assert [run.shown for _, run in found.found.runs] == [fresh]

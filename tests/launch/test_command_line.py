@@ -117,6 +117,7 @@ def test_an_old_name_of_a_setting_is_explained():
     [
         ({}, "again"),
         ({"overwrite": False}, "again with --overwrite"),
+        ({"resume": False}, "with --resume"),
         ({"overwrite": False, "resume": False}, "with --resume"),
         ({"overwrite": True, "resume": False}, "with --resume instead of --overwrite"),
     ],

@@ -64,7 +64,8 @@ def test_other_settings_of_the_agents_are_another_search(tmp_path, search, make_
     with pytest.raises(RecordError, match="another search, with config="):
         read_trials(tmp_path / "a.json", larger)
     others = dataclasses.replace(search, experiment=make_tiny(compute={"threads": 1}))
-    assert read_trials(tmp_path / "a.json", others) == []  # numbers do not depend on it
+    with pytest.raises(RecordError, match="another search, with threads=2 instead of 1"):
+        read_trials(tmp_path / "a.json", others)
 
 
 @pytest.mark.parametrize("damage", [{}, {"mean": "x"}, {"ci95": 3}, {"number": 1, "more": 2}])
