@@ -37,7 +37,7 @@ MAML = RunKind(
     from_mapping=maml_from_mapping,
 )
 
-SHOWN = {
+CURVE_COLUMNS = {
     "return before adaptation": "return_before_mean",
     "return after adaptation": "return_after_mean",
 }
@@ -156,7 +156,7 @@ class MAMLRun:
         from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
 
         path = self._folder.path / "learning_curve.png"
-        objective_plots.training_curves(self._folder.metrics.read(), SHOWN, path)
+        objective_plots.training_curves(self._folder.metrics.read(), CURVE_COLUMNS, path)
 
     def _finish(self, state: MAMLState) -> None:
         """Writes `final/` and `summary.json`."""
