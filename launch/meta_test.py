@@ -16,7 +16,7 @@ Objectives of MetaGenRL can be tested in any environment with continuous actions
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from epg_tf.artifacts import saved_policy
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import formatting
 from epg_tf.epg.meta_parameters import moves_loss
+from epg_tf.evaluation import loss_methods
 from epg_tf.evaluation.evaluate import LossEvaluation
 from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import MethodKey, Results
@@ -102,7 +103,9 @@ def _run(
 ) -> Results:
     """Runs the methods that were not found yet; keeps in --output_dir what is there so far."""
     tables: dict[MethodKey, Results] = {}
-    for table in evaluation.run(found):
+    if not found:
+        resumed_tests.write_unfinished(output, Results.join([]), about)
+    for table in _tables(evaluation, found, Path(output)):
         ((key, _),) = table.by_method().items()
         tables[key] = table
         known = key in found
@@ -112,6 +115,18 @@ def _run(
                 output, Results.join([*{**tables, **found}.values()]), about
             )
     return Results.join([*{**tables, **found}.values()])
+
+
+def _tables(
+    evaluation: LossEvaluation | ObjectiveEvaluation,
+    found: Mapping[MethodKey, Results],
+    output: Path,
+) -> Iterator[Results]:
+    """Yields the results of each method; those of losses keep the shards of slow ones."""
+    if isinstance(evaluation, ObjectiveEvaluation):
+        return evaluation.run(found)
+    kept = {name: resumed_tests.ShardFiles(output, name) for name in loss_methods.IN_SHARDS}
+    return evaluation.run(found, kept)
 
 
 def _long_lives() -> str:
@@ -144,7 +159,7 @@ def _prepare_folders(output: str) -> None:
 
     def prepare_output() -> None:
         prepare_results(
-            OUTPUT_DIR, OVERWRITE.value, (*OWN, *resumed_tests.UNFINISHED[::-1]), RESUME.value
+            OUTPUT_DIR, OVERWRITE.value, (*resumed_tests.UNFINISHED, *OWN), RESUME.value
         )
 
     def prepare_policy() -> None:

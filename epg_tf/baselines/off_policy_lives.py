@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
+from epg_tf.baselines.lived_shards import KeptShards, LivedShard, live_in_shards, outcome
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
 from epg_tf.core.errors import ConfigError
@@ -37,11 +37,13 @@ class OffPolicyRival(Baseline):
       settings: Of that method.
       compute: How agents are distributed over the machine.
       period: Env steps between points of the curve.
+      kept: Shards of the same request that have lived, and where others are added as they end.
     """
 
     settings: Settings
     compute: ComputeConfig
     period: int
+    kept: KeptShards | None = None
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents, `shard_lives` together; NaN where one failed.
@@ -57,12 +59,23 @@ class OffPolicyRival(Baseline):
             )
         size = min(self.compute.shard_lives, request.agents)
         return live_in_shards(
-            lambda shard: self._train_some(shard, size, request),
+            lambda shard: self._train_or_read(shard, request),
             request.keys(),
             size,
             self.compute.threads,
             self.period,
         )
+
+    def _train_or_read(self, keys: list[LifeKey], request: Request) -> LivedShard:
+        """Returns how the agents of one shard lived, from what is `kept` if it is there."""
+        if self.kept is None:
+            return self._train_some(keys, len(keys), request)
+        ends = keys[0].index, keys[-1].index
+        shard = self.kept.read(ends, (len(keys), request.env_steps // self.period))
+        if shard is None:
+            shard = self._train_some(keys, len(keys), request)
+            self.kept.write(ends, shard)
+        return shard
 
     def _train_some(self, keys: list[LifeKey], size: int, request: Request) -> LivedShard:
         """Returns how K agents lived.

@@ -14,6 +14,7 @@ from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.inner_loop_method import InnerLoops
+from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
@@ -223,16 +224,23 @@ class LossEvaluation:
         if learns and "epg" in self.methods:
             refuse_lives_that_cannot_fit(experiment, self.request.agents)
 
-    def run(self, known: Mapping[MethodKey, Results] | None = None) -> Iterator[Results]:
+    def run(
+        self,
+        known: Mapping[MethodKey, Results] | None = None,
+        kept: Mapping[str, KeptShards] | None = None,
+    ) -> Iterator[Results]:
         """Yields the results of each method as they are found.
 
         An initial policy without a loss has no unevolved loss beside it.
 
         Args:
           known: Results that this test found before it was stopped.
+          kept: By some of `loss_methods.IN_SHARDS`, where shards that have lived are found and
+            added.
         """
         with loss_methods.inner_loops(self.learned.experiment) as loops:
             evaluated = self._evaluated(loops, self.loss, self.learned.phi)
+            evaluated = dataclasses.replace(evaluated, kept=kept or {})
             for name in loss_methods.applicable(self.learned.experiment, self.methods):
                 request = self.request.of_length(
                     self.compare_updates if name in LOSSES.rivals else 1

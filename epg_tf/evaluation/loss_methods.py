@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
+from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, learned_name
 from epg_tf.baselines.off_policy_lives import OffPolicyRival
 from epg_tf.baselines.own_period import OwnPeriodMethod
+from epg_tf.baselines.parallel_agents import Settings
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching, final_teaching
@@ -27,12 +29,14 @@ class EvaluatedLoss:
       phi: [D] float32, the learned loss; read-only, so no method can change it.
       loss: Its name.
       alpha: Share of PPO in what the learned loss's agents minimise (EPG + PPO; v1, Figure 7).
+      kept: By the keys of the methods that take hours, the shards of theirs that have lived.
     """
 
     loops: InnerLoops
     phi: Array
     loss: LossName
     alpha: float = 0.0
+    kept: Mapping[str, KeptShards] = dataclasses.field(default_factory=dict)
 
     def of_agent(self, agent: int) -> Array:
         """Returns the parameters of the loss of an agent: the same for all."""
@@ -83,16 +87,18 @@ def ppo_as_epg(evaluated: EvaluatedLoss) -> Method:
 
 def sac(evaluated: EvaluatedLoss) -> Method:
     """Returns SAC of TF-Agents."""
-    experiment = evaluated.loops.experiment
-    period = experiment.inner.update_period
-    return OffPolicyRival("sac", experiment.sac, experiment.compute, period)
+    return _off_policy("sac", evaluated, evaluated.loops.experiment.sac)
 
 
 def td3(evaluated: EvaluatedLoss) -> Method:
     """Returns TD3 of TF-Agents."""
+    return _off_policy("td3", evaluated, evaluated.loops.experiment.td3)
+
+
+def _off_policy(name: str, evaluated: EvaluatedLoss, settings: Settings) -> Method:
     experiment = evaluated.loops.experiment
-    period = experiment.inner.update_period
-    return OffPolicyRival("td3", experiment.td3, experiment.compute, period)
+    period, kept = experiment.inner.update_period, evaluated.kept.get(name)
+    return OffPolicyRival(name, settings, experiment.compute, period, kept)
 
 
 def reinforce(evaluated: EvaluatedLoss) -> Method:
@@ -150,6 +156,8 @@ METHODS: dict[str, Callable[[EvaluatedLoss], Method]] = {
     "centred_loss": centred_loss,
     "policy_gradient_loss": policy_gradient_loss,
 }
+IN_SHARDS = ("sac", "td3")
+"""Methods that take hours: what ended of them is kept shard by shard."""
 UNEVOLVED = ("random_loss", "centred_loss", "policy_gradient_loss")
 
 

@@ -88,6 +88,41 @@ def test_an_agent_that_fails_leaves_its_neighbours_to_the_bit_as_they_are(monkey
     assert sizes == [4] * 5  # all, two halves, two single agents
 
 
+class Kept(dict):
+    """Shards in memory."""
+
+    def read(self, ends, shape):
+        assert shape == (2, 3)
+        return self.get(ends)
+
+    def write(self, ends, shard):
+        self[ends] = shard
+
+
+@pytest.mark.slow
+def test_shards_that_lived_do_not_live_again_and_change_no_other(monkeypatch):
+    """Copies fill the last of three, so another number of agents is another shard."""
+    request, kept = Request(TASK, 3, "test", 5, 24, 2), Kept()
+    rival = OffPolicyRival("sac", RIVALS["sac"], COMPUTE, 8, kept)
+    first = rival.train(request)
+    assert sorted(kept) == [(0, 1), (2, 3), (4, 4)]
+    marked = kept[2, 3]._replace(final_return=np.array([7.0, 8.0]))
+    del kept[4, 4]
+    kept[2, 3], lived, live = marked, [], Shard.live
+
+    def recorded(self, period):
+        lived.append(len(self.tasks))
+        return live(self, period)
+
+    monkeypatch.setattr(Shard, "live", recorded)
+    again = rival.train(request)
+    assert lived == [2]
+    assert again.final_return[2:4].tolist() == [7.0, 8.0]
+    np.testing.assert_array_equal(again.final_return[[0, 1, 4]], first.final_return[[0, 1, 4]])
+    assert rival.train(dataclasses.replace(request, agents=6)).final_return.shape == (6,)
+    assert (4, 5) in kept and lived == [2, 2]
+
+
 def test_choices_are_refused():
     family = TaskConfig("gymnasium:CartPole-v1", 1, 10)
     assert has_bounds(make_family(TASK)) and not has_bounds(make_family(family))

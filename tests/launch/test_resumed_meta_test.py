@@ -22,6 +22,10 @@ def _files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".png"}
 
 
+def _rows(table):
+    return table.read_text().count("\n") - 1 if table.exists() else 0
+
+
 def test_a_killed_test_goes_on_to_the_bytes_of_an_uncut_one(tmp_path):
     uncut, cut = (f"--output_dir={tmp_path / name}" for name in ("uncut", "cut"))
     process = commands.run("meta_test", *LOSS, uncut)
@@ -29,7 +33,7 @@ def test_a_killed_test_goes_on_to_the_bytes_of_an_uncut_one(tmp_path):
     words = [sys.executable, "-m", "launch.meta_test", *LOSS, cut]
     with subprocess.Popen(words, cwd=commands.ROOT, stdout=subprocess.DEVNULL) as killed:
         deadline = time.monotonic() + 120
-        while not (tmp_path / "cut" / "unfinished.json").exists():  # written last
+        while not _rows(tmp_path / "cut" / "unfinished.csv"):
             assert killed.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
@@ -42,6 +46,33 @@ def test_a_killed_test_goes_on_to_the_bytes_of_an_uncut_one(tmp_path):
     assert resumed.returncode == 0, resumed.stderr
     assert "evolved loss (EPG): was there" in resumed.stdout
     assert _files(tmp_path / "cut") == _files(tmp_path / "uncut")
+
+
+def test_a_kill_in_the_middle_of_a_slow_rival_keeps_the_shards_that_lived(tmp_path):
+    """Copies fill the last of three shards."""
+    words = ["--loss=point_goal", "--lives=130", "--updates=4", "--seed=5", "--compare=alone,td3"]
+    words += ["--config=point_goal"]
+    words += [f"--config.td3.{each}" for each in ("hidden=(4,)", "batch=4", "random_steps=8")]
+    uncut, cut = (f"--output_dir={tmp_path / name}" for name in ("uncut", "cut"))
+    process = commands.run("meta_test", *words, uncut)
+    assert process.returncode == 0, process.stderr
+    command = [sys.executable, "-m", "launch.meta_test", *words, cut]
+    shards = tmp_path / "cut" / "unfinished_shards"
+    with subprocess.Popen(command, cwd=commands.ROOT, stdout=subprocess.DEVNULL) as killed:
+        deadline = time.monotonic() + 120
+        while not (shards / "td3-0-63.npz").exists():
+            assert killed.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        killed.send_signal(signal.SIGKILL)
+    damaged = shards / "td3-128-129.npz"
+    damaged.write_bytes(b"PK")
+    refused = commands.run("meta_test", *words, cut, "--resume")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+    assert "td3-128-129.npz" in refused.stderr and "remove this file" in refused.stderr
+    damaged.unlink()
+    resumed = commands.run("meta_test", *words, cut, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert _files(tmp_path / "cut") == _files(tmp_path / "uncut") and not shards.exists()
 
 
 def test_a_finished_test_of_an_objective_takes_further_rows(tmp_path):
