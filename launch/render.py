@@ -19,15 +19,19 @@ from absl import flags
 
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
-from epg_tf.core.threads import configure_tensorflow
-from epg_tf.core.experiment import ComputeConfig, Experiment
+from epg_tf.epg.inner_loop import Teaching, final_teaching
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.artifacts.learned_loss import load_loss
-from epg_tf.reports.life_pictures import LifeRecorder, draw_film, draw_paths, make_camera
+from epg_tf.reports.life_pictures import (
+    body_family,
+    draw_film,
+    draw_paths,
+    make_camera,
+    recorded_life,
+)
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
-from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera
 from epg_tf.core.types import Array, LifeKey
 from .evaluation_flags import required, required_loss
@@ -76,19 +80,10 @@ def main(argv: list[str]) -> int:
     del argv
     output = _output()
     experiment, phi, teaching = _life()
-    family, key = make_family(experiment.task), LifeKey(_SEED.value, "test", 0, _LIFE.value)
-    if not isinstance(family, BodyFamily):
-        raise command_line.UsageError(
-            f"config.task.family={family.name!r} is drawn by Gymnasium, not here; choose a "
-            "family of a MuJoCo body"
-        )
+    family, key = _family(experiment), LifeKey(_SEED.value, "test", 0, _LIFE.value)
     # Before the life: without anything to draw with, the life would be useless.
     camera = _camera(family, key)
-    configure_tensorflow(1)
-    steps = (_UPDATES.value or experiment.inner.updates) * experiment.inner.update_period
-    recorder = LifeRecorder(family, steps)
-    teaching = dataclasses.replace(teaching, updates=_UPDATES.value)
-    results = InnerLoop(experiment, family).run([key], phi[None], teaching, recorder)
+    recorder, final_return = recorded_life(experiment, phi, key, teaching)
     title = f"{family.name}: one agent over its life"
     if camera is None:
         draw_paths(recorder, title, output)
@@ -97,9 +92,16 @@ def main(argv: list[str]) -> int:
         camera.close()
     print(
         f"{family.name}, task {_LIFE.value}: {len(recorder.episodes())} episodes, return of the "
-        f"final policy {results.final_return[0]:.2f}\nthe picture is in {output}"
+        f"final policy {final_return:.2f}\nthe picture is in {output}"
     )
     return 0
+
+
+def _family(experiment: Experiment) -> BodyFamily:
+    try:
+        return body_family(experiment)
+    except RenderError as error:
+        raise command_line.UsageError(str(error)) from error
 
 
 def _camera(family: BodyFamily, key: LifeKey) -> Camera | None:
@@ -147,21 +149,23 @@ def _output() -> Path:
 
 
 def _life() -> tuple[Experiment, Array, Teaching]:
-    """Returns where the agent lives, its loss and how it is taught."""
-    alone = ComputeConfig(shard_lives=1, threads=1)
+    """Returns where and how long the agent lives, its loss and how it is taught."""
     unused = ("evolution", "surrogate", "compute", *RIVALS)
     config_flag.refuse(*unused, reason="one agent lives alone, and learns from its loss")
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
     if _LOSS.value == "none":  # an agent that never learns
-        experiment = config_flag.experiment(physics="exact")
-        experiment = dataclasses.replace(experiment, compute=alone)
+        experiment = _of_length(config_flag.experiment(physics="exact"))
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
-    experiment = config_flag.elsewhere(learned.experiment)
-    return (
-        dataclasses.replace(experiment, compute=alone),
-        learned.phi,
-        final_teaching(experiment),
+    experiment = _of_length(config_flag.elsewhere(learned.experiment))
+    return experiment, learned.phi, final_teaching(experiment)
+
+
+def _of_length(experiment: Experiment) -> Experiment:
+    """Returns the settings with as many updates as --updates says."""
+    updates = _UPDATES.value or experiment.inner.updates
+    return dataclasses.replace(
+        experiment, inner=dataclasses.replace(experiment.inner, updates=updates)
     )
 
 

@@ -184,6 +184,7 @@ def test_every_test_runs_under_pytest_and_every_command_as_a_module():
             assert "//configs:all_modules" in words["deps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text, code",
     [

@@ -129,6 +129,7 @@ def not_centred(make_tiny, tmp_path):
     return str(tmp_path / "exported")
 
 
+@pytest.mark.slow
 def test_the_first_example_keeps_the_zero_of_observations_where_the_loss_wants_it(not_centred):
     _, (shift, scale), lengths = example("train_without_reward").train(not_centred, "Hopper-v5")
     assert shift == 0.0 and lengths
@@ -136,6 +137,7 @@ def test_the_first_example_keeps_the_zero_of_observations_where_the_loss_wants_i
     np.testing.assert_allclose(1 / scale[0], 1.25, atol=0.2)
 
 
+@pytest.mark.slow
 def test_the_learner_of_tf_agents_refuses_a_loss_whose_observations_are_not_centred(not_centred):
     with pytest.raises(ValueError, match="format_version=2; this agent reads 1 and centres"):
         example("tf_agents_learner").train(not_centred)

@@ -13,7 +13,8 @@ from epg_tf.core.experiment import ComputeConfig, Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, final_teaching
+from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
+from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.reports import pictures
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.bodies import BodyFamily
@@ -109,28 +110,36 @@ def body_family(experiment: Experiment) -> BodyFamily:
     """
     family = make_family(experiment.in_physics("exact").task)
     if not isinstance(family, BodyFamily):
-        raise RenderError(f"{family.name} is drawn by Gymnasium; use its own window")
+        raise RenderError(
+            f"config.task.family={family.name!r} is drawn by Gymnasium, not here; choose a "
+            "family of a MuJoCo body"
+        )
     return family
 
 
-def recorded_life(experiment: Experiment, phi: Array, key: LifeKey) -> tuple[LifeRecorder, float]:
+def recorded_life(
+    experiment: Experiment, phi: Array, key: LifeKey, teaching: Teaching | None = None
+) -> tuple[LifeRecorder, float]:
     """Runs one life in exact physics; returns what was recorded and the return of its final policy.
 
     Args:
-      experiment: Settings of the loss.
+      experiment: Settings of the loss, and of the length of the life.
       phi: [D] float32, what evolution moved.
       key: Of the life.
+      teaching: What the agent minimises; None: what evolution ends with.
 
     Raises:
-      RenderError, ConfigError: As `body_family`.
+      RenderError: As `body_family`.
+      ConfigError: As there, or memory does not hold the life.
     """
     family = body_family(experiment)
     alone = ComputeConfig(shard_lives=1, threads=1)
     experiment = dataclasses.replace(experiment.in_physics("exact"), compute=alone)
+    refuse_lives_that_cannot_fit(experiment, 1)
     configure_tensorflow(1)
     recorder = LifeRecorder(family, experiment.life_steps)
     loop = InnerLoop(experiment, family)
-    lives = loop.run([key], phi[None], final_teaching(experiment), recorder)
+    lives = loop.run([key], phi[None], teaching or final_teaching(experiment), recorder)
     return recorder, float(lives.final_return[0])
 
 

@@ -139,6 +139,7 @@ def test_processes_have_the_pool_of_threads(make_tiny, alone):
     assert [bits(state) for state in states] == [bits(result.state) for result in alone]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_pool(with_past, alone, crews, tmp_path):
     def session(resume):
         target, workers = RunTarget(tmp_path / "run", resume), Workers(crews[0], SingleProcess())

@@ -98,6 +98,7 @@ def test_a_caller_that_leaves_the_loop_gets_the_best_loss(session, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["append", "save_state", "save_best"])
 def test_an_error_at_any_moment_of_recording_is_made_up_for(
     finished, session, tmp_path, monkeypatch, moment
