@@ -58,7 +58,7 @@ def run(words, folder, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
         env={**commands.environment(), **environment},
     )
 
@@ -96,18 +96,22 @@ def test_the_first_example_needs_neither_this_package_nor_a_reward(exported, tmp
 
 @pytest.mark.slow
 def test_a_keras_actor_learns_with_an_objective_without_this_package(tmp_path):
-    """In Pendulum, which the objective has not met; 4000 env steps are 20 episodes."""
+    """In Pendulum, which the objective has not met; 8000 env steps are 40 episodes.
+
+    Lives differ between kinds of CPU: after 4000 env steps seed 0 ended 148 and 508 above its first
+    episodes on two of them, after 8000 two seeds ended 471 and 895 above.
+    """
     export_objective(epg_tf.load_objective("point_goal_objective"), tmp_path / "exported")
     source = (EXAMPLES / "train_with_objective.py").read_text()
     assert source.count("\n") <= 120 and "epg_tf" not in source.split('"""')[2]
     (tmp_path / "epg_tf.py").write_text("raise ImportError('epg_tf is not there')")
-    words = [EXAMPLES / "train_with_objective.py", tmp_path / "exported", "Pendulum-v1", "4000"]
+    words = [EXAMPLES / "train_with_objective.py", tmp_path / "exported", "Pendulum-v1", "8000"]
     process = run(words, tmp_path, PYTHONPATH=str(tmp_path))
     assert process.returncode == 0, process.stderr
     first, last = map(
-        float, re.search(r"returned (-[\d.]+), the last 2 (-[\d.]+)", process.stdout).groups()
+        float, re.search(r"returned (-[\d.]+), the last 4 (-[\d.]+)", process.stdout).groups()
     )
-    assert "20 episodes" in process.stdout and last > first + 200
+    assert "40 episodes" in process.stdout and last > first + 200
 
 
 @pytest.mark.slow
