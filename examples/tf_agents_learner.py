@@ -22,6 +22,30 @@ from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
 
+class Scaling(tensor_normalizer.StreamingTensorNormalizer):
+    """Normalises as the description of a loss requires, with one difference: the square of the
+    floor is added to the variance.
+
+    Args:
+      spec: Of what is normalised.
+      floor: Of the description.
+    """
+
+    def __init__(self, spec, floor):
+        super().__init__(spec)
+        self._floor, self._begun = floor, tf.Variable(False)
+
+    def update(self, tensor):
+        """Takes further values, [1, steps, size]."""
+        super().update(tensor, outer_dims=(0, 1))
+        self._begun.assign(True)
+
+    def normalize(self, tensor):
+        """Returns normalised values; before the first update, the values as they are."""
+        scaled = super().normalize(tensor, clip_value=0.0, variance_epsilon=self._floor**2)
+        return tf.where(self._begun, scaled, tensor)
+
+
 class LearnedLossAgent(tf_agent.TFAgent):
     """Learns from `buffer_steps` consecutive steps with a loss that sees no reward.
 
@@ -42,8 +66,14 @@ class LearnedLossAgent(tf_agent.TFAgent):
                 "does"
             )
         # Older exports have another name for the log standard deviation.
-        names = self.about["inputs"]
-        self.log_std_name = next(name for name in names if name.startswith("policy_log_"))
+        names = set(self.about["inputs"])
+        old = "policy_log_deviation" in names
+        self.log_std_name = "policy_log_deviation" if old else "policy_log_std"
+        own = {"observation", "action", "termination", "policy_mean", self.log_std_name}
+        if other := (names ^ own) - {"memory", "minibatch"}:
+            raise ValueError(f"this agent takes losses of other inputs; see {', '.join(other)}")
+        if agent.get("state_dependent_std") or agent.get("kl_limit"):
+            raise ValueError("this agent takes no state_dependent_std and no kl_limit")
         projection = functools.partial(
             normal_projection_network.NormalProjectionNetwork,
             mean_transform=None,
@@ -61,7 +91,7 @@ class LearnedLossAgent(tf_agent.TFAgent):
         )
         self.network.create_variables()
         self.scaling = {
-            name: tensor_normalizer.StreamingTensorNormalizer(spec)
+            name: Scaling(spec, self.about["normalisation"]["floor"])
             for name, spec in (("observation", time_step_spec.observation), ("action", action_spec))
         }
         policy = actor_policy.ActorPolicy(
@@ -76,19 +106,12 @@ class LearnedLossAgent(tf_agent.TFAgent):
         self.optimizer = tf.keras.optimizers.Adam(agent["learning_rate"])
         super().__init__(time_step_spec, action_spec, policy, policy, train_sequence_length=None)
 
-    def _scaled(self, name, experience):
-        """Normalises as the description of the loss requires, with one difference.
-
-        The square of the floor is added to the variance.
-        """
-        floor = self.about["normalisation"]["floor"]
-        return self.scaling[name].normalize(
-            getattr(experience, name), clip_value=0.0, variance_epsilon=floor**2
-        )
-
     def _loss(self, experience, weights=None, training=False):
         """Scores a minibatch, `weights`, of the newest steps of a trajectory [1, steps so far]."""
-        recorded = {name: self._scaled(name, experience) for name in self.scaling}
+        recorded = {
+            name: scaling.normalize(getattr(experience, name))
+            for name, scaling in self.scaling.items()
+        }
         ends = experience.is_last() & (
             (experience.discount == 0.0) | self.about["termination_marks_time_limits"]
         )
@@ -113,7 +136,7 @@ class LearnedLossAgent(tf_agent.TFAgent):
     def _train(self, experience, weights=None):
         period, size = self.about["update_period"], self.about["minibatch"]
         for name in self.scaling:
-            self.scaling[name].update(getattr(experience, name)[:, -period:], outer_dims=(0, 1))
+            self.scaling[name].update(getattr(experience, name)[:, -period:])
         for minibatch in tf.reshape(tf.random.shuffle(tf.range(period)), [-1, 1, size]):
             with tf.GradientTape() as tape:
                 info = self._loss(experience, minibatch, training=True)
@@ -152,7 +175,7 @@ def train(folder, seed=0):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    found = train(sys.argv[1], *map(int, sys.argv[2:3]))
+    found = train(sys.argv[1], *map(int, sys.argv[2:3])) or sys.exit("no episode ended")
     tenth = max(1, len(found) // 10)
     first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
     print(

@@ -25,12 +25,11 @@ def train(folder, env_id, env_steps=8000, seed=0):
     """Trains one agent with exploration; returns its actor and the returns of its episodes."""
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
-    assert about["format_version"] == 1, "this example reads format version 1"
-    assert "chunk" in about, "this is a loss of EPG; train_without_reward.py takes those"
-    settings, length = about["agent"], about["chunk"]
-    assert settings["reward_rule"] == "as received", "this example does not scale rewards"
-    env = gymnasium.make(env_id)
-    assert hasattr(env.action_space, "low"), "this example needs continuous actions"
+    if about["format_version"] != 1 or "chunk" not in about:
+        sys.exit("this example reads objectives of format version 1, no losses of EPG")
+    settings, length, env = about["agent"], about["chunk"], gymnasium.make(env_id)
+    if settings["reward_rule"] != "as received" or not hasattr(env.action_space, "low"):
+        sys.exit("this example does not scale rewards, and needs continuous actions")
     low, high = env.action_space.low, env.action_space.high
     seen, moved = env.observation_space.shape[0], env.action_space.shape[0]
     tf.keras.utils.set_random_seed(seed)
@@ -91,7 +90,7 @@ def train(folder, env_id, env_steps=8000, seed=0):
         state, total = after, total + reward
         if ended or truncated:
             (state, _), returns, total = env.reset(), [*returns, total], 0.0
-        if number > settings["updates_after"]:
+        if number > max(settings["updates_after"], length):
             batch = draw(steps, settings["batch"], length)
             learn_values(*batch)
             if number % settings["policy_delay"] == 0:
@@ -113,7 +112,7 @@ def draw(steps, count, length):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    _, found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))
+    found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))[1] or sys.exit("no episode ended")
     tenth = max(1, len(found) // 10)
     first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
     words = f"the first {tenth} returned {first:.1f}, the last {tenth} {last:.1f}"

@@ -31,18 +31,21 @@ def train(folder, env_id, seed=0):
     """Trains one agent; returns policy, normalisation (shift, scale), and lengths of episodes."""
     loaded = tf.saved_model.load(folder)
     about = json.loads(loaded.describe()["json"].numpy())
-    if about["format_version"] not in (1, 2):
-        raise SystemExit("this example reads format versions 1 and 2")
-    if "policy_mean" not in about["inputs"] or "reward" in about["inputs"]:
-        raise SystemExit("this example takes losses of EPG that do not see the reward")
+    old = "policy_log_deviation" in about["inputs"]  # older exports have another name
+    log_std_name = "policy_log_deviation" if old else "policy_log_std"
+    own = {"observation", "action", "termination", "policy_mean", log_std_name, "minibatch"}
+    if other := (own ^ set(about["inputs"])) - {"memory"}:
+        raise SystemExit(f"this example takes losses of other inputs; see {', '.join(other)}")
     agent, memory, size = about["agent"], about["memory"], about["action_size"]
+    if about["format_version"] > 2 or agent.get("state_dependent_std") or agent.get("kl_limit"):
+        raise SystemExit("this example reads formats 1, 2; no state_dependent_std, no kl_limit")
     sizes = {"observation": about["observation_size"], "action": size, "termination": 1}
+    period, steps = about["update_period"], about["buffer_steps"]
+    marks_limits = about["termination_marks_time_limits"]
     env = gymnasium.make(env_id, max_episode_steps=about["task"]["episode_limit"])
     low, high = env.action_space.low, env.action_space.high
     tf.keras.utils.set_random_seed(seed)
     policy = make_policy(about)
-    # Older exports have another name for the log standard deviation.
-    log_std_name = next(name for name in about["inputs"] if name.startswith("policy_log_"))
     log_std = tf.Variable(tf.fill([size], float(agent[log_std_name.removeprefix("policy_")])))
     kernel = tf.Variable(tf.zeros([memory["inputs"], memory["units"]])) if memory else None
     variables = policy.trainable_variables + [log_std] + ([kernel] if memory else [])
@@ -62,15 +65,14 @@ def train(folder, env_id, seed=0):
     shift, scale = np.zeros(sizes["observation"]), np.ones(sizes["observation"])
     (observation, _), lengths, length = env.reset(seed=seed), [], 0
     for _ in range(agent["updates"]):
-        for _ in range(about["update_period"]):
+        for _ in range(period):
             mean = policy(np.float32((observation - shift) * scale)[None])[0].numpy()
             action = mean + np.exp(log_std) * np.random.standard_normal(size)
             row = {"observation": observation, "action": action}
             observation, _, terminated, truncated, _ = env.step(np.clip(action, low, high))
-            time_limit = truncated and about["termination_marks_time_limits"]
-            row["termination"] = [terminated or time_limit]
-            length += 1
+            row["termination"] = [terminated or (truncated and marks_limits)]
             life = {name: np.append(life[name], np.float32([row[name]]), axis=0) for name in life}
+            length += 1
             if terminated or truncated:
                 (observation, _), lengths, length = env.reset(), [*lengths, length], 0
         recorded = {"termination": life["termination"]}
@@ -79,14 +81,12 @@ def train(folder, env_id, seed=0):
             shift = 0.0 if name in rules.get("about_zero", []) else life[name].mean(0)
             scale = 1 / np.maximum(np.sqrt(np.square(life[name] - shift).mean(0)), rules["floor"])
             recorded[name] = (life[name] - shift) * scale
-        steps, lived = about["buffer_steps"], len(life["action"])
-        padding = [(max(0, steps - lived), 0), (0, 0)]
+        padding = [(max(0, steps - len(life["action"])), 0), (0, 0)]
         recorded = {
             name: tf.constant(np.pad(values[-steps:], padding), tf.float32)[None]
             for name, values in recorded.items()
         }
-        order = np.random.permutation(about["update_period"])
-        for minibatch in order.reshape(-1, about["minibatch"]):
+        for minibatch in np.random.permutation(period).reshape(-1, about["minibatch"]):
             learn(recorded, tf.constant(minibatch, tf.int32))
     return policy, (shift, scale), lengths
 
@@ -94,7 +94,7 @@ def train(folder, env_id, seed=0):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    _, _, found = train(*sys.argv[1:3], *map(int, sys.argv[3:4]))
+    found = train(*sys.argv[1:3], *map(int, sys.argv[3:4]))[2] or sys.exit("no episode ended")
     tenth = max(1, len(found) // 10)
     first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
     print(f"{len(found)} episodes of {first:.0f} env steps at first, {last:.0f} in the last tenth")

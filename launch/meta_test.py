@@ -16,7 +16,7 @@ Objectives of MetaGenRL can be tested in any environment with continuous actions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports import resumed_tests
 from epg_tf.reports.evaluation_report import OWN, write_report
+from epg_tf.reports.kept_shards import ShardFiles, discard_shards, digest_of_test
 from epg_tf.reports.tables import label, meta_training_line, summary_table
 from epg_tf.runs.provenance import continued
 from .evaluation_flags import (
@@ -66,6 +67,7 @@ def main(argv: list[str]) -> int:
     evaluation = meta_test_flags.evaluation()
     output = required(OUTPUT_DIR, "runs/first-test")
     request, about = evaluation.request, evaluation.about()
+    test = digest_of_test(about, request.agents)
     found: dict[MethodKey, Results] = {}
     earlier = None
     if RESUME.value:
@@ -85,6 +87,7 @@ def main(argv: list[str]) -> int:
     about |= made_with if added or earlier is None else earlier
     title = f"{request.task.family}: fresh agents on unseen tasks"
     picture = write_report(output, results, about, title)
+    discard_shards(output, {*results.method}, test)
     resumed_tests.discard_unfinished(output)
     print(f"\n{_facts_of_loss(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
@@ -103,17 +106,17 @@ def _run(
 ) -> Results:
     """Runs the methods that were not found yet; keeps in --output_dir what is there so far."""
     tables: dict[MethodKey, Results] = {}
-    if not found:
-        resumed_tests.write_unfinished(output, Results.join([]), about)
-    for table in _tables(evaluation, found, Path(output)):
+
+    def keep() -> None:
+        resumed_tests.write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
+
+    for table in _tables(evaluation, found, Path(output), keep):
         ((key, _),) = table.by_method().items()
         tables[key] = table
         known = key in found
         print(f"  {label(key[0])}: {'was there' if known else 'done'}", flush=True)
         if not known:
-            resumed_tests.write_unfinished(
-                output, Results.join([*{**tables, **found}.values()]), about
-            )
+            keep()
     return Results.join([*{**tables, **found}.values()])
 
 
@@ -121,12 +124,14 @@ def _tables(
     evaluation: LossEvaluation | ObjectiveEvaluation,
     found: Mapping[MethodKey, Results],
     output: Path,
+    keep: Callable[[], None],
 ) -> Iterator[Results]:
     """Yields the results of each method; those of losses keep the shards of slow ones."""
     if isinstance(evaluation, ObjectiveEvaluation):
         return evaluation.run(found)
-    kept = {name: resumed_tests.ShardFiles(output, name) for name in loss_methods.IN_SHARDS}
-    return evaluation.run(found, kept)
+    test = digest_of_test(evaluation.about(), evaluation.request.agents)
+    shards = {name: ShardFiles(output, name, test, keep) for name in loss_methods.IN_SHARDS}
+    return evaluation.run(found, shards)
 
 
 def _long_lives() -> str:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts.export import export_loss
 from epg_tf.artifacts.export_objective import export_objective
 from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -139,6 +144,46 @@ def test_the_first_example_keeps_the_zero_of_observations_where_the_loss_wants_i
     assert shift == 0.0 and lengths
     # Hopper stands 1.25 m high, so the root mean square of its height is about that.
     np.testing.assert_allclose(1 / scale[0], 1.25, atol=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        ("fetch_night", "policy_log_prob"),
+        ("goal_ant_night", "observation_towards_reward"),
+        ("directional_half_cheetah_night", "reward"),
+        ("four_environments_objective", "mask"),
+    ],
+)
+def test_examples_refuse_losses_of_other_inputs(loss, words, tmp_path):
+    """In one line, before anything is lived."""
+    if loss.endswith("objective"):
+        export_objective(epg_tf.load_objective(loss), tmp_path)
+    else:
+        export_loss(epg_tf.load_loss(loss), tmp_path, "card")
+    with pytest.raises(SystemExit, match=f"this example takes losses of other inputs.*{words}"):
+        example("train_without_reward").train(str(tmp_path), "Hopper-v5")
+    loaded = tf.saved_model.load(str(tmp_path))
+    family = make_family(TaskConfig("point_goal", 1, 25))
+    specs = TaskEnvironment(family, 1, 0)
+    if json.loads(loaded.describe()["json"].numpy())["format_version"] == 1:
+        with pytest.raises(ValueError, match=f"this agent takes losses of other inputs.*{words}"):
+            example("tf_agents_learner").LearnedLossAgent(
+                specs.time_step_spec(), specs.action_spec(), loaded
+            )
+
+
+@pytest.mark.slow
+def test_the_learner_of_tf_agents_acts_on_what_the_loss_sees(exported):
+    """Values as they are before the first update; then centred, and not clipped."""
+    scaling = example("tf_agents_learner").Scaling(tf.TensorSpec([2], tf.float32), 0.01)
+    values = tf.constant([[0.05, -50.0]])
+    np.testing.assert_array_equal(scaling.normalize(values), values)
+    scaling.update(tf.constant([[[1.0, 0.0], [3.0, 0.2]]]))
+    np.testing.assert_allclose(
+        scaling.normalize(values), [[-1.95 / (1 + 1e-4) ** 0.5, -50.1 / (0.01 + 1e-4) ** 0.5]], 1e-4
+    )
 
 
 @pytest.mark.slow

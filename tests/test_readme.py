@@ -415,6 +415,29 @@ def test_the_page_of_rivals_shows_both_halves_of_goal_ant():
     assert [front[method]["losses"] for method in ("epg", "maml", "maml10", "rl2")] == [3] * 4
 
 
+@pytest.mark.parametrize(
+    ("row", "digits", "exact", "coarse"),
+    [
+        ("`random_hopper`", 1, "random_hopper/test_exact", "random_hopper/test_coarse"),
+        ("`random_walker`", 1, "random_walker/test_exact", "random_walker/test_coarse"),
+        ("`goal_ant`, which did not learn", 2, "goal_ant/test_exact", "goal_ant/test_coarse"),
+        ("`random_hopper`", 1, "shipped_random_hopper_exact", "shipped_random_hopper_coarse"),
+        ("`random_reacher`", 2, "shipped_random_reacher_exact", "shipped_random_reacher_coarse"),
+    ],
+)
+def test_the_page_of_physics_shows_the_results_that_are_kept(row, digits, exact, coarse):
+    found = [
+        interval(
+            json.loads((RESULTS / "coarse_physics" / f"{name}.json").read_text())["epg"],
+            "final_return_mean",
+            "ci95",
+            digits,
+        )
+        for name in (exact, coarse)
+    ]
+    assert f"| {row} | {' | '.join(found)} |" in TEXTS[ROOT / "docs" / "physics.md"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_demos_numbers_are_those_kept(seed):
     kept = json.loads((RESULTS / f"demo_seed{seed}.json").read_text())["epg"]

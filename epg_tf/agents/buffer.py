@@ -40,7 +40,7 @@ class Buffer:
       goal_size: G, 0 where goals are not recorded.
 
     Attributes:
-      steps: [P, N, O + A + 3] float32, all that follows but the last two, side by side.
+      steps: [P, N, O + A + 3] float32, the next five side by side.
       observation: [P, N, O].
       action: [P, N, A], as sampled.
       reward: [P, N].

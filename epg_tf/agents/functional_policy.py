@@ -51,9 +51,9 @@ class FunctionalPolicy:
         return self._policy.log_prob_from(policy_output, shared_output, action)
 
     def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns the policy channels of a learned loss at observations, [P, T, A]."""
+        """As `Policy.loss_input`."""
         return self.loss_input_from(self(observation))
 
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
-        """Returns the same from a policy_output [P, T, A]."""
+        """As `Policy.loss_input_from`."""
         return self._policy.loss_input_from(policy_output)

@@ -97,7 +97,9 @@ class Policy(ParallelModel, abc.ABC):
 
     @abc.abstractmethod
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
-        """Returns the policy channels of a learned loss from a policy_output, both [P, T, A]."""
+        """Returns the policy channels of a learned loss from a policy_output, both [P, T, A], or
+        [P, T, 2 A] with `policy.state_dependent_std`.
+        """
 
     @abc.abstractmethod
     def log_prob_from(
@@ -108,8 +110,8 @@ class Policy(ParallelModel, abc.ABC):
         """
 
     def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns the policy channels of a learned loss at normalised observations [P, T, O]: [P,
-        T, A].
+        """Returns the policy channels of a learned loss at normalised observations [P, T, O], as
+        `loss_input_from`.
         """
         return self.loss_input_from(self(observation))
 

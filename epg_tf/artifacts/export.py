@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,7 @@ def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int
         pairs += [(weights[name], expected) for name, expected in own.start.items()]
     if isinstance(own, ExportedLoss):
         pairs += _scores(learned, exported, own, agents)
-    return max(relative_difference(one, other) for one, other in pairs)
+    return largest([relative_difference(one, other) for one, other in pairs])
 
 
 def _scores(
@@ -177,6 +177,11 @@ def _scores(
     return pairs + [
         (other[name], gradients[name]) for other in (by_tape, by_name) for name in moved
     ]
+
+
+def largest(differences: Sequence[float]) -> float:
+    """Returns the largest difference; NaN if one is, which `max` may drop."""
+    return float(np.max(differences))
 
 
 def relative_difference(found: tf.Tensor, expected: tf.Tensor) -> float:

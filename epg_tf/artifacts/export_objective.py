@@ -78,7 +78,7 @@ def largest_objective_difference(learned: LearnedObjective, folder: files.PathLi
       RecordError: What is in `folder` cannot be opened.
     """
     exported = saved_models.open_saved_model(folder)
-    return max(_difference(learned, exported, actions) for actions in (1, 3))
+    return export.largest([_difference(learned, exported, actions) for actions in (1, 3)])
 
 
 def _difference(learned: LearnedObjective, exported: Any, actions: int) -> float:
@@ -97,7 +97,7 @@ def _difference(learned: LearnedObjective, exported: Any, actions: int) -> float
     by_name = exported.signatures["gradients"](**inputs)[PREDICTED]
     by_tape = tape.gradient(found_value, predicted)
     pairs = ((found["per_step"], expected), (by_tape, gradient), (by_name, gradient))
-    return max(export.relative_difference(one, other) for one, other in pairs)
+    return export.largest([export.relative_difference(one, other) for one, other in pairs])
 
 
 def _random_inputs(experiment: MetaGenRLExperiment, actions: int) -> dict[str, tf.Tensor]:

@@ -185,7 +185,7 @@ def _facts(learned: LearnedObjective) -> dict[str, str]:
         "chunks": f"{agent.batch} of {agent.chunk} steps in a batch",
     }
     left = dict(facts)
-    if {"env_steps", "round"} <= left.keys():
+    if all(type(left.get(name)) is int for name in ("env_steps", "round")):
         env_steps, rounds = left.pop("env_steps"), left.pop("round")
         known["meta-trained in"] = f"{count(env_steps)} env steps, {rounds} rounds"
     if {"seed", "commit"} <= left.keys():

@@ -84,6 +84,8 @@ def load_rl2(folder: PathLike) -> RL2Policy:
     try:
         experiment = rl2_from_mapping(description.get("config"))
         shapes = description["parameter_shapes"].values()
+        if not all(type(size) is int and 0 < size for shape in shapes for size in shape):
+            raise TypeError("parameter_shapes are not lists of sizes")
         needed = sum(math.prod(shape) for shape in shapes)
     except (ConfigError, AttributeError, KeyError, TypeError) as error:
         raise RecordError(

@@ -27,22 +27,8 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
     Raises:
       ConfigError: One fails, has another shape than it says, is not finite, or mixes lives.
     """
-    generator = np.random.default_rng(0)
     shape = (2, loss.buffer_steps)
-    observation, action, reward = (
-        tf.constant(generator.standard_normal((*shape, size)), tf.float32)
-        for size in (spec.observation_size, spec.action_size, 1)
-    )
-    ended = tf.constant(generator.random((*shape, 1)) < 0.1, tf.float32)
-    time = tf.constant(generator.random((*shape, 1)), tf.float32)
-    lived = tf.ones((1, *shape[1:], 1))
-    goal_size = GOAL_SIZE if sees_goal(loss) else 0
-    goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
-    two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal, observation)
-    one = Recorded(*(part[:1] for part in two))
-    begun = np.arange(shape[1])[None, :, None] >= shape[1] // 2  # the older half is padding
-    short = Recorded(*(tf.where(begun, part, 0.0) for part in two[:-1]))
-    two, one, short = (part._replace(turning=spec.turning) for part in (two, one, short))
+    two, one, short = _random_lives(loss, spec, shape)
     for name in loss.channels:
         if are_shipped([name]):
             continue
@@ -64,11 +50,12 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
                 f"config.loss.channels: {name!r} fails ({type(error).__name__}: {reason}); correct "
                 "its function"
             ) from error
-        if both.shape != expected:
-            raise ConfigError(
-                f"config.loss.channels: {name!r} has the shape {list(both.shape)} where lives x "
-                f"steps x width are {expected}; correct its function or its width"
-            )
+        for found in (both, padded):
+            if found.shape != expected:
+                raise ConfigError(
+                    f"config.loss.channels: {name!r} has the shape {list(found.shape)} where lives "
+                    f"x steps x width are {expected}; correct its function or its width"
+                )
         if not np.isfinite([both, padded]).all():
             raise ConfigError(
                 f"config.loss.channels: {name!r} gives values that are not finite, for random "
@@ -79,6 +66,35 @@ def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:
                 f"config.loss.channels: {name!r} gives a life other values where there is another "
                 "life beside it; its function must not mix rows"
             )
+
+
+def _random_lives(
+    loss: LossConfig, spec: EnvironmentSpec, shape: tuple[int, int]
+) -> tuple[Recorded, Recorded, Recorded]:
+    """Returns two lives of random steps, the first of them alone, and both in a buffer that is half
+    full.
+
+    Args:
+      loss: Settings of the loss.
+      spec: Sizes of observations and actions.
+      shape: (2, N), lives and steps.
+    """
+    generator = np.random.default_rng(0)
+    observation, action, reward = (
+        tf.constant(generator.standard_normal((*shape, size)), tf.float32)
+        for size in (spec.observation_size, spec.action_size, 1)
+    )
+    ended = tf.constant(generator.random((*shape, 1)) < 0.1, tf.float32)
+    time = tf.constant(generator.random((*shape, 1)), tf.float32)
+    lived = tf.ones((1, *shape[1:], 1))
+    goal_size = GOAL_SIZE if sees_goal(loss) else 0
+    goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
+    two = Recorded(observation, action, reward, ended, lived, time, time[:1], goal, observation)
+    one = Recorded(*(part[:1] for part in two))
+    begun = np.arange(shape[1])[None, :, None] >= shape[1] // 2  # the older half is padding
+    short = Recorded(*(tf.where(begun, part, 0.0) for part in two[:-1]))
+    two, one, short = (part._replace(turning=spec.turning) for part in (two, one, short))
+    return two, one, short
 
 
 def _trace(recorded: Recorded, loss: LossConfig) -> None:

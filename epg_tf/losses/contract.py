@@ -78,10 +78,12 @@ class PolicyLike(Protocol):
         """
 
     def loss_input(self, observation: tf.Tensor) -> tf.Tensor:
-        """Returns the policy channels of a learned loss at observations, [P, T, A]."""
+        """Returns the policy channels of a learned loss at observations: [P, T, A], or [P, T, 2 A]
+        with `policy.state_dependent_std`.
+        """
 
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
-        """Returns the same from a policy_output [P, T, A]."""
+        """Returns the same from a policy_output of the same shape."""
 
     def log_prob_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor

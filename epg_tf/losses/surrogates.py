@@ -63,9 +63,9 @@ def advantages(steps: Steps, discount: float, gae_lambda: float) -> tf.Tensor:
     """Computes generalised advantage estimates (Schulman et al. 2016, Eq. 16) over M consecutive
     steps.
 
-    TF-Agents' recursion has one kind of end, discount 0. So whatever value follows a cut (a time
-    limit, or the end of the M steps) is added to the reward, and the discount is set to 0 at
-    every episode's last step.
+    TF-Agents' recursion has one kind of end, discount 0. So whatever value follows a time limit is
+    added to the reward, and the discount is set to 0 at every episode's last step. The value that
+    follows the last of the M steps is the recursion's final one.
 
     Args:
       steps: Rewards, values and ends.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epg_tf.baselines.lived_shards import LivedShard
 from epg_tf.baselines.method import LABELS, Request
-from epg_tf.core import array_files, files
+from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.evaluation.results import (
     FINAL,
@@ -22,15 +19,14 @@ from epg_tf.evaluation.results import (
     read_results,
     task_name,
 )
+from epg_tf.reports import kept_shards
 from epg_tf.reports.evaluation_report import OWN, SUMMARY_FILE
 
 TABLE_FILE, ABOUT_FILE = "unfinished.csv", "unfinished.json"
-SHARDS_FOLDER = "unfinished_shards"
-UNFINISHED = (SHARDS_FOLDER, ABOUT_FILE, TABLE_FILE)
+UNFINISHED = (kept_shards.FOLDER, ABOUT_FILE, TABLE_FILE)
 """What a stopped test leaves, in the order in which it is removed."""
 GOES_NOT_ON = "a test cannot go on with"
 """Words of the error where what is there is of another test."""
-_SHARD_LIMIT = 2**28  # bytes
 _MADE_WITH = ("made_with", "continued_with")
 
 
@@ -46,7 +42,6 @@ def write_unfinished(folder: files.PathLike, results: Results, about: Mapping[st
     """Writes what is found so far, and what is tested.
 
     The table counts only beside the second file, which is written after it and removed before it.
-    Shards are of what that file states: they come after it and go before it.
 
     Args:
       folder: Exists.
@@ -61,62 +56,9 @@ def write_unfinished(folder: files.PathLike, results: Results, about: Mapping[st
 
 
 def discard_unfinished(folder: files.PathLike) -> None:
-    """Removes what a stopped test would leave; the test has ended."""
-    shutil.rmtree(Path(folder) / SHARDS_FOLDER, ignore_errors=True)
+    """Removes what `write_unfinished` wrote; the test has ended."""
     for name in (ABOUT_FILE, TABLE_FILE):
         (Path(folder) / name).unlink(missing_ok=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardFiles:
-    """Keeps the shards of one method that have lived, each in a file; see `KeptShards`.
-
-    Attributes:
-      folder: Of a test whose `write_unfinished` has stated what is tested.
-      method: Key of the method.
-    """
-
-    folder: Path
-    method: str
-
-    def read(self, ends: tuple[int, int], shape: tuple[int, int]) -> LivedShard | None:
-        """Returns a shard, or None where it has not lived.
-
-        Args:
-          ends: Numbers of its first and last agent.
-          shape: (P, T) of its returns.
-
-        Raises:
-          RecordError: Its file is damaged, or of other shapes.
-        """
-        path = self._path(ends)
-        if not path.exists():
-            return None
-        try:
-            found = array_files.read_arrays(path, _SHARD_LIMIT)
-            if {name: (array.shape, array.dtype) for name, array in found.items()} != {
-                name: (shape if name == "returns" else shape[:1], np.float64)
-                for name in LivedShard._fields
-            }:
-                raise RecordError(f"{path}: its arrays are not those of {shape[0]} agents")
-        except RecordError as error:
-            raise RecordError(f"{error}; remove this file, and its agents live again") from error
-        return LivedShard(**found)
-
-    def write(self, ends: tuple[int, int], shard: LivedShard) -> None:
-        """Adds a shard.
-
-        Raises:
-          OSError: The file cannot be written.
-        """
-        path = self._path(ends)
-        path.parent.mkdir(exist_ok=True)
-        arrays = {name: np.asarray(array, np.float64) for name, array in shard._asdict().items()}
-        array_files.write_arrays(path, arrays)
-
-    def _path(self, ends: tuple[int, int]) -> Path:
-        first, last = ends
-        return self.folder / SHARDS_FOLDER / f"{self.method}-{first}-{last}.npz"
 
 
 def read_found(

@@ -11,6 +11,7 @@ from matplotlib.ticker import EngFormatter
 from epg_tf.reports.plots import COLOURS, FAINT, INK, dress
 
 _LINE = 0.32  # inches
+_BOLD = 1.2  # width of a bold letter, in usual ones
 
 
 def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: str) -> Figure:
@@ -22,7 +23,8 @@ def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: 
       title: Line above it.
     """
     widths = [
-        max(len(str(line[place])) for line in (header, *lines)) + 2 for place in range(len(header))
+        2 + max([_BOLD * len(str(name)), *(len(str(line[place])) for line in lines)])
+        for place, name in enumerate(header)
     ]
     height = 0.7 + _LINE * (len(lines) + 1)
     figure = Figure(figsize=(max(5.0, 0.092 * sum(widths) + 0.4), height), dpi=100)

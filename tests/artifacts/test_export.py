@@ -292,6 +292,22 @@ def test_a_graph_names_no_path(make_learned, tmp_path):
     assert not any(part in graph for part in (str(tmp_path).encode(), b"site-packages", b".py"))
 
 
+@pytest.mark.parametrize("differences", [[0.0, np.nan], [np.nan, 0.0], [1e-3, np.nan, 1e-2]])
+def test_a_difference_that_is_no_number_is_the_largest(differences):
+    assert np.isnan(export.largest(differences)) and export.largest([0.0, 2.0, 1.0]) == 2.0
+
+
+@pytest.mark.slow
+def test_a_loss_with_an_initial_policy_that_overflows_is_not_kept(make_tiny, tmp_path):
+    """The weights of the policy, which are compared first, are the same."""
+    experiment = make_tiny(evolution={"moves": "both"})
+    phi = initial_phi(experiment, 4)
+    learned = LearnedLoss((1e30 * phi).astype(np.float32), experiment, {})
+    with pytest.raises(RecordError, match="differs by nan .* huge parameters, which overflow"):
+        export.export_loss(learned, tmp_path / "exported", "card")
+    assert not (tmp_path / "exported" / "saved_model.pb").exists()
+
+
 @pytest.mark.slow
 def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkeypatch):
     export.export_loss(make_learned(), tmp_path, "first")

@@ -15,6 +15,7 @@ import epg_tf
 from epg_tf.artifacts import export, export_objective, saved_models
 from epg_tf.artifacts.exported_objective import PREDICTED, ExportedObjective, input_specs
 from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective
+from epg_tf.artifacts.objective_cards import exported_objective_card
 from epg_tf.artifacts.objective_description import describe_objective
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment, ObjectiveConfig
@@ -153,6 +154,13 @@ def test_an_export_describes_itself_and_names_no_path(exported):
     assert "`predicted_action` | [P, B, 4, A] float32" in card and "| seed | 0 |" in card
     graph = (exported / "saved_model.pb").read_bytes()
     assert not any(part in graph for part in (str(exported).encode(), b"site-packages", b".py"))
+
+
+@pytest.mark.parametrize("env_steps", ["many", None, [3]])
+def test_foreign_facts_are_told_as_they_are(env_steps):
+    learned = dataclasses.replace(learned_of(), facts={"env_steps": env_steps, "round": 3})
+    card = exported_objective_card(learned)
+    assert f"| env_steps | {json.dumps(env_steps)} |" in card and "| round | 3 |" in card
 
 
 def test_one_that_the_disk_changed_is_not_kept(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from epg_tf.baselines.lived_shards import LivedShard
 from epg_tf.baselines.method import Request
 from epg_tf.baselines.off_policy_lives import OffPolicyRival, Shard, has_bounds
 from epg_tf.core.errors import ConfigError
@@ -99,28 +100,28 @@ class Kept(dict):
         self[ends] = shard
 
 
-@pytest.mark.slow
-def test_shards_that_lived_do_not_live_again_and_change_no_other(monkeypatch):
-    """Copies fill the last of three, so another number of agents is another shard."""
+def test_shards_that_lived_do_not_live_again(monkeypatch):
+    """Copies fill the last of three, so with another number of agents it is another shard."""
+    lived = []
+
+    def train_some(self, keys, size, request):
+        lived.append([key.index for key in keys])
+        ends = np.array([float(key.index) for key in keys])
+        return LivedShard(np.repeat(ends[:, None], 3, axis=1), ends, 0.0 * ends)
+
+    monkeypatch.setattr(OffPolicyRival, "_train_some", train_some)
     request, kept = Request(TASK, 3, "test", 5, 24, 2), Kept()
     rival = OffPolicyRival("sac", RIVALS["sac"], COMPUTE, 8, kept)
-    first = rival.train(request)
+    assert rival.train(request).final_return.tolist() == [0, 1, 2, 3, 4]
     assert sorted(kept) == [(0, 1), (2, 3), (4, 4)]
-    marked = kept[2, 3]._replace(final_return=np.array([7.0, 8.0]))
+    kept[2, 3] = kept[2, 3]._replace(final_return=np.array([7.0, 8.0]))
     del kept[4, 4]
-    kept[2, 3], lived, live = marked, [], Shard.live
-
-    def recorded(self, period):
-        lived.append(len(self.tasks))
-        return live(self, period)
-
-    monkeypatch.setattr(Shard, "live", recorded)
-    again = rival.train(request)
-    assert lived == [2]
-    assert again.final_return[2:4].tolist() == [7.0, 8.0]
-    np.testing.assert_array_equal(again.final_return[[0, 1, 4]], first.final_return[[0, 1, 4]])
-    assert rival.train(dataclasses.replace(request, agents=6)).final_return.shape == (6,)
-    assert (4, 5) in kept and lived == [2, 2]
+    lived.clear()
+    assert rival.train(request).final_return.tolist() == [0, 1, 7, 8, 4]
+    assert lived == [[4, 4]]
+    six = rival.train(dataclasses.replace(request, agents=6))
+    assert six.final_return.tolist() == [0, 1, 7, 8, 4, 5] and lived == [[4, 4], [4, 5]]
+    assert OffPolicyRival("sac", RIVALS["sac"], COMPUTE, 8).train(request).final_return[2] == 2
 
 
 def test_choices_are_refused():

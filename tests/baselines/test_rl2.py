@@ -199,10 +199,16 @@ class TestAnAgent:
         foreign = LOADERS["rl2"](str(tmp_path), home).method
         with pytest.raises(RecordError, match=f"has {vector.size} parameters, its config needs"):
             foreign.train(Request(TASK, 0, "test", 1, 1, 1))
-        damaged["parameter_shapes"]["policy_00"] = [1, 1]
-        (tmp_path / "best" / "loss.json").write_text(json.dumps(damaged))
-        with pytest.raises(RecordError, match="its shapes need"):
-            load_rl2(tmp_path)
+        wrong = {
+            "its shapes need": [[1, 1], [10**30]],
+            "lists of sizes": [[10**10, "a"], [10**10, [0]], [-1], [1.5], [True]],
+        }
+        for message, shapes in wrong.items():
+            for shape in shapes:
+                damaged["parameter_shapes"]["policy_00"] = shape
+                (tmp_path / "best" / "loss.json").write_text(json.dumps(damaged))
+                with pytest.raises(RecordError, match=message):
+                    load_rl2(tmp_path)
 
     def test_a_loss_that_is_not_finite_ends_the_run(self):
         experiment = rl2_from_mapping({**TINY, "ppo": {"epochs": 1, "learning_rate": 1e7}})

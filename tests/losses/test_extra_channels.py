@@ -282,6 +282,10 @@ def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatc
             "has `if`, `for` or `while` on a tensor.*; use tf.where",
         ),
         (lambda met, loss: np.cumsum(met.reward, axis=1), r"fails \(NotImplementedError"),
+        (
+            lambda met, loss: tf.boolean_mask(met.reward, met.lived[0, :, 0] > 0, axis=1),
+            r"has the shape \[2, 256, 1\]",
+        ),
         (lambda met, loss: met.reward / met.lived, "values that are not finite"),
         (lambda met, loss: met.rewards, r"fails \(AttributeError: .*'rewards'\)"),
         (lambda met, loss: tf.matmul(met.reward, met.reward), r"fails \(Invalid"),

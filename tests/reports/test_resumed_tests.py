@@ -9,9 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from epg_tf.baselines.lived_shards import LivedShard
 from epg_tf.baselines.method import LossName, Request
-from epg_tf.core.array_files import write_arrays
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.evaluation.results import COLUMNS, Results
@@ -19,8 +17,6 @@ from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.resumed_tests import (
     ABOUT_FILE,
     TABLE_FILE,
-    UNFINISHED,
-    ShardFiles,
     discard_unfinished,
     read_found,
     write_unfinished,
@@ -86,42 +82,6 @@ def test_a_table_that_cannot_be_written_leaves_no_statement_beside_it(tmp_path, 
     with pytest.raises(OSError):
         write_unfinished(tmp_path, EPG, ABOUT)
     assert not (tmp_path / ABOUT_FILE).exists()
-
-
-SHARD = LivedShard(np.array([[1 / 3, NAN], [2.0, 3.0]]), np.array([NAN, 0.1]), np.array([0.0, 1.0]))
-
-
-def test_shards_come_back_to_the_last_bit_until_the_test_has_ended(tmp_path):
-    write_unfinished(tmp_path, Results.join([]), ABOUT)
-    kept = ShardFiles(tmp_path, "sac")
-    assert kept.read((2, 3), (2, 2)) is None
-    kept.write((2, 3), SHARD)
-    kept.write((4, 5), SHARD._replace(success=np.ones(2, np.float32)))
-    for mine, its in zip(SHARD, kept.read((2, 3), (2, 2)), strict=True):
-        np.testing.assert_array_equal(mine, its)
-    assert kept.read((4, 5), (2, 2)).success.tolist() == [1.0, 1.0]
-    assert kept.read((2, 2), (2, 2)) is None and kept.read((3, 3), (2, 2)) is None
-    assert ShardFiles(tmp_path, "td3").read((2, 3), (2, 2)) is None
-    assert read_found(tmp_path, ABOUT, REQUEST) == ({}, {})
-    assert {path.name for path in tmp_path.iterdir()} == {*UNFINISHED}
-    discard_unfinished(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("damage", ["bytes", "shape", "type", "names"])
-def test_a_damaged_shard_is_refused_and_the_error_says_what_to_remove(tmp_path, damage):
-    kept, path = ShardFiles(tmp_path, "sac"), tmp_path / "unfinished_shards" / "sac-2-3.npz"
-    kept.write((2, 3), SHARD)
-    arrays = SHARD._asdict()
-    if damage == "bytes":
-        path.write_bytes(path.read_bytes()[:-30])
-    elif damage == "type":
-        write_arrays(path, {**arrays, "success": np.ones(2, np.int64)})
-    elif damage == "names":
-        write_arrays(path, {**arrays, "other": np.ones(2)})
-    shape = (2, 3) if damage == "shape" else (2, 2)
-    with pytest.raises(RecordError, match=f"^{path}: .*; remove this file, and its agents"):
-        kept.read((2, 3), shape)
 
 
 def test_an_empty_folder_has_nothing_and_a_foreign_one_is_refused(tmp_path):
