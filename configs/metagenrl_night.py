@@ -15,8 +15,8 @@ above one, with both of two seeds, in an environment that meta-training did not 
 elsewhere (docs/metagenrl.md, Ablations); in Figure 6 of the paper they are better, too. An update
 takes 1.75 times as long.
 
-Two runs of `small` took 4.3 and 5.0 hours on a core that other jobs shared; a third took about one
-hour on two free cores. An update of networks of 128 units
+Two runs of `small` took 4.3 and 5.0 hours on a core that other jobs shared, a third 1.8 hours, its
+last 54 rounds on two cores. An update of networks of 128 units
 on batches of 32 x 20 takes nine times as long as one of these with one virtual step, so in as much
 time such a run would have fewer env steps than metagenrl_bodies.
 """
