@@ -16,7 +16,7 @@ Objectives of MetaGenRL can be tested in any environment with continuous actions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def main(argv: list[str]) -> int:
         f"learning each{_long_lives()}",
         flush=True,
     )
-    results = _run(evaluation, found, output, {**about, **made_with})
+    results = _run(evaluation, found, output, {**about, **made_with}, test)
     added = len(results) > sum(map(len, found.values()))
     about |= made_with if added or earlier is None else earlier
     title = f"{request.task.family}: fresh agents on unseen tasks"
@@ -103,6 +103,7 @@ def _run(
     found: Mapping[MethodKey, Results],
     output: str,
     about: Mapping[str, Any],
+    test: str,
 ) -> Results:
     """Runs the methods that were not found yet; keeps in --output_dir what is there so far."""
     tables: dict[MethodKey, Results] = {}
@@ -110,7 +111,8 @@ def _run(
     def keep() -> None:
         resumed_tests.write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
 
-    for table in _tables(evaluation, found, Path(output), keep):
+    shards = {name: ShardFiles(Path(output), name, test, keep) for name in loss_methods.IN_SHARDS}
+    for table in _tables(evaluation, found, shards):
         ((key, _),) = table.by_method().items()
         tables[key] = table
         known = key in found
@@ -123,14 +125,11 @@ def _run(
 def _tables(
     evaluation: LossEvaluation | ObjectiveEvaluation,
     found: Mapping[MethodKey, Results],
-    output: Path,
-    keep: Callable[[], None],
+    shards: Mapping[str, ShardFiles],
 ) -> Iterator[Results]:
-    """Yields the results of each method; those of losses keep the shards of slow ones."""
+    """Yields the results of each method; tests of losses keep the shards of slow ones."""
     if isinstance(evaluation, ObjectiveEvaluation):
         return evaluation.run(found)
-    test = digest_of_test(evaluation.about(), evaluation.request.agents)
-    shards = {name: ShardFiles(output, name, test, keep) for name in loss_methods.IN_SHARDS}
     return evaluation.run(found, shards)
 
 

@@ -89,7 +89,8 @@ class ShardFiles:
 
 
 def discard_shards(folder: files.PathLike, methods: Collection[str], test: str) -> None:
-    """Removes the shards of methods that a test has finished; other shards stay.
+    """Removes the shards of methods that a test has finished, those that a kill left half-written
+    included; other shards stay.
 
     Args:
       folder: Of the test.
@@ -101,7 +102,8 @@ def discard_shards(folder: files.PathLike, methods: Collection[str], test: str) 
     """
     shards = Path(folder) / FOLDER
     for method in methods:
-        for path in shards.glob(f"{method}-*-{test}.npz"):
-            path.unlink()
+        for pattern in (f"{method}-*-{test}.npz", f".{method}-*-{test}.npz.*.tmp"):
+            for path in shards.glob(pattern):
+                path.unlink()
     if shards.is_dir() and not any(shards.iterdir()):
         shards.rmdir()

@@ -85,7 +85,10 @@ def test_shards_of_finished_methods_of_this_test_go_and_others_stay(tmp_path):
     discard_shards(tmp_path, {"sac"}, TEST)  # there is nothing
     for method, test in (("sac", TEST), ("td3", TEST), ("sac", digest(ABOUT, 7))):
         kept(tmp_path, method, test).write((0, 1), SHARD)
+    half_written = tmp_path / FOLDER / f".sac-2-3-{TEST}.npz.123.tmp"
+    half_written.write_bytes(b"PK")
     discard_shards(tmp_path, {"epg", "sac"}, TEST)
+    assert not half_written.exists()
     assert kept(tmp_path).read((0, 1), (2, 2)) is None
     assert kept(tmp_path, "td3").read((0, 1), (2, 2)) is not None
     assert kept(tmp_path, "sac", digest(ABOUT, 7)).read((0, 1), (2, 2)) is not None
