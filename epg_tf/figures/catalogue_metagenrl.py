@@ -36,17 +36,33 @@ _SMALL = {
     "InvertedDoublePendulum": "gymnasium:InvertedDoublePendulum-v5@200",
 }
 _SMALL_LAPTOP = {**_SMALL, "TurnedMotors": "turned_motors"}
-_SMALL_NIGHT = {**_SMALL, "MountainCarContinuous": "gymnasium:MountainCarContinuous-v0"}
-_SETS = {  # scale -> (config, training set, places of tests, number of seeds), needed ones first
+_SMALL_NIGHT = {
+    **_SMALL_LAPTOP,
+    "MountainCarContinuous": "gymnasium:MountainCarContinuous-v0",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _TrainingSet:
+    """Environments that objectives are meta-trained in, and those of their tests."""
+
+    config: str
+    name: str
+    places: Mapping[str, str]
+    seeds: int
+    env_steps: int  # of each agent in a test: as many at all scales, so that returns compare
+
+
+_SETS = {  # needed ones first
     "laptop": (
-        ("metagenrl_small", "small", _SMALL_LAPTOP, 3),
-        ("metagenrl_bodies:hopper_cheetah", "hopper & cheetah", _BODIES, 1),
+        _TrainingSet("metagenrl_small", "small", _SMALL_LAPTOP, 3, 8000),
+        _TrainingSet("metagenrl_bodies:hopper_cheetah", "hopper & cheetah", _BODIES, 1, 16_000),
     ),
     "night": (
-        ("metagenrl_night:hopper_cheetah", "hopper & cheetah", _BODIES, 1),
-        ("metagenrl_night:small", "small", _SMALL_NIGHT, 3),
-        ("metagenrl_night:hopper_walker", "hopper & walker", _BODIES, 1),
-        ("metagenrl_night:cheetah_walker", "cheetah & walker", _BODIES, 1),
+        _TrainingSet("metagenrl_night:hopper_cheetah", "hopper & cheetah", _BODIES, 1, 16_000),
+        _TrainingSet("metagenrl_night:small", "small", _SMALL_NIGHT, 3, 8000),
+        _TrainingSet("metagenrl_night:hopper_walker", "hopper & walker", _BODIES, 1, 16_000),
+        _TrainingSet("metagenrl_night:cheetah_walker", "cheetah & walker", _BODIES, 1, 16_000),
     ),
 }
 _UNSEEN_LAPTOP = ("gymnasium:InvertedDoublePendulum-v5@200", "turned_motors", "walker2d")
@@ -198,20 +214,21 @@ def _several_environments(scale: str) -> list[Need]:
     """
     met: set[str] = set()
     needs: list[Need] = []
-    for number, (config, name, places, seeds) in enumerate(_SETS[scale]):
-        for place, environment in places.items():
-            for seed in range(seeds):
+    for number, trained in enumerate(_SETS[scale]):
+        for place, environment in trained.places.items():
+            for seed in range(trained.seeds):
                 alone = environment in met
                 met.add(environment)
                 methods, compare = _rivals_in(scale, environment)
                 need = TestNeed(
-                    RunNeed(config, seed),
+                    RunNeed(trained.config, seed),
                     () if alone else methods,
                     ("none",) if alone else compare,
                     environment=environment,
+                    env_steps=trained.env_steps,
                     curves=False,
                     lives=_AGENTS["laptop"],
-                    label=f"{name}: {place}",
+                    label=f"{trained.name}: {place}",
                     optional=number >= _NEEDED_SETS[scale] or seed > 0,
                 )
                 needs.append(need)

@@ -332,23 +332,29 @@ def test_a_scale_without_such_a_variant_is_not_possible(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scale", "cells", "needed", "run"),
+    ("scale", "places", "cells", "needed", "run"),
     [
-        ("laptop", 6 + 3, {"metagenrl_small"}, "metagenrl_bodies:hopper_cheetah"),
+        ("laptop", 6 + 3, 6 + 3, {"metagenrl_small"}, "metagenrl_bodies:hopper_cheetah"),
         (
             "night",
-            3 * 3 + 6,
+            7 + 3,
+            7 + 3 * 3,
             {"metagenrl_night:small", "metagenrl_night:hopper_cheetah"},
             "metagenrl_night:hopper_walker",
         ),
     ],
 )
-def test_training_sets_of_several_environments_fill_table_2(tmp_path, scale, cells, needed, run):
-    """Rivals are asked for once in each environment."""
+def test_training_sets_of_several_environments_fill_table_2(
+    tmp_path, scale, places, cells, needed, run
+):
+    """Rivals are asked for once in each environment; tests are as long for all sets and scales."""
     needs = declaration("metagenrl.table2").needs[scale]
     assert len({need.label for need in needs}) == cells
     asked = [need.environment for need in needs if need.methods]
-    assert len(asked) == len(set(asked)) == 6 + 3
+    assert len(asked) == len(set(asked)) == places
+    bodies = ("hopper", "half_cheetah", "walker2d")
+    assert {need.env_steps for need in needs if need.environment in bodies} == {16_000}
+    assert {need.env_steps for need in needs if need.environment not in bodies} == {8000}
     assert {need.run.config for need in needs if not need.optional} == needed
     with open_library([tmp_path]) as library:
         found = status_of(declaration("metagenrl.table2"), scale, library, tmp_path)
