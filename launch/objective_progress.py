@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
+from collections.abc import Mapping
+
 from absl import flags
 
-from epg_tf.artifacts.learned_objective import load_objective
+from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective
 from epg_tf.core import formatting
-from epg_tf.baselines.method import loss_name
+from epg_tf.baselines.method import Request, loss_name
 from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
@@ -80,6 +82,31 @@ def main(argv: list[str]) -> int:
         f"{formatting.count(request.env_steps)} env steps of learning",
         flush=True,
     )
+    results, trained = _tested(learned, request)
+    last = learned[kept[-1][0]]
+    about = {
+        "run": run,
+        "run_finished": read_run(run).finished,
+        "config": last.experiment.to_mapping(),
+        "loss_facts": {"seed": last.facts["seed"]},
+        "environment": request.task.family,
+        "seed": request.seed,
+        "env_steps": request.env_steps,
+        "episodes": request.episodes,
+    }
+    picture = write_grid(output, results, trained, about)
+    print(f"results are in {output}; the grid:\n{picture}")
+    file = config_flag.word_of_own_file(request.task.family)
+    print(command_line.page_line(output) + file)
+    return 0
+
+
+def _tested(
+    learned: Mapping[int, LearnedObjective], request: Request
+) -> tuple[Results, dict[str, str]]:
+    """Tests objectives by the round in which they were kept, and prints each mean; returns the
+    results and how long the training of each was, by its name.
+    """
     tables, trained = [], {}
     for number, objective in learned.items():
         name = kept_name(number)
@@ -92,22 +119,7 @@ def main(argv: list[str]) -> int:
         tables.append(table)
         mean = summarize(table)["objective"].final_return_mean
         print(f"  after {trained[name]} per agent: mean final return {mean:.2f}", flush=True)
-    last = learned[kept[-1][0]]
-    about = {
-        "run": run,
-        "run_finished": read_run(run).finished,
-        "config": last.experiment.to_mapping(),
-        "loss_facts": {"seed": last.facts["seed"]},
-        "environment": request.task.family,
-        "seed": request.seed,
-        "env_steps": request.env_steps,
-        "episodes": request.episodes,
-    }
-    picture = write_grid(output, Results.join(tables), trained, about)
-    print(f"results are in {output}; the grid:\n{picture}")
-    file = config_flag.word_of_own_file(request.task.family)
-    print(command_line.page_line(output) + file)
-    return 0
+    return Results.join(tables), trained
 
 
 if __name__ == "__main__":
