@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -68,18 +69,29 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
     """
     figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
     axes = figure.add_axes((0.095, 0.115, 0.82, 0.765))
-    epochs, mean = column(rows, "epoch"), column(rows, "fitness_mean")
+    epochs, alpha = column(rows, "epoch"), column(rows, "alpha")
+    handles = _draw_returns(axes, rows, epochs)
+    dress(axes, "epoch", "return")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if np.isfinite(alpha).any():
+        handles += _draw_alpha(axes, epochs, alpha)
+    head(figure, "Meta-training", handles, 0.945)
+    write_png(figure, path)
+
+
+def _draw_returns(axes: Axes, rows: Sequence[Mapping[str, float]], epochs: Array) -> list[Artist]:
+    """Draws fitness and validation return; returns what the legend names."""
     low, high = column(rows, "fitness_q25"), column(rows, "fitness_q75")
     validation = column(rows, "validation_return_mean")
-    handles = [
-        axes.plot(
+    handles: list[Artist] = [
+        *axes.plot(
             epochs,
-            mean,
+            column(rows, "fitness_mean"),
             color=COLOURS[0],
             linewidth=2,
             marker=_marker(epochs),
             label="mean fitness",
-        )[0],
+        ),
         axes.fill_between(
             epochs,
             low,
@@ -90,8 +102,8 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
             label="middle half of lives",
         ),
     ]
-    if np.isfinite(validation).any():
-        drawn = np.isfinite(validation)
+    drawn = np.isfinite(validation)
+    if drawn.any():
         handles += axes.plot(
             epochs[drawn],
             validation[drawn],
@@ -102,24 +114,22 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
             label="validation return (mean)",
             zorder=4,
         )
-    dress(axes, "epoch", "return")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    alpha = column(rows, "alpha")
-    if np.isfinite(alpha).any():
-        right = axes.twinx()
-        handles += right.plot(
-            epochs, alpha, color=FAINT, linewidth=1, linestyle=(0, (5, 2)), label="alpha (right)"
-        )
-        right.set_ylim(-0.03, 1.03)
-        right.set_ylabel(
-            "alpha: share of the surrogate loss", color=FAINT, fontsize=9.5, labelpad=7
-        )
-        right.tick_params(colors=FAINT, labelsize=9, length=0)
-        right.spines[:].set_visible(False)
-        axes.set_zorder(right.get_zorder() + 1)  # the curves that matter stay on top
-        axes.patch.set_visible(False)
-    head(figure, "Meta-training", handles, 0.945)
-    write_png(figure, path)
+    return handles
+
+
+def _draw_alpha(axes: Axes, epochs: Array, alpha: Array) -> list[Line2D]:
+    """Draws alpha on a second axis, below the curves; returns what the legend names."""
+    right = axes.twinx()
+    lines = right.plot(
+        epochs, alpha, color=FAINT, linewidth=1, linestyle=(0, (5, 2)), label="alpha (right)"
+    )
+    right.set_ylim(-0.03, 1.03)
+    right.set_ylabel("alpha: share of the surrogate loss", color=FAINT, fontsize=9.5, labelpad=7)
+    right.tick_params(colors=FAINT, labelsize=9, length=0)
+    right.spines[:].set_visible(False)
+    axes.set_zorder(right.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    return lines
 
 
 @dataclasses.dataclass(frozen=True)
