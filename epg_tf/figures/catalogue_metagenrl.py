@@ -236,10 +236,10 @@ def _several_environments(scale: str) -> list[Need]:
 
 
 def _rivals_in(scale: str, environment: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns keys and words of the rivals in an environment; at the scale laptop there is DDPG
-    where objectives were meta-trained.
+    """Returns keys and words of the rivals in an environment: few in TurnedMotors; at the scale
+    laptop no on-policy REINFORCE, and DDPG where objectives were meta-trained.
     """
-    if scale != "laptop":
+    if scale == "night" and environment != "turned_motors":
         return _RIVALS, ("all",)
     rivals = _FEW if environment in _UNSEEN_LAPTOP else (*_FEW, "ddpg")
     return rivals, rivals
