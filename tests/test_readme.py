@@ -360,6 +360,7 @@ def test_the_page_of_nights_shows_both_directions_of_the_cheetah():
         ("metagenrl_night/inverted_double_pendulum", 0, 3),
         ("metagenrl_night/inverted_double_pendulum_two", 0, 2),
         ("metagenrl_night/turned_motors", 2, 3),
+        ("metagenrl_night/mountain_car_continuous", 2, 3),
     ],
 )
 def test_the_page_of_objectives_shows_results_where_they_were_not_trained(test, digits, seeds):
