@@ -50,7 +50,7 @@ class _TrainingSet:
     name: str
     places: Mapping[str, str]
     seeds: int
-    env_steps: int  # of each agent in a test: as many at all scales, so that returns compare
+    env_steps: int  # of each agent in a test: as many at all scales, so that tables can be compared
 
 
 _SETS = {  # needed ones first
@@ -65,7 +65,10 @@ _SETS = {  # needed ones first
         _TrainingSet("metagenrl_night:cheetah_walker", "cheetah & walker", _BODIES, 1, 16_000),
     ),
 }
-_UNSEEN_LAPTOP = ("gymnasium:InvertedDoublePendulum-v5@200", "turned_motors", "walker2d")
+_FEW_RIVALS_IN = {  # scale -> environments
+    "laptop": ("gymnasium:InvertedDoublePendulum-v5@200", "turned_motors", "walker2d"),
+    "night": ("turned_motors",),
+}
 _NEEDED_SETS = {"laptop": 1, "night": 2}
 _NIGHT = "of MetaGenRL, only Tables 1 and 2 are declared at the scale night"
 _ROWS = (
@@ -236,13 +239,12 @@ def _several_environments(scale: str) -> list[Need]:
 
 
 def _rivals_in(scale: str, environment: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns keys and words of the rivals in an environment: few in TurnedMotors; at the scale
-    laptop no on-policy REINFORCE, and DDPG where objectives were meta-trained.
+    """Returns the rivals that are asked for in an environment, as keys of a test's rows and as
+    words for its command; at the scale laptop on-policy REINFORCE is none of them.
     """
-    if scale == "night" and environment != "turned_motors":
-        return _RIVALS, ("all",)
-    rivals = _FEW if environment in _UNSEEN_LAPTOP else (*_FEW, "ddpg")
-    return rivals, rivals
+    rivals = _RIVALS if scale == "night" else (*_FEW, "ddpg")
+    found = _FEW if environment in _FEW_RIVALS_IN[scale] else rivals
+    return found, found
 
 
 def _papers_table(sets: Sequence[str]) -> list[Need]:

@@ -29,6 +29,7 @@ ENVIRONMENTS = {
     "Fetch": "fetch",
 }
 """Name in EPG's Table 1 -> config."""
+_OBJECTIVE = "MetaGenRL, "
 
 
 def settings_table(found: Found) -> Findings:
@@ -70,8 +71,10 @@ def returns_table(found: Found) -> Findings:
         rows.append(_cell(name, place, need.run.seed, row))
     places = list(dict.fromkeys(_place(need) for need, _ in found.tests))
     header = ("trained on / method", *places)
+    objectives_first = sorted(cells, key=lambda name: not name.startswith(_OBJECTIVE))
     lines = [
-        [name, *(_mean(row.get(place, [])) for place in places)] for name, row in cells.items()
+        [name, *(_mean(cells[name].get(place, [])) for place in places)]
+        for name in objectives_first
     ]
     numbers = [
         f"{name} in {place}: {text}"
@@ -84,17 +87,20 @@ def returns_table(found: Found) -> Findings:
 
 def _rows(found: Found) -> list[tuple[TestNeed, str, Mapping[str, object]]]:
     """Returns each row of tests of objectives, with its need and method. Of the rows of a rival in
-    the same tasks, for as many env steps, only that of most agents: others repeat some of these.
+    the same tasks, for as many env steps, only that of most agents: others repeat some of these. A
+    test with the streams of published numbers comes before others, which have other agents.
     """
     rows = []
     most: dict[tuple[object, ...], Mapping[str, object]] = {}
+    ranks: dict[tuple[object, ...], tuple[bool, int]] = {}
     for need, test in found.tests:
         assert isinstance(need, TestNeed)
         for method, row in test.methods.items():
             key = (method, _place(need), test.about.get("seed"), row.get("env_steps"))
             rows.append((need, method, row, key))
-            if key not in most or agents_of(row) > agents_of(most[key]):
-                most[key] = row
+            rank = (test.about.get("phase") == "objective_reporting", agents_of(row))
+            if key not in most or rank > ranks[key]:
+                most[key], ranks[key] = row, rank
     return [
         (need, method, row)
         for need, method, row, key in rows
@@ -108,7 +114,7 @@ def _place(need: TestNeed | ProgressNeed) -> str:
 
 def _name(need: TestNeed, method: str) -> str:
     above = need.label.rpartition(": ")[0]
-    return f"MetaGenRL, {above}" if method == "objective" else label(method)
+    return f"{_OBJECTIVE}{above}" if method == "objective" else label(method)
 
 
 def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:

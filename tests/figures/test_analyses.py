@@ -368,6 +368,24 @@ def test_agents_of_a_rival_count_once_in_a_table(tmp_path):
     assert [row["mean"] for row in findings.table if row["row"] == "PPO"] == [1.125, 2.125]
 
 
+def test_a_table_prefers_rivals_on_the_streams_of_published_numbers(tmp_path):
+    """The other test has more agents, but they are others."""
+    for seed, phase in enumerate(("objective_test", "objective_reporting")):
+        folder = tmp_path / f"{seed}"
+        made = kept.test(folder, "metagenrl_laptop", seed, (), ("ppo",), learned="objective")
+        summary = json.loads((made / "summary.json").read_text())
+        summary["about"]["phase"] = phase
+        summary["ppo"] |= {"lives": 9 - seed, "final_return_mean": float(seed)}
+        (made / "summary.json").write_text(json.dumps(summary))
+    needs = [
+        TestNeed(RunNeed("metagenrl_laptop", seed), (), curves=False, label="set: PointGoal")
+        for seed in (0, 1)
+    ]
+    findings = tables.returns_table(found_for(tmp_path, *needs))
+    rivals = [(row["agents"], row["mean"]) for row in findings.table if row["row"] == "PPO"]
+    assert rivals == [(8, 1.0)]
+
+
 def test_a_table_of_last_tests_has_the_newest_one_and_every_seed(tmp_path):
     """Rounds without a test are NaN in metrics."""
     for seed, values in ((0, (1.0, 5.0, np.nan)), (1, (9.0, 2.0, np.nan))):

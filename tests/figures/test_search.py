@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -352,6 +353,8 @@ def test_training_sets_of_several_environments_fill_table_2(
     assert len({need.label for need in needs}) == cells
     asked = [need.environment for need in needs if need.methods]
     assert len(asked) == len(set(asked)) == places
+    (motors,) = (need for need in needs if need.environment == "turned_motors" and need.methods)
+    assert motors.methods == motors.compare == ("off_policy_reinforce", "ppo")
     bodies = ("hopper", "half_cheetah", "walker2d")
     assert {need.env_steps for need in needs if need.environment in bodies} == {16_000}
     assert {need.env_steps for need in needs if need.environment not in bodies} == {8000}
@@ -360,6 +363,18 @@ def test_training_sets_of_several_environments_fill_table_2(
         found = status_of(declaration("metagenrl.table2"), scale, library, tmp_path)
     assert found.state == "missing"
     assert any(f"--config={run}" in text for text in texts(found))
+
+
+def test_kept_results_fill_table_2_at_night(tmp_path):
+    """But for the two pairs of bodies that no run was made of."""
+    with open_library([Path(__file__).parents[2] / "results"]) as library:
+        found = status_of(declaration("metagenrl.table2"), "night", library, tmp_path)
+    assert found.state == "ready"
+    assert {need.label.partition(":")[0] for need, _ in found.found.tests} == {
+        "hopper & cheetah",
+        "small",
+    }
+    assert len(found.found.tests) == 3 + 3 * 7
 
 
 @pytest.mark.parametrize("seeds", [(0, 1), (1, 0)])
