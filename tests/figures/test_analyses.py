@@ -368,6 +368,18 @@ def test_agents_of_a_rival_count_once_in_a_table(tmp_path):
     assert [row["mean"] for row in findings.table if row["row"] == "PPO"] == [1.125, 2.125]
 
 
+def test_a_table_names_objectives_first(tmp_path):
+    for seed, config in enumerate(("metagenrl_laptop", "metagenrl_small")):
+        kept.test(tmp_path / f"{seed}", config, 0, (), ("ppo",), learned="objective")
+    needs = [
+        TestNeed(RunNeed("metagenrl_laptop"), (), curves=False, label="one: PointGoal"),
+        TestNeed(RunNeed("metagenrl_small"), (), curves=False, label="four: PointGoal"),
+    ]
+    findings = tables.returns_table(found_for(tmp_path, *needs))
+    names = [text.partition(" in ")[0] for text in findings.numbers]
+    assert names == ["MetaGenRL, one", "MetaGenRL, four", "PPO"]
+
+
 def test_a_table_prefers_rivals_on_the_streams_of_published_numbers(tmp_path):
     """The other test has more agents, but they are others."""
     for seed, phase in enumerate(("objective_test", "objective_reporting")):
