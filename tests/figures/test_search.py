@@ -355,6 +355,9 @@ def test_training_sets_of_several_environments_fill_table_2(
     assert len(asked) == len(set(asked)) == places
     (motors,) = (need for need in needs if need.environment == "turned_motors" and need.methods)
     assert motors.methods == motors.compare == ("off_policy_reinforce", "ppo")
+    (seen,) = (need for need in needs if need.environment == "point_goal" and need.methods)
+    further = {"reinforce", "ddpg"} if scale == "night" else {"ddpg"}
+    assert set(seen.methods) == {*motors.methods, *further}
     bodies = ("hopper", "half_cheetah", "walker2d")
     assert {need.env_steps for need in needs if need.environment in bodies} == {16_000}
     assert {need.env_steps for need in needs if need.environment not in bodies} == {8000}
