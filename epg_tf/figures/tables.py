@@ -91,20 +91,19 @@ def _rows(found: Found) -> list[tuple[TestNeed, str, Mapping[str, object]]]:
     test with the streams of published numbers comes before others, which have other agents.
     """
     rows = []
-    most: dict[tuple[object, ...], Mapping[str, object]] = {}
-    ranks: dict[tuple[object, ...], tuple[bool, int]] = {}
+    best: dict[tuple[object, ...], tuple[tuple[bool, int], Mapping[str, object]]] = {}
     for need, test in found.tests:
         assert isinstance(need, TestNeed)
         for method, row in test.methods.items():
             key = (method, _place(need), test.about.get("seed"), row.get("env_steps"))
             rows.append((need, method, row, key))
             rank = (test.about.get("phase") == "objective_reporting", agents_of(row))
-            if key not in most or rank > ranks[key]:
-                most[key], ranks[key] = row, rank
+            if key not in best or rank > best[key][0]:
+                best[key] = rank, row
     return [
         (need, method, row)
         for need, method, row, key in rows
-        if method == "objective" or most[key] is row
+        if method == "objective" or best[key][1] is row
     ]
 
 
