@@ -77,14 +77,15 @@ class AgentPolicy(tf_policy.TFPolicy):
 class TrainedPolicy(AgentPolicy):
     """An agent of EPG that no longer learns.
 
-    Gaussian actions are clipped to the family's bounds; discrete ones are numbers.
+    Gaussian actions are scaled to the family's bounds, and clipped to them; discrete ones are
+    numbers.
 
     Args:
       family: Where it learned.
       weights: Its policy's, in the order of `Policy.variables_in_order`, without the population
         axis.
       activation: Keras name of the activation between layers.
-      shift: [O], of the normalisation of observations, (x - shift) * scale.
+      shift: [O], of the normalisation of observations, (x - shift) * scale, x in a policy's units.
       scale: [O].
     """
 
@@ -97,10 +98,14 @@ class TrainedPolicy(AgentPolicy):
         scale: Array,
     ):
         self._discrete = family.discrete_actions
+        self._action_units = _float32(family.action_units)
         super().__init__(family, clip=not self._discrete)
         # With a population axis of length 1, as the functions of populations take them.
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
         self._activation = tf.keras.activations.get(activation)
+        if family.observation_units is not None:
+            first, factor = family.observation_units
+            shift, scale = first + shift / factor, scale * factor
         self._shift, self._scale = (tf.Variable(part, trainable=False) for part in (shift, scale))
 
     def _variables(self) -> list[tf.Variable]:
@@ -116,6 +121,9 @@ class TrainedPolicy(AgentPolicy):
             actions = tfp.distributions.Categorical(logits=policy_output[0], dtype=tf.int32)
         else:
             both = (policy_output, self._weights[-1]) if shared else tf.split(policy_output, 2, 2)
+            if self._action_units is not None:
+                middle, half = self._action_units
+                both = (middle + half * both[0], both[1] + tf.math.log(half))
             actions = diagonal_gaussian(*both)[0]
         return policy_step.PolicyStep(actions, policy_state)
 
@@ -131,16 +139,26 @@ class TrainedDeterministicPolicy(AgentPolicy):
     def __init__(self, family: TaskFamily, weights: Sequence[Array]):
         super().__init__(family, clip=True)
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
-        ends = (family.within_bounds(np.full(family.action_size, end)) for end in (0.0, 1.0))
-        self._middle, self._end = (end.astype(np.float32) for end in ends)
+        self._action_units = _float32(family.action_units)
+        self._observation_units = family.observation_units
 
     def _variables(self) -> list[tf.Variable]:
         return self._weights
 
     def _distribution(self, time_step: ts.TimeStep, policy_state: Any) -> policy_step.PolicyStep:
-        action = policy_action(time_step.observation[None], self._weights)[0]
-        scaled = self._middle + (self._end - self._middle) * action
-        return policy_step.PolicyStep(tfp.distributions.Deterministic(scaled), policy_state)
+        observation = time_step.observation
+        if self._observation_units is not None:
+            shift, scale = self._observation_units
+            observation = (observation - shift) * scale
+        action = policy_action(observation[None], self._weights)[0]
+        if self._action_units is not None:
+            middle, half = self._action_units
+            action = middle + half * action
+        return policy_step.PolicyStep(tfp.distributions.Deterministic(action), policy_state)
+
+
+def _float32(units: tuple[Array, Array] | None) -> tuple[Array, Array] | None:
+    return None if units is None else (units[0].astype(np.float32), units[1].astype(np.float32))
 
 
 def save_policy(policy: AgentPolicy, folder: files.PathLike, facts: Mapping[str, Any]) -> None:

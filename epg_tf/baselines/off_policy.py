@@ -199,12 +199,7 @@ class OffPolicyMethod(Baseline):
         def evaluated(number: int) -> float:
             named = LifeKey(key.seed, key.phase, number, key.index)
             resets = [life_generator(named, "final_reset")]
-            played = play_episodes(
-                simulation,
-                lambda observation: family.within_bounds(greedy(observation)),
-                resets,
-                request.episodes,
-            )
+            played = play_episodes(simulation, greedy, resets, request.episodes)
             return float("nan") if played.diverged[0] else float(played.mean_return[0])
 
         curve, failed = [evaluated(0)], False
@@ -254,7 +249,7 @@ def _steps(
         else:
             disturbed = greedy(observation) + config.exploration * noise.standard_normal(shape)
             action = np.clip(disturbed, -1.0, 1.0).astype(np.float32)
-        result, _ = episodes.step(family.within_bounds(action))
+        result, _ = episodes.step(action)
         ended = result.terminated | result.truncated
         yield {
             "observation": observation,

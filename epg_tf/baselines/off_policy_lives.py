@@ -1,7 +1,7 @@
 """SAC and TD3 of TF-Agents on the terms of the test of a loss of EPG (Algorithm 2's lives).
 
 An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
-number, for as many env steps. Actions are scaled to the family's bounds. Its curve is of the newest
+number, for as many env steps. Its curve is of the newest
 episode, with exploration, at the same env steps as that of EPG; its final episodes are played with
 the most likely actions.
 """
@@ -159,7 +159,7 @@ class Shard:
         no_noise = np.zeros((population, self._family.action_size), np.float32)
         played = play_episodes(
             self._simulation,
-            lambda observation: self._scaled(self._agents.act(observation, no_noise)),
+            lambda observation: self._agents.act(observation, no_noise),
             life_streams(self._keys, "final_reset"),
             self._request.episodes,
         )
@@ -195,7 +195,7 @@ class Shard:
             action = numbers.random
         else:
             action = self._agents.act(observation, numbers.noise)
-        result, ended = self._episodes.step(self._scaled(action))
+        result, ended = self._episodes.step(action)
         self._steps.write(
             (observation, action, result.reward, result.terminated, result.observation)
         )
@@ -204,10 +204,6 @@ class Shard:
                 rows = (numbers.places[:, update] * step).astype(np.int64)
                 self._agents.train(self._steps.drawn(rows), numbers.update[update])
         return ended.ids, ended.returns, result.diverged
-
-    def _scaled(self, action: Array) -> Array:
-        return self._family.within_bounds(action).astype(np.float32)
-
 
 @dataclasses.dataclass(frozen=True)
 class _Numbers:

@@ -266,7 +266,7 @@ class Lives:
         steps = self._buffer.observation[:, -self._inner.update_period :]
         if self._family.discrete_actions or not self._buffer.lived[-1]:
             return np.full(self._population, np.nan)
-        low, high = self._family.action_bounds
+        low, high = self._family.policy_bounds
         nothing = np.zeros((self._population, self._family.action_size), np.float32)
         means = np.stack([self._act(observation, nothing) for observation in steps.swapaxes(0, 1)])
         beyond: Array = ((means < low) | (means > high)).mean(axis=(0, 2))

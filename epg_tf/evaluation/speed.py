@@ -180,6 +180,6 @@ def _step_at_random(simulation: Simulation, keys: Sequence[LifeKey]) -> None:
     shape = (_PHYSICS_STEPS, family.action_size)
     noise = [life_generator(key, "action").standard_normal(shape) for key in keys]
     for action in np.stack(noise, axis=1):
-        ended = simulation.advance(action)
+        ended = simulation.advance(family.environment_action(action))
         if ended.size:
             simulation.next_episode(ended, resets)

@@ -213,7 +213,7 @@ class AgentShard:
             policy_action = self._policy.act(observation) * ~self._random[:, None]
             action = np.clip(policy_action + action, -1.0, 1.0)
         acted = clock()
-        result, ended = self._episodes.step(self.family.within_bounds(action))
+        result, ended = self._episodes.step(action)
         stepped = clock()
         self._step += 1
         last = self._step == self._settings.round_steps
@@ -321,10 +321,7 @@ class AgentShard:
         """
         policy = self.learner.acting_policy()
         played = play_episodes(
-            self._simulation,
-            lambda observation: self.family.within_bounds(policy.act(observation)),
-            self._streams("final_reset"),
-            episodes,
+            self._simulation, policy.act, self._streams("final_reset"), episodes
         )
         return np.where(played.diverged, np.nan, played.mean_return)
 

@@ -1,4 +1,4 @@
-"""Announces settings with which a run works for minutes before it can say or stop anything."""
+"""Announces what a user may not expect of a run: units of policies, and minutes without a word."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from epg_tf.agents.policies import network_sizes
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.tasks import units
 from epg_tf.tasks.bodies import BodyFamily
-from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.tasks.registry import make_family, named_environment, simulate
 
 LONG = 60.0  # s
 _TRIED = 50  # physics steps that are timed
@@ -21,15 +22,17 @@ _COMPILE_SECONDS = 0.1  # for a step of a chunk and a virtual step, about
 
 
 def evolution_waits(experiment: Experiment) -> list[str]:
-    """Returns a line for what takes a shard long between two looks at the clock."""
+    """Returns a line for units that differ from the environment's, and for what takes a shard long
+    between two looks at the clock.
+    """
     alone = [experiment.of_task(number) for number in range(len(experiment.tasks))]
     return [line for one in alone for line in _waits_of_task(one)]
 
 
 def _waits_of_task(experiment: Experiment) -> list[str]:
     lives, inner, loss = experiment.compute.shard_lives, experiment.inner, experiment.loss
-    lines = []
     family = make_family(experiment.task)
+    lines = units.remarks(family)
     if isinstance(family, BodyFamily):
         steps = lives * inner.update_period * family.physics_steps
         # Only what can be long is measured: no physics step takes 10 ms.
@@ -70,12 +73,17 @@ def _physics_seconds(experiment: Experiment) -> float:
 
 
 def metagenrl_waits(experiment: MetaGenRLExperiment) -> list[str]:
-    """Returns a line where the compilation of the update takes long."""
+    """Returns a line for units that differ from an environment's, and where the compilation of the
+    update takes long.
+    """
+    families = map(named_environment, experiment.environments)
+    lines = [line for family in families for line in units.remarks(family)]
     chunk, virtual_steps = experiment.agent.chunk, experiment.meta.virtual_steps
     seconds = _COMPILE_SECONDS * chunk * virtual_steps
     if seconds <= LONG:
-        return []
+        return lines
     return [
+        *lines,
         f"slow: the first update is compiled for about {duration(seconds)}, each step of a chunk "
         f"for itself; config.agent.chunk={chunk} and config.meta.virtual_steps={virtual_steps} "
         "set it"

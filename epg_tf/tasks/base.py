@@ -56,7 +56,9 @@ class TaskFamily(abc.ABC):
       name: Name in the registry.
       observation_size: O.
       action_size: A.
-      action_bounds: (low, high), both [A]; actions are clipped to them.
+      action_bounds: (low, high), both [A], in the environment's units; actions are clipped to them.
+      observation_units: (shift, scale), both [O] float32: a policy sees (x - shift) * scale; None
+        where observations are near 1 as they are. `registry.make_family` measures it.
       discrete_actions: Whether an action is one of A choices, as a one-hot row.
       turning: What a turn of the world does to observations, see `EnvironmentSpec`.
       quantities: What tasks differ in.
@@ -71,6 +73,7 @@ class TaskFamily(abc.ABC):
     action_size: int
     action_bounds: tuple[Array, Array]
     discrete_actions: bool = False
+    observation_units: tuple[Array, Array] | None = None
     turning: tuple[tuple[int, int, float], ...] = ()
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
@@ -117,10 +120,40 @@ class TaskFamily(abc.ABC):
             for quantity in self.quantities
         }
 
-    def within_bounds(self, action: Array) -> Array:
-        """Maps actions in [-1, 1] linearly onto the bounds."""
+    @property
+    def action_units(self) -> tuple[Array, Array] | None:
+        """(middle, half), both [A]: the environment's action is middle + half * a policy's.
+
+        So [-1, 1] is the range of what has two finite bounds; other components, and choices, keep
+        their scale. None where all do, and where all bounds are -1 and 1.
+        """
         low, high = self.action_bounds
-        return (low + high) / 2.0 + (high - low) / 2.0 * action
+        bounded = np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
+        if self.discrete_actions or ((low == -1.0) & (high == 1.0)).all():
+            return None
+        return low + (high - low) / 2.0, (high - low) / 2.0
+
+    @property
+    def policy_bounds(self) -> tuple[Array, Array]:
+        """(low, high), both [A]: `action_bounds` in a policy's units."""
+        low, high = self.action_bounds
+        bounded = np.isfinite(low) & np.isfinite(high)
+        return np.where(bounded, -1.0, low), np.where(bounded, 1.0, high)
+
+    def environment_action(self, action: Array) -> Array:
+        """Returns a policy's actions [..., A] in the environment's units; not clipped."""
+        if self.action_units is None:
+            return action
+        middle, half = self.action_units
+        return middle + half * action
+
+    def policy_observation(self, observation: Array) -> Array:
+        """Returns observations [..., O] in a policy's units, float32."""
+        if self.observation_units is None:
+            return observation
+        shift, scale = self.observation_units
+        return (observation - shift) * scale
 
     def complete_task(self, task: Mapping[str, object]) -> Task:
         """Returns `task` as arrays, with nominal values for the quantities that it does not name.

@@ -1,7 +1,8 @@
 """Plays episodes: the one loop between agents and simulations.
 
 `Episodes` steps P simulations and starts the next episode where one has ended. `play_episodes`
-plays a fixed number of whole episodes with a policy that does not learn.
+plays a fixed number of whole episodes with a policy that does not learn. Both speak a policy's
+units, whatever those of the environment: actions in [-1, 1], observations near 1.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Episodes:
     Attributes:
       simulation: As given.
       watch: As given.
-      observation: [P, O] float32, what the policies see next; after an end that is the first
-        observation of the next episode. Rows of simulations that have finished mean nothing.
+      observation: [P, O] float32, what the policies see next, in their units; after an end that is
+        the first observation of the next episode. Rows of simulations that have finished mean
+        nothing.
       playing: [K] ids of the simulations that have not played all their episodes.
       engine_seconds: Time spent in the simulations' engine so far (s), without the family's code.
     """
@@ -67,16 +69,19 @@ class Episodes:
         self._running_return = np.zeros(population)
         self.engine_seconds = 0.0
         self.playing = np.arange(population)
-        self.observation = simulation.reset(self.playing, resets)
+        self._family = simulation.family
+        self._action_units = simulation.family.action_units
+        self.observation = self._family.policy_observation(simulation.reset(self.playing, resets))
 
     def step(self, action: Array) -> tuple[StepResult, EndedEpisodes]:
         """Takes one env step in all simulations that still play.
 
         Args:
-          action: [P, A].
+          action: [P, A], in a policy's units.
 
         Returns:
-          The result, with one row for each of `playing` before the step, and the ended episodes.
+          The result, with one row for each of `playing` before the step, its observations in a
+          policy's units; and the ended episodes.
         """
         ids = self.playing
         result = self._step(action, ids)
@@ -98,10 +103,14 @@ class Episodes:
         """Gives up the current episodes and starts others, e.g. after tasks were set."""
         self._running_return[:] = 0.0
         self.observation = self.observation.copy()  # it may belong to an earlier result
-        self.observation[self.playing] = self.simulation.reset(self.playing, self._resets)
+        started = self.simulation.reset(self.playing, self._resets)
+        self.observation[self.playing] = self._family.policy_observation(started)
 
     def _step(self, action: Array, ids: Array) -> StepResult:
         simulation = self.simulation
+        if self._action_units is not None:
+            middle, half = self._action_units
+            action = middle + half * action
         family_seconds = simulation.family_seconds
         started = time.perf_counter()
         if ids.size == simulation.population:
@@ -110,7 +119,11 @@ class Episodes:
             result = simulation.step(action[ids], ids)
         spent = time.perf_counter() - started
         self.engine_seconds += spent - (simulation.family_seconds - family_seconds)
-        return result
+        if self._family.observation_units is None:
+            return result
+        seen = self._family.policy_observation(result.observation)
+        seen[result.diverged] = 0.0
+        return dataclasses.replace(result, observation=seen)
 
     def _continue_after(self, ids: Array) -> None:
         """Starts the next episodes of simulations whose episode has ended, if any are left."""
@@ -121,7 +134,8 @@ class Episodes:
             self.playing = self.playing[self._left[self.playing] > 0]
         if ids.size:
             self.observation = self.observation.copy()  # a result is never written to
-            self.observation[ids] = self.simulation.next_episode(ids, self._resets)
+            started = self.simulation.next_episode(ids, self._resets)
+            self.observation[ids] = self._family.policy_observation(started)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,8 +173,8 @@ def play_episodes(
 
     Args:
       simulation: P simulations; the episodes before are given up.
-      act: Maps observations [P, O] to actions [P, A]; rows of simulations that have finished mean
-        nothing.
+      act: Maps observations [P, O] to actions [P, A], both in a policy's units; rows of simulations
+        that have finished mean nothing.
       resets: P streams, of starts.
       count: Number of episodes of each simulation, >= 1.
       watch: As in `Episodes`.

@@ -132,7 +132,7 @@ def _episode(simulation: GymnasiumSimulation, task: Task) -> list[bytes]:
     found = [simulation.reset(np.array([0]), [generator]).tobytes()]
     for _ in range(_STEPS):
         action = 10.0 * generator.standard_normal((1, simulation.family.action_size))
-        result = simulation.step(action)
+        result = simulation.step(simulation.family.environment_action(action))
         found += [result.observation.tobytes(), result.reward.tobytes()]
         if result.terminated[0] or result.truncated[0]:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ import gymnasium
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.fields import LARGEST
+from epg_tf.core.types import Array
+from epg_tf.tasks import units
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
@@ -60,6 +63,9 @@ FAMILIES: dict[str, type[TaskFamily]] = {
     )
 }
 
+_UNITS: dict[TaskConfig, tuple[object, tuple[Array, Array] | None]] = {}
+"""What was registered when the units were measured, and they; by the family's settings."""
+
 
 def register_family(family: type[Family]) -> type[Family]:
     """Registers a user's own family by its name; usable as a class decorator.
@@ -101,7 +107,7 @@ def is_importable(name: str) -> bool:
     if name.startswith(PREFIX):
         spec = gymnasium.registry.get(name.removeprefix(PREFIX))
         return spec is not None and str(spec.entry_point).startswith("gymnasium.")
-    return name in FAMILIES and FAMILIES[name].__module__.startswith("epg_tf.")
+    return _is_own(name)
 
 
 def is_family(name: str) -> bool:
@@ -117,9 +123,30 @@ def make_family(config: TaskConfig) -> TaskFamily:
         mistake.
     """
     family = _make_exact_family(config)
+    if isinstance(family, (BodyFamily, GymnasiumFamily)) and not _is_own(config.family):
+        family.observation_units = _observation_units(config)
     if config.physics == "coarse":
         family.use_coarse_physics()
     return family
+
+
+def _is_own(name: str) -> bool:
+    """Returns whether the package itself has the family; its observations are near 1."""
+    return name in FAMILIES and FAMILIES[name].__module__.startswith("epg_tf.")
+
+
+def _observation_units(config: TaskConfig) -> tuple[Array, Array] | None:
+    """Returns the units that tasks of training have in exact physics, measured once a process."""
+    nominal = dataclasses.replace(config, range="training", physics="exact")
+    known = FAMILIES.get(config.family) or gymnasium.registry.get(
+        config.family.removeprefix(PREFIX)
+    )
+    measured = _UNITS.get(nominal)
+    if measured is None or measured[0] is not known:  # a family may be registered anew
+        family = _make_exact_family(nominal)
+        measured = known, units.measured_units(simulate(family, units.POPULATION))
+        _UNITS[nominal] = measured
+    return measured[1]
 
 
 def _make_exact_family(config: TaskConfig) -> TaskFamily:

@@ -97,7 +97,8 @@ class TrialEnvironment(py_environment.PyEnvironment):
         before = self.current_time_step()
         observation = before.observation.copy()
         size = self.family.observation_size
-        observation[:, :size] = self._inner.begin_anew(starts).observation
+        started = self._inner.begin_anew(starts).observation
+        observation[:, :size] = self.family.policy_observation(started)
         observation[:, -1] = 1.0
         self._return[:] = 0.0
         self._next_episode += 1
@@ -118,7 +119,7 @@ class TrialEnvironment(py_environment.PyEnvironment):
             seen = np.eye(family.action_size, dtype=np.float32)[np.asarray(action)]
         else:
             seen = np.clip(action, -1.0, 1.0).astype(np.float32)
-            result = self._inner.step(family.within_bounds(seen).astype(np.float32))
+            result = self._inner.step(family.environment_action(seen).astype(np.float32))
         over = result.step_type == ts.StepType.LAST
         self._count(result.reward, over)
         observation = self._inner.start_next_episodes().observation
@@ -151,7 +152,7 @@ class TrialEnvironment(py_environment.PyEnvironment):
         """Returns what the policy sees, [P, O + A + 2]."""
         seen = np.zeros((self._population, *self._observation_spec.shape), np.float32)
         size = self.family.observation_size
-        seen[:, :size] = observation
+        seen[:, :size] = self.family.policy_observation(observation)
         if action is not None:
             seen[:, size:-2], seen[:, -2], seen[:, -1] = action, reward, over
         return seen

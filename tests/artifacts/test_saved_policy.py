@@ -125,7 +125,7 @@ def test_deterministic_actions_are_the_agents_within_the_familys_bounds(tmp_path
     parts = initial_weights(np.random.default_rng(0), (6, 8, 8, 2))
     policy, seen = TrainedDeterministicPolicy(family, parts), 3.0 * observations(50)
     acting = ActingDeterministic([np.repeat(part[None], 50, axis=0) for part in parts])
-    expected = family.within_bounds(acting.act(seen))
+    expected = family.environment_action(acting.act(seen))
     assert expected.std(axis=0).min() > 0.05
     np.testing.assert_allclose(policy.act(seen), expected, atol=1e-5)
     save_policy(policy, tmp_path, {})

@@ -296,11 +296,16 @@ class Fake(gymnasium.Env):
 
 @pytest.fixture
 def fake():
-    """A function: keywords of `Fake` -> the family of a registered one."""
+    """A function: keywords of `Fake` -> the family of a registered one, in trouble once it is made,
+    and the environments of its making forgotten but for the first.
+    """
 
-    def register(**keywords):
+    def register(trouble="", at_reset="", **keywords):
         gymnasium.register(FAKE, Fake, kwargs=keywords)
-        return make(FAKE)
+        family = make(FAKE)
+        gymnasium.registry[FAKE].kwargs |= {"trouble": trouble, "at_reset": at_reset}
+        del Fake.made[1:]
+        return family
 
     Fake.made.clear()
     yield register

@@ -1,0 +1,86 @@
+"""Measures the units of a family's observations, so that no method depends on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epg_tf.core.types import Array
+from epg_tf.tasks.base import Simulation, TaskFamily
+from epg_tf.tasks.episodes import Episodes
+
+POPULATION = 4  # simulations of a measurement
+_STEPS = 32  # env steps of each
+_NEAR_ONE = 1e-2, 1e2  # sizes that policies see as they are
+_OFFSET = 1e-6, 1e-3  # deviation / |mean|: more varies about 0, less is rounding
+_SEED = 0
+
+
+def measured_units(simulation: Simulation) -> tuple[Array, Array] | None:
+    """Measures `TaskFamily.observation_units` in a few env steps of random actions.
+
+    A component whose root mean square is not within 0.01 and 100 is multiplied by a power of two,
+    which rounds nothing, so that it is about 1. One that varies by less than a thousandth of its
+    mean is shifted by the mean first.
+
+    Args:
+      simulation: Of `POPULATION` tasks.
+
+    Returns:
+      (shift, scale), both [O] float32; None where all is near 1 as it is.
+
+    Raises:
+      ConfigError: The environment raises an exception.
+    """
+    seen = _random_play(simulation)
+    if not len(seen):
+        return None
+    mean, deviation = seen.mean(axis=0), seen.std(axis=0)
+    least, most = (share * np.abs(mean) for share in _OFFSET)
+    moved = (deviation > least) & (deviation < most)
+    size = np.where(moved, deviation, np.sqrt(np.square(seen).mean(axis=0)))
+    far = (size > 0.0) & ((size < _NEAR_ONE[0]) | (size > _NEAR_ONE[1]))
+    if not (far | moved).any():
+        return None
+    shift = np.where(moved, mean, 0.0).astype(np.float32)
+    exponent = np.round(-np.log2(np.where(far, size, 1.0)))
+    return shift, np.exp2(np.clip(exponent, -126, 127)).astype(np.float32)
+
+
+def _random_play(simulation: Simulation) -> Array:
+    """Returns the observations of random play, [K, O] float64, without those that failed."""
+    family, population = simulation.family, simulation.population
+    draw, *starts = np.random.default_rng(_SEED).spawn(1 + population)
+    simulation.set_tasks([family.sample_task(stream) for stream in starts])
+    episodes = Episodes(simulation, starts)
+    seen = [episodes.observation]
+    for _ in range(_STEPS):
+        action = draw.uniform(-1.0, 1.0, (population, family.action_size))
+        result, _ = episodes.step(action)
+        seen.append(result.observation[~result.diverged])
+    return np.concatenate(seen).astype(np.float64)
+
+
+def remarks(family: TaskFamily) -> list[str]:
+    """Returns a line for each way in which the units of policies are not as users may expect."""
+    lines = []
+    low, high = family.policy_bounds
+    free = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high)))
+    if free.size and not family.discrete_actions:
+        lines.append(
+            f"actions {_listed(free)} of {family.name} lack a bound, so policies act in the "
+            "environment's units there: a deviation of 1 must make sense"
+        )
+    if family.observation_units is not None:
+        shift, scale = family.observation_units
+        changed = np.flatnonzero((shift != 0.0) | (scale != 1.0))
+        lines.append(
+            f"observations {_listed(changed)} of {family.name} are far from 1, so policies see "
+            "them in other units, near 1"
+        )
+    return lines
+
+
+def _listed(numbers: Array) -> str:
+    """Returns the first few numbers, e.g. "0, 1, 2, ... (27 of them)"."""
+    first = ", ".join(str(number) for number in numbers[:3])
+    return first if numbers.size <= 3 else f"{first}, ... ({numbers.size} of them)"
