@@ -11,21 +11,22 @@ from epg_tf.agents.normalizer import DEVIATION_FLOOR
 from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.exported_loss import input_specs
 from epg_tf.artifacts.learned_loss import LearnedLoss, interface
-from epg_tf.core.experiment import Experiment
+from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
 from epg_tf.losses.extra_channels import extra_channel, meaning_of
+from epg_tf.tasks.registry import make_family
 
 FORMAT_VERSION = 1
 NOT_CENTRED = 2  # format version where observations are not centred, which version 1 does not know
 PAIRS = 3  # format version where policies see products of pairs, which earlier ones do not know
 
 _MEANINGS = {
-    "observation": "what the agent saw before acting, normalised",
-    "action": "what it did, as sampled, before any clipping to bounds (one-hot where actions are "
-    "discrete), normalised",
+    "observation": "what the agent saw before acting, in `units`, normalised",
+    "action": "what it did, as sampled, in `units`, before any clipping to bounds (one-hot where "
+    "actions are discrete), normalised",
     "reward": "what it received, normalised",
     "termination": "1 where an episode ended{}, else 0",
     "policy_mean": "the policy's mean at each observation, as it is now, in units of actions (not "
@@ -68,6 +69,7 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         **known,
         "kind": "exported_initial_policy" if alone else "exported_temporal_conv_loss",
         "task": dataclasses.asdict(experiment.task),
+        "units": _units(experiment.task),
         "update_period": experiment.inner.update_period,
         "minibatch": experiment.inner.minibatch,
         **(_surrogate(experiment) if alone else _loss(experiment, known)),
@@ -76,6 +78,25 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         "parameters": learned.phi.size,
         "phi_sha256": loss_files.checksum(learned.phi),
         "facts": learned.facts,
+    }
+
+
+def _units(task: TaskConfig) -> dict[str, Any]:
+    """Returns what lies between a policy and the environment."""
+    family = make_family(task)
+    actions, observations = (
+        None if units is None else [part.tolist() for part in units]
+        for units in (family.action_units, family.observation_units)
+    )
+    return {
+        "actions": actions,
+        "action_rule": "the environment gets middle + half * action, clipped to its bounds, where "
+        "`actions` is [middle, half]; the action itself, clipped, where it is null. So a policy's "
+        "actions are in [-1, 1] in any environment with bounds",
+        "observations": observations,
+        "observation_rule": "the policy and the loss get (observation - shift) * scale, where "
+        "`observations` is [shift, scale]; the observation itself where it is null. In another "
+        "environment choose them so that each component is near 1",
     }
 
 
