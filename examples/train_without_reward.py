@@ -69,7 +69,8 @@ def train(folder, env_id, seed=0):
             mean = policy(np.float32((observation - shift) * scale)[None])[0].numpy()
             action = mean + np.exp(log_std) * np.random.standard_normal(size)
             row = {"observation": observation, "action": action}
-            observation, _, terminated, truncated, _ = env.step(np.clip(action, low, high))
+            scaled = low + (np.clip(action, -1, 1) + 1) / 2 * (high - low)
+            observation, _, terminated, truncated, _ = env.step(scaled)
             row["termination"] = [terminated or (truncated and marks_limits)]
             life = {name: np.append(life[name], np.float32([row[name]]), axis=0) for name in life}
             length += 1

@@ -110,7 +110,7 @@ class NarrowBounds(PointGoal):
 
     def __init__(self, *settings):
         super().__init__(*settings)
-        self.action_bounds = np.array([5.0, -np.inf]), np.array([6.0, np.inf])
+        self.action_bounds = np.array([5.0, -np.inf]), np.array([np.inf, np.inf])
 
 
 def test_the_share_is_of_components_at_the_newest_steps(make_tiny):
