@@ -27,8 +27,8 @@ class Lives:
     """Holds the state of P lives between their start and their final episodes.
 
     What happens to one observation: `BodySimulation.step` advances the physics and calls the
-    family's `observe`; `Episodes.step` returns the result in a policy's units. `take_steps` acts on it through the
-    life's normalisation and writes it to the buffer as it is. At the next update
+    family's `observe`; `Episodes.step` returns the result in a policy's units. `take_steps` acts on
+    it through the life's normalisation and writes it to the buffer as it is. At the next update
     `Learner.experience` normalises the buffer anew; the loss's `prepare` reads it by channels, and
     `minibatch_loss` adds the policy's outputs.
 
