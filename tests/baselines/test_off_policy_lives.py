@@ -60,9 +60,8 @@ def test_agents_meet_the_tasks_of_the_learned_loss():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RIVALS)
-def test_agents_whose_loss_is_not_finite_fail(name):
-    found = curves(name, agents=2, learning_rate=1e6, env_steps=48)
+def test_agents_whose_loss_is_not_finite_fail():
+    found = curves("sac", agents=2, learning_rate=1e6, env_steps=48)
     assert np.isnan(found.final_return).all() and np.isnan(found.returns).all()
     assert found.success.tolist() == [0.0, 0.0] and found.returns.shape == (2, 6)
 

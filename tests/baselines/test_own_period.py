@@ -81,18 +81,3 @@ def test_rivals_of_a_loss_with_its_own_start_begin_afresh(make_tiny):
         request = Request(experiment.task, 0, "test", 4, 24, 2)
         finals.append(OwnPeriodMethod("ppo", experiment).train(request).final_return)
     np.testing.assert_array_equal(*finals)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "least"), [("ppo", 60.0), ("reinforce", 20.0)])
-def test_rivals_learn_to_hop(name, least):
-    """Who never learns gets 7 on average."""
-    from epg_tf.core.config_files import load_experiment
-
-    experiment = load_experiment("random_hopper").in_physics("exact")
-    experiment = dataclasses.replace(
-        experiment, compute=dataclasses.replace(experiment.compute, shard_lives=4, threads=2)
-    )
-    request = Request(experiment.task, 0, "tuning", 8, 2048, 3)
-    found = OwnPeriodMethod(name, experiment).train(request)
-    assert found.final_return.mean() > least

@@ -1,16 +1,18 @@
 """Every config is a valid experiment, the paper's are Table 1, and the laptop's evolve."""
 
-import csv
 import dataclasses
 import functools
 import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import from_mapping
+from epg_tf.epg.outer_loop import evolve
+from epg_tf.evaluation.speed import measure_lives
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.registry import make_family
 from tests.launch import commands
@@ -348,47 +350,45 @@ def test_an_unknown_variant_is_refused_in_one_line(file):
     )
 
 
+HERE = {"threads": 2, "parallel": "threads"}  # those of the process that runs tests
+
+
+def small(made):
+    """Returns the same experiment with two epochs of few and short lives."""
+    settings = made.to_mapping()
+    changed = {
+        "inner": {"updates": 4, "final_episodes": 1},
+        "evolution": {"epochs": 2, "lives": 8, "noise_vectors": 4, "validation_period": 0},
+        "compute": {"shard_lives": 4, **HERE},
+    }
+    changed["evolution"]["fitness_from"] = "final_episodes"
+    if made.evolution.longest_life:
+        changed["evolution"] |= {"shortest_life": 2, "longest_life": 4}
+    for group, values in changed.items():
+        settings[group] |= values
+    return from_mapping(settings)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*ON_A_LAPTOP, *NIGHTS])
-def test_a_laptop_config_evolves(name, tmp_path):
-    """Two epochs, as a user would run them but for validation, and with short lives, in which no
-    episode need end, where they take a night; no life may fail.
-    """
-    short = ["--config.inner.updates=16", "--config.evolution.fitness_from=final_episodes"]
-    short += (
-        ["--config.evolution.shortest_life=8", "--config.evolution.longest_life=16"]
-        if experiment(name).evolution.longest_life
-        else []
-    )
-    process = commands.run(
-        "meta_train",
-        f"--config={name}",
-        f"--run_dir={tmp_path / 'run'}",
-        "--config.evolution.epochs=2",
-        "--config.evolution.validation_period=0",
-        *(short if name in NIGHTS else []),
-        timeout=900,
-    )
-    assert process.returncode == 0 and process.stderr == "", process.stderr
-    with open(tmp_path / "run" / "metrics.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["epoch"] for row in rows] == ["1", "2"]
-    assert all(row["failed_lives"] == "0" and float(row["fitness_std"]) > 0 for row in rows)
-    reaching = make_family(experiment(name).task).goal_reaching
-    assert (rows[-1]["success_rate"] != "nan") == reaching
+def test_a_laptop_config_evolves(name):
+    """No life may fail."""
+    made = small(experiment(name))
+    rows = [result.metrics for result in evolve(made, 0)]
+    assert len(rows) == 2
+    assert all(row["failed_lives"] == 0 and row["fitness_std"] > 0 for row in rows)
+    reaching = all(make_family(task).goal_reaching for task in made.tasks)
+    assert (not np.isnan(rows[-1]["success_rate"])) == reaching
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ON_A_LAPTOP)
-def test_a_family_spends_little_of_a_life_on_itself(name, tmp_path):
+@pytest.mark.parametrize("name", [name for name in ON_A_LAPTOP if name.endswith(":laptop")])
+def test_a_family_spends_little_of_a_life_on_itself(name):
     """Of the time of a life, at most a quarter goes into the family's own NumPy code."""
-    file, variant = SETTINGS[name]
-    flag = f"--config=configs/{file}.py" + (f":{variant}" if variant else "")
-    process = commands.run(
-        "benchmark", flag, "--lives=64", "--updates=8", f"--json={tmp_path / 'b.json'}", timeout=900
-    )
-    assert process.returncode == 0, process.stderr
-    assert json.loads((tmp_path / "b.json").read_text())["exact"]["shares"]["family"] < 0.25
+    made = experiment(name).in_physics("exact")
+    made = dataclasses.replace(made, compute=dataclasses.replace(made.compute, **HERE))
+    speed = measure_lives(made, 0, 32, 4)
+    assert speed.shares["family"] < 0.25
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,3 @@ def commands_in(text: str) -> Iterator[Command]:
 def steps(text: str) -> list[Command]:
     """Returns the commands in the blocks of a page, in their order."""
     return [command for block in blocks(text, "bash") for command in commands_in(block)]
-
-
-def interval(values: dict, mean: str, ends: str, digits: int, bold: bool = False) -> str:
-    """Returns a mean and its interval as tables show them."""
-    stars = "**" if bold else ""
-    low, high = values[ends]
-    return f"{stars}{values[mean]:.{digits}f}{stars} [{low:.{digits}f}, {high:.{digits}f}]"

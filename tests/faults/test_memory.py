@@ -15,8 +15,6 @@ from epg_tf.metagenrl.memory_needs import memory_needs as metagenrl_needs
 from epg_tf.tasks.registry import make_family, named_environment
 from tests.launch import commands
 
-pytestmark = pytest.mark.slow
-
 # Prints the memory (bytes) by which the settings on the command line raise the peak of a process
 # that has already run small ones, and the estimate.
 MEASURE = """
@@ -73,27 +71,14 @@ AGENT = {"hidden": [32, 32], "batch": 10, "chunk": 10, "random_steps": 100, "upd
 SIZES = {
     "buffer": ("evolution", {"loss": {"buffer_steps": 20_000}}),
     "policies": ("evolution", {"policy": {"hidden": [1000, 1000]}, "loss": {"buffer_steps": 64}}),
-    "pairs": (
-        "evolution",
-        {"policy": {"hidden": [], "observation_pairs": True}, "loss": {"buffer_steps": 20_000}},
-    ),
     "losses": ("evolution", {"loss": {"context": 2000, "filters": [10, 40]}}),
-    "products": ("evolution", {"loss": {"products": 3000, "buffer_steps": 64}}),
-    "channels": (
-        "evolution",
-        {"loss": {"buffer_steps": 20_000, "channels": ["future_reward", "novelty"]}},
-    ),
-    "features": (
-        "evolution",
-        {"loss": {"shared_over_actions": True, "features": 100, "buffer_steps": 2000}},
-    ),
     "memories": ("evolution", {"loss": {"memory_inputs": 2000, "memory_units": 500}}),
     "networks": ("metagenrl", {"agent": {**AGENT, "hidden": [1000, 1000]}}),
-    "batch": ("metagenrl", {"agent": {**AGENT, "batch": 1000, "chunk": 20}}),
     "chunk": ("metagenrl", {"agent": {**AGENT, "batch": 1, "chunk": 200}}),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_estimates_are_below_what_is_used_and_near_it(name):
     kind, changes = SIZES[name]
@@ -117,10 +102,10 @@ def test_the_papers_sizes_are_far_below_a_laptops_memory():
     assert sum(need.size for need in needs) < 4 * 2**30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("launcher", "flags", "field"),
     [
-        ("meta_train", ["loss.buffer_steps=10000000"], "config.loss.buffer_steps=10000000"),
         ("meta_train", ["policy.hidden=(100000,100000)"], "config.policy.hidden=(100000"),
         (
             "meta_train",
@@ -132,7 +117,6 @@ def test_the_papers_sizes_are_far_below_a_laptops_memory():
             "config.compute.shard_lives=1000000",
         ),
         ("meta_train_metagenrl", ["agent.chunk=1000000"], "config.agent.chunk=1000000"),
-        ("meta_train_metagenrl", ["agent.hidden=(100000,100000)"], "config.agent.hidden=(100000"),
     ],
 )
 def test_sizes_that_cannot_fit_are_refused_before_anything_starts(launcher, flags, field, tmp_path):
@@ -148,6 +132,7 @@ def test_sizes_that_cannot_fit_are_refused_before_anything_starts(launcher, flag
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("launcher", "flags", "field"),
     [
@@ -185,6 +170,7 @@ def test_few_lives_need_less_memory_than_evolution():
     assert few == pytest.approx(most / 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verbose", [False, True])
 def test_memory_that_ends_in_mid_run_gives_one_line(verbose, tmp_path):
     """The address space of the process ends where the first large tensor begins."""

@@ -20,7 +20,6 @@ from epg_tf.losses.surrogates import Steps, advantages
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.tasks.base import StepResult
 
-pytestmark = pytest.mark.slow
 quick = settings(max_examples=200, deadline=None, derandomize=True)
 
 JSON = st.recursive(

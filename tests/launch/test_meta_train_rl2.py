@@ -38,10 +38,14 @@ def test_a_killed_run_ends_with_the_bits_of_an_undisturbed_one(tmp_path):
     lines = process.stdout.splitlines()
     assert lines[0] == "meta-training a recurrent policy by RL² in hidden_goal"
     assert lines[1].startswith("cost: 3 iterations x 4 trials x 12 env steps = 144 env steps;")
-    assert lines[-1] == f"results are in {whole}"
+    assert lines[-1] == (
+        f"results are in {whole}; next: python -m launch.meta_test --compare=rl2:{whole} "
+        "with a --loss for the same body"
+    )
     with open(whole / "metrics.csv", newline="") as stream:
         assert [int(row["epoch"]) for row in csv.DictReader(stream)] == [1, 2, 3]
-    assert json.loads((whole / "summary.json").read_text())["env_steps"] == 144
+    summary = json.loads((whole / "summary.json").read_text())
+    assert summary["env_steps"] == 144 + 2 * 12  # with validation
     assert json.loads((whole / "final" / "loss.json").read_text())["kind"] == "rl2_policy"
     assert (whole / "learning_curve.png").is_file()
 

@@ -101,21 +101,6 @@ class TestEveryId:
         ]
         assert not unwanted
 
-    @pytest.mark.slow  # test_rendering draws the families; `test_one_is_drawn` draws one of them
-    def test_is_drawn(self, environment_id, drawable):
-        self.draw(environment_id)
-
-    def draw(self, environment_id):
-        environment = gymnasium.make(environment_id, render_mode="rgb_array", height=40, width=60)
-        environment.reset(seed=1)
-        env_render_passive_checker(environment)
-        first = environment.render()
-        assert first.shape == (40, 60, 3) and first.dtype == np.uint8 and first.std() > 5
-        for _ in range(5):
-            environment.step(environment.action_space.sample())
-        assert (environment.render() != first).any()
-        environment.close()
-
     def test_pictures_per_second_are_steps_per_second(self, environment_id):
         environment = gymnasium.make(environment_id, frame_skip=3).unwrapped
         seconds = 3 * environment._simulation.model(0).opt.timestep
@@ -165,7 +150,18 @@ class TestEveryId:
 
 
 def test_one_is_drawn(drawable):
-    TestEveryId().draw("epg_tf/PointGoal-v0")
+    """Further families are drawn in test_rendering.py."""
+    environment = gymnasium.make(
+        "epg_tf/PointGoal-v0", render_mode="rgb_array", height=40, width=60
+    )
+    environment.reset(seed=1)
+    env_render_passive_checker(environment)
+    first = environment.render()
+    assert first.shape == (40, 60, 3) and first.dtype == np.uint8 and first.std() > 5
+    for _ in range(5):
+        environment.step(environment.action_space.sample())
+    assert (environment.render() != first).any()
+    environment.close()
 
 
 def start(environment: gymnasium.Env, **choices) -> tuple[list[float], dict]:
