@@ -14,7 +14,7 @@ from epg_tf.core.rival_settings import RIVAL_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
 from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.state import EpochResult, EvolutionState
-from epg_tf.runs import checkpoints
+from epg_tf.runs import checkpoints, standstill
 from epg_tf.runs.beginning import beginning, facts_of
 from epg_tf.runs.folder import (
     BEGUN_WITH,
@@ -182,6 +182,7 @@ class EvolutionRun:
         last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
         save_loss(self.path / "final", state.phi, self._experiment, {**facts, **last})
         self._picture.draw()
+        unchanged = standstill.of_evolution(self._experiment)
         summary = {
             "epochs": state.epoch,
             "env_steps": state.env_steps,
@@ -191,6 +192,8 @@ class EvolutionRun:
             "last_fitness_mean": rows[-1]["fitness_mean"] if rows else None,
             "best_validation_return_mean": state.best_return,
             "failed_lives": int(sum(row["failed_lives"] for row in rows)),
+            "unchanged_epochs": unchanged.count(rows),
+            "verdict": unchanged.verdict(rows),
             **facts,
         }
         files.write_json(self.path / "summary.json", summary)

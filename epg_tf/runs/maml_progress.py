@@ -9,6 +9,7 @@ from typing import Any
 from epg_tf.baselines.maml_state import IterationResult, MAMLState
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.maml_experiment import MAMLExperiment
+from epg_tf.runs import standstill
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
 
@@ -27,6 +28,7 @@ class MAMLProgress:
         self._iteration = 0
         self._pace = Pace(self._total, 0)
         self._reminder: Reminder | None = None
+        self._standstill = standstill.of_maml()
 
     def begin(self, state: MAMLState, warnings: list[str]) -> None:
         """Writes warnings, what is left to do and what it costs."""
@@ -53,6 +55,8 @@ class MAMLProgress:
                 f"{metrics['return_after_mean']:.2f} after{_validation(result.state.best_return)}  "
                 f"{times(self._pace)}"
             )
+        if notice := self._standstill.notice(metrics):
+            self._write(notice)
 
     def stopped(self, state: MAMLState) -> None:
         """Writes where the run stopped."""
@@ -62,8 +66,12 @@ class MAMLProgress:
     def finished(self, summary: Mapping[str, Any]) -> None:
         """Writes how a finished run ended."""
         self.close()
+        if summary["verdict"]:
+            self._write(summary["verdict"])
+        most = standstill.is_most(summary["unchanged_iterations"], summary["iterations"])
+        what = f"meta-trained an initialisation of {summary['parameters']} parameters in"
         self._write(
-            f"meta-trained an initialisation of {summary['parameters']} parameters in "
+            f"{'ended after' if most else what} "
             f"{duration(summary['seconds'])}, {count(summary['env_steps'])} env steps"
             f"{_validation(summary['best_validation_return_mean'])}"
         )

@@ -21,6 +21,7 @@ from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.threads import configure_tensorflow
+from epg_tf.runs import standstill
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import OWN_FILES, RunIdentity, RunKind
 from epg_tf.runs.maml_checkpoints import save_state, state_of
@@ -163,6 +164,7 @@ class MAMLRun:
         rows = self._folder.metrics.read()
         self._save_start("final", state.start, state.iteration, state)
         self._picture.draw()
+        unchanged = standstill.of_maml()
         summary: dict[str, Any] = {
             "iterations": state.iteration,
             "env_steps": state.env_steps,
@@ -172,6 +174,8 @@ class MAMLRun:
             "last_return_after_mean": rows[-1]["return_after_mean"] if rows else None,
             "best_validation_return_mean": state.best_return,
             "failed_lives": int(sum(row["failed_lives"] for row in rows)),
+            "unchanged_iterations": unchanged.count(rows),
+            "verdict": unchanged.verdict(rows),
             **self._folder.facts,
         }
         files.write_json(self._folder.path / "summary.json", summary)

@@ -17,6 +17,7 @@ from epg_tf.metagenrl.validation import (
     validation_columns,
     validation_places,
 )
+from epg_tf.runs import standstill
 from epg_tf.runs.long_waits import metagenrl_waits
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
@@ -59,6 +60,7 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
         self._pace: Pace | None = None
         self._reminder: Reminder | None = None
         self._round = 0
+        self._standstill = standstill.of_metagenrl(experiment)
 
     def warn(self, warnings: list[str]) -> None:
         """Writes each warning."""
@@ -105,6 +107,8 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
                 f"round {number}/{self._experiment.rounds}  mean return {returns}  "
                 f"{times(self._pace)}"
             )
+        if notice := self._standstill.notice(metrics):
+            self._write(notice)
 
     def stopped(self, state: ObjectiveState) -> None:
         """Writes where the run stopped."""
@@ -124,8 +128,12 @@ class MetaGenRLProgress(SilentMetaGenRLProgress):
         last = ", ".join(
             f"{name.split('/', 1)[1]} {value:.1f}" for name, value in summary["last"].items()
         )
+        if summary["verdict"]:
+            self._write(summary["verdict"])
+        most = standstill.is_most(summary["unchanged_rounds"], summary["rounds"])
+        did = "ended after" if most else f"meta-learned {summary['parameters']} parameters in"
         self._write(
-            f"meta-learned {summary['parameters']} parameters in {duration(summary['seconds'])}, "
+            f"{did} {duration(summary['seconds'])}, "
             f"{count(summary['env_steps'])} env steps; mean return in the last round: "
             f"{last or 'none'}; {summary['failed_agents']} failed agents"
         )

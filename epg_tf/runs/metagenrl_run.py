@@ -19,7 +19,7 @@ from epg_tf.metagenrl.validation import (
     is_validated,
     validation_columns,
 )
-from epg_tf.runs import checkpoints
+from epg_tf.runs import checkpoints, standstill
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.metagenrl_checkpoints import save_state
@@ -244,6 +244,7 @@ class MetaGenRLRun(NullMetaGenRLRun):
         self._save_objective(self.path / "final", state)
         self._picture.draw()
         last = rows[-1] if rows else {}
+        unchanged = standstill.of_metagenrl(self._experiment)
         summary: dict[str, Any] = {
             "rounds": state.round,
             "parameters": state.parameters.size,
@@ -254,6 +255,8 @@ class MetaGenRLRun(NullMetaGenRLRun):
             },
             "best": self._best(rows),
             "failed_agents": int(last.get("failed_agents", 0)),
+            "unchanged_rounds": unchanged.count(rows),
+            "verdict": unchanged.verdict(rows),
             **self._folder.facts,
         }
         files.write_json(self.path / "summary.json", summary)

@@ -10,6 +10,7 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import count, duration
 from epg_tf.epg.state import EpochResult, EvolutionState
+from epg_tf.runs import standstill
 from epg_tf.runs.long_waits import evolution_waits
 from epg_tf.runs.pace import Pace, Reminder
 
@@ -65,6 +66,7 @@ class EvolutionProgress(SilentProgress):
         self._epoch = 0
         self._pace: Pace | None = None
         self._reminder: Reminder | None = None
+        self._standstill = standstill.of_evolution(experiment)
 
     def warn(self, warnings: list[str]) -> None:
         """Writes each warning."""
@@ -119,6 +121,8 @@ class EvolutionProgress(SilentProgress):
         self._bar.set_description_str(line)
         if self._bar.disable and (self._pace.due() or epoch == self._epochs):
             self._line(f"{line}  {times(self._pace)}")
+        if notice := self._standstill.notice(metrics):
+            self._line(notice)
 
     def stopped(self, state: EvolutionState) -> None:
         """Writes where the run stopped."""
@@ -135,8 +139,12 @@ class EvolutionProgress(SilentProgress):
         validation = f"best validation return {best:.2f}"
         if best == -math.inf:
             validation = "never validated (best/ is just the newest)"
+        if summary["verdict"]:
+            self._line(summary["verdict"])
+        most = standstill.is_most(summary["unchanged_epochs"], summary["epochs"])
+        did = "ended after" if most else f"evolved {summary['parameters']} parameters in"
         self._line(
-            f"evolved {summary['parameters']} parameters in {duration(summary['seconds'])}, "
+            f"{did} {duration(summary['seconds'])}, "
             f"{count(summary['env_steps'])} env steps; {validation}, {summary['failed_lives']} "
             "failed lives"
         )
