@@ -35,6 +35,7 @@ _ARGUMENTS = {
     ),
     "resume=True": "--resume",
     "overwrite=True": "--overwrite",
+    "allow_changed_family=True": "--allow_changed_family",
     "a larger timeout": "a larger --rank_timeout",
 }
 

@@ -33,6 +33,11 @@ _RESUME = flags.DEFINE_bool(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace the run in --run_dir; other files beside it stay."
 )
+_ALLOW_CHANGED_FAMILY = flags.DEFINE_bool(
+    "allow_changed_family",
+    False,
+    "With --resume: go on although the code or the model of your own task family has changed.",
+)
 _RANK_TIMEOUT = flags.DEFINE_float(
     "rank_timeout",
     3600.0,
@@ -58,7 +63,7 @@ def target(example: str) -> RunTarget:
         raise command_line.UsageError(
             f"--run_dir is missing; name a folder, e.g. --run_dir={example}"
         )
-    return RunTarget(_RUN_DIR.value, _RESUME.value, _OVERWRITE.value)
+    return RunTarget(_RUN_DIR.value, _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value)
 
 
 def seed() -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from epg_tf.artifacts.learned_loss import versions
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.runs import checkpoints, saved_settings
+from epg_tf.runs import checkpoints, own_families, saved_settings
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
@@ -35,6 +35,7 @@ class RunTarget:
       path: The folder.
       resume: Continue the run that is there, or start it if there is none.
       overwrite: Replace the run that is there; other files in the folder stay.
+      allow_changed_family: Resume although a family of the user has changed.
 
     Raises:
       RecordError: The path is empty, or resume and overwrite are both set.
@@ -43,6 +44,7 @@ class RunTarget:
     path: files.PathLike
     resume: bool = False
     overwrite: bool = False
+    allow_changed_family: bool = False
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -113,6 +115,8 @@ class RunFolder:
         self._check_entries()
         now = {"seed": self._identity.seed, "commit": commit(), "versions": versions()}
         before = self._earlier_run() if target.resume else None
+        self._families = own_families.fingerprints(self._identity.experiment())
+        changed = self._changed_families(before, target.allow_changed_family)
         if target.overwrite:
             self._check_replaceable()
         files.prepare_folder(
@@ -129,6 +133,8 @@ class RunFolder:
             for name in ("commit", "versions")
             if self.facts[name] != now[name]
         ]
+        if changed:
+            self.warnings.append(f"{changed} changed, so numbers from here on are of other tasks")
         if before is None:
             self._describe()
 
@@ -189,6 +195,8 @@ class RunFolder:
         """Writes `config.json`."""
         identity = self._identity
         description = {"kind": identity.kind.name, "config": identity.settings, **self.facts}
+        if self._families:
+            description[own_families.FAMILIES] = self._families
         description["machine"] = machine()  # of the newest start
         files.write_json(self.path / CONFIG, description)
 
@@ -233,6 +241,22 @@ class RunFolder:
         self._check_same_settings(before)
         self._check_same_beginning(before)
         return before
+
+    def _changed_families(self, before: Mapping[str, Any] | None, allowed: bool) -> str:
+        """Returns what has changed of the user's families since the run was last started.
+
+        Raises:
+          RecordError: Something has, and that is not allowed.
+        """
+        earlier = None if before is None else before.get(own_families.FAMILIES)
+        changed = own_families.changes(earlier, self._families)
+        if changed and not allowed:
+            raise RecordError(
+                f"{self.path}: {changed} changed since this run was last started, so its numbers "
+                "and best/ are of other tasks; undo the change, pass allow_changed_family=True if "
+                "it is meant, or overwrite=True to start again"
+            )
+        return changed
 
     def _check_same_beginning(self, before: Mapping[str, Any]) -> None:
         """Refuses to resume with another beginning; one that is not named is the run's own."""

@@ -65,6 +65,10 @@ class RunIdentity:
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ConfigError(f"seed={self.seed!r} must be a whole number of at least 0")
 
+    def experiment(self) -> Any:
+        """Returns the experiment that the settings describe."""
+        return self.kind.from_mapping(self.settings)
+
     def digest(self) -> bytes:
         """Returns the SHA-256 of what must be the same on every rank, package versions included."""
         shared = [

@@ -109,7 +109,8 @@ class Recorder(NullRecorder):
         """
         target = self._target
         if state is not None:
-            target = RunTarget(target.path, resume=True)
+            allowed = target.allow_changed_family
+            target = RunTarget(target.path, resume=True, allow_changed_family=allowed)
         self._opened = run = EvolutionRun(self._experiment, self._seed, target, self._earlier)
         saved = run.restore()
         self._progress.warn(run.warnings)

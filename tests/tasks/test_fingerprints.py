@@ -1,0 +1,120 @@
+"""Tests epg_tf.tasks.fingerprints: what a user's family is made of, and when that changes."""
+
+from __future__ import annotations
+
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+
+from epg_tf.core.experiment import TaskConfig
+from epg_tf.tasks import registry
+from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.fingerprints import fingerprint
+
+XML = """<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/>
+<geom size=".1" mass="1"/></body></worldbody>
+<actuator><motor joint="x" ctrllimited="true" ctrlrange="-1 1"/></actuator></mujoco>"""
+
+
+class Slide(BodyFamily):
+    """A body on a rail."""
+
+    name = "slide_of_test"
+    observation_size = 2
+
+    def start(self, generator, task):
+        """Draws a place."""
+        return generator.uniform(-1, 1, 1), np.zeros(1), np.zeros(0)
+
+    def observe(self, state):
+        """Returns place and speed."""
+        return np.concatenate([state.qpos, state.qvel], axis=1)
+
+    def reward(self, before, after, action):
+        """Returns minus the distance."""
+        return -np.abs(after.qpos[:, 0])
+
+
+class Line(gymnasium.Env):
+    """An environment of the user, whose reward is scaled by an argument."""
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        """Starts at a random place."""
+        super().reset(seed=seed)
+        self.x = float(self.np_random.uniform(-1, 1))
+        return np.array([self.x], np.float32), {}
+
+    def step(self, action):
+        """Moves."""
+        self.x += float(action[0])
+        return np.array([self.x], np.float32), -self.scale * abs(self.x), False, False, {}
+
+
+class Doubled(gymnasium.RewardWrapper):
+    """Doubles rewards."""
+
+    def reward(self, reward):
+        """Returns twice the reward."""
+        return 2 * reward
+
+
+@pytest.fixture
+def slide(tmp_path, monkeypatch):
+    """A function: the content of a model file -> what the family is made of."""
+    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
+    registry.register_family(Slide)
+    monkeypatch.setattr(Slide, "model_file", tmp_path / "slide.xml", raising=False)
+
+    def made_of(xml):
+        (tmp_path / "slide.xml").write_text(xml)
+        return fingerprint(TaskConfig("slide_of_test", 10, 50))
+
+    return made_of
+
+
+@pytest.fixture
+def line(monkeypatch):
+    """A function: arguments of a registration -> what the family of the id is made of."""
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
+
+    def made_of(entry=Line, **how):
+        gymnasium.registry.pop("LineOfTest-v0", None)
+        gymnasium.register("LineOfTest-v0", entry_point=entry, max_episode_steps=9, **how)
+        return fingerprint("gymnasium:LineOfTest-v0@9")
+
+    return made_of
+
+
+def test_the_compiled_model_counts_and_remarks_in_its_file_do_not(slide):
+    found = slide(XML)
+    assert set(found) == {"source", "model", "mujoco"} and found["mujoco"] == mujoco.__version__
+    assert slide(XML.replace("<worldbody>", "<!-- a remark -->\n<worldbody>")) == found
+    heavier = slide(XML.replace('mass="1"', 'mass="2"'))
+    assert heavier["model"] != found["model"] and heavier["source"] == found["source"]
+
+
+def test_arguments_and_wrappers_of_an_environment_count(line):
+    found = line()
+    assert set(found) == {"source", "arguments"} and line() == found
+    scaled = line(kwargs={"scale": 2.0})
+    assert scaled["arguments"] != found["arguments"] and scaled["source"] == found["source"]
+    wrapped = line(additional_wrappers=(Doubled.wrapper_spec(),))
+    assert wrapped["source"] != found["source"]
+
+
+def test_a_wrapper_of_the_user_around_an_environment_of_a_package_counts(line):
+    entry = "gymnasium.envs.classic_control:PendulumEnv"
+    assert line(entry) == {}
+    assert "source" in line(entry, additional_wrappers=(Doubled.wrapper_spec(),))
+
+
+@pytest.mark.parametrize("name", ["point_goal", "gymnasium:Pendulum-v1@50"])
+def test_families_of_packages_are_described_by_versions(name):
+    assert fingerprint(name) == {}
