@@ -309,7 +309,7 @@ def words_of_own_family(name: str) -> str:
 
 def word_of_own_file(name: str) -> str:
     """Returns " --config=FILE" as `words_of_own_family` does, without any setting."""
-    if not is_given() or is_shipped(name.partition("@")[0]):
+    if not _typed() or is_shipped(name.partition("@")[0]):
         return ""
     return f" {shlex.quote(f'--config={_typed()}')}"
 

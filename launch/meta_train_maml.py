@@ -47,9 +47,10 @@ def _meta_train(experiment: MAMLExperiment, target: RunTarget, communicator: Com
     with contextlib.closing(run):
         code = run_flags.to_the_end(work, received, communicator)
     if not code:
+        own = config_flag.words_of_own_family(experiment.task.family)
         run_flags.write(
             f"results are in {target.path}; next: {command_line.program('meta_test')} "
-            f"{shlex.quote(f'--compare=maml:{target.path}')} with a --loss for the same body"
+            f"{shlex.quote(f'--compare=maml:{target.path}')}{own} with a --loss for the same body"
         )
     return code
 

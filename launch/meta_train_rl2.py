@@ -46,10 +46,11 @@ def _meta_train(experiment: RL2Experiment, target: RunTarget, communicator: Comm
     with contextlib.closing(session):
         code = run_flags.to_the_end(work, received, communicator)
     if not code:
+        own = config_flag.words_of_own_family(experiment.task.family)
         run_flags.write(
             f"results are in {target.path}; next: {command_line.program('meta_test')} "
-            f"{shlex.quote(f'--compare={experiment.method}:{target.path}')} with a --loss for the "
-            "same body"
+            f"{shlex.quote(f'--compare={experiment.method}:{target.path}')}{own} with a --loss for "
+            "the same body"
         )
     return code
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from epg_tf.artifacts.learned_loss import SHIPPED
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.zero_shot import NAMES
+from epg_tf.tasks.registry import is_shipped
 
 _RUNS = {
     "evolution": "meta-train",
@@ -36,6 +37,21 @@ def repeat_run(
     start = {"begin_with": begun, "begin_scale": scale}
     given = {name: value for name, value in start.items() if value is not None}
     return _command(_RUNS[kind], words | given)
+
+
+def remark_on_files(families: Iterable[str]) -> str | None:
+    """Returns what a command needs besides for families that no package has; None without such.
+
+    Args:
+      families: FAMILY, FAMILY@EPISODE_LIMIT or gymnasium:ID.
+    """
+    own = [name for name in families if not is_shipped(name.partition("@")[0])]
+    if not own:
+        return None
+    return (
+        f"With the settings above, from a config of your own that registers the family "
+        f"{', '.join(own)}:"
+    )
 
 
 def repeat_study(path: Path, choices: Mapping[str, Any]) -> str:

@@ -97,6 +97,8 @@ def _sections(path: Path, results: Results, about: Mapping[str, Any]) -> list[Se
     blocks: list[Block] = [Code(command)]
     if set(about.get("replaced") or ()) - {"config.task.physics"}:
         blocks.insert(0, Text("With the settings above, from a config of your own:"))
+    elif remark := repeat_commands.remark_on_files([results.task[0].partition(" ")[0]]):
+        blocks.insert(0, Text(remark))
     return [*sections, Section("To run it again", blocks)]
 
 

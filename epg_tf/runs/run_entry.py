@@ -55,7 +55,9 @@ def run_entry(path: Path, film: bool) -> Entry:
     command = repeat_commands.repeat_run(
         path, record.kind, record.seed, begun_with(facts), begun_scale(facts)
     )
-    sections.append(Section("To run it again", [*_checkout(path), Code(command)]))
+    remark = repeat_commands.remark_on_files(_extent(experiment)[0].split(", "))
+    note = [Text(remark)] if remark else []
+    sections.append(Section("To run it again", [*_checkout(path), *note, Code(command)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.bodies import BodyFamily
-from epg_tf.tasks.gymnasium_family import PREFIX, GymnasiumFamily, registered
-from epg_tf.tasks.registry import is_importable, make_family, named_environment
+from epg_tf.tasks.gymnasium_family import GymnasiumFamily, registered
+from epg_tf.tasks.registry import is_importable, is_shipped, make_family, named_environment
 from epg_tf.tasks.source_digest import is_own, source_digest
 
 
@@ -31,7 +31,8 @@ def fingerprint(task: TaskConfig | str) -> dict[str, str]:
     Raises:
       ConfigError: There is no such family, or it has a mistake.
     """
-    if not _may_be_own(task.partition("@")[0] if isinstance(task, str) else task.family):
+    name = task.partition("@")[0] if isinstance(task, str) else task.family
+    if is_shipped(name) and is_importable(name):
         return {}
     family = named_environment(task) if isinstance(task, str) else make_family(task)
     kinds, found = [*type(family).__mro__], {}
@@ -42,16 +43,7 @@ def fingerprint(task: TaskConfig | str) -> dict[str, str]:
     if isinstance(family, BodyFamily):
         found = _of_model(family.model)
     own = [kind for kind in kinds if is_own(kind)]
-    return {"source": source_digest(*own), **found} if own else {}
-
-
-def _may_be_own(name: str) -> bool:
-    """Returns whether a family of that name may have a part that is in no package."""
-    if not is_importable(name):
-        return True
-    return name.startswith(PREFIX) and bool(
-        registered(name.removeprefix(PREFIX), name).additional_wrappers
-    )
+    return {"source": source_digest(*own), **found} if own else found
 
 
 def _of_environment(family: GymnasiumFamily) -> tuple[list[object], dict[str, str]]:

@@ -65,6 +65,8 @@ FAMILIES: dict[str, type[TaskFamily]] = {
 
 _UNITS: dict[TaskConfig, tuple[object, tuple[Array, Array] | None]] = {}
 """What was registered when the units were measured, and they; by the family's settings."""
+# Before any file of a user was loaded, if this module was imported before that.
+_IDS_OF_PACKAGES = frozenset(gymnasium.registry)
 
 
 def register_family(family: type[Family]) -> type[Family]:
@@ -98,8 +100,10 @@ def _origin(family: type[TaskFamily]) -> tuple[str, str]:
 
 def is_shipped(name: str) -> bool:
     """Returns whether a family of that name is known without a file of the user."""
+    if name.startswith(PREFIX):
+        return name.removeprefix(PREFIX).partition("?")[0] in _IDS_OF_PACKAGES
     known = FAMILIES.get(name)
-    return name.startswith(PREFIX) or bool(known and known.__module__.startswith("epg_tf."))
+    return bool(known and known.__module__.startswith("epg_tf."))
 
 
 def is_importable(name: str) -> bool:

@@ -111,10 +111,16 @@ def test_arguments_and_wrappers_of_an_environment_count(line):
 
 def test_a_wrapper_of_the_user_around_an_environment_of_a_package_counts(line):
     entry = "gymnasium.envs.classic_control:PendulumEnv"
-    assert line(entry) == {}
+    assert set(line(entry)) == {"arguments"}
     assert "source" in line(entry, additional_wrappers=(Doubled.wrapper_spec(),))
 
 
 @pytest.mark.parametrize("name", ["point_goal", "gymnasium:Pendulum-v1@50"])
 def test_families_of_packages_are_described_by_versions(name):
     assert fingerprint(name) == {}
+
+
+def test_an_id_that_a_file_registers_is_not_shipped(line):
+    line()
+    names = ("gymnasium:Pendulum-v1", "gymnasium:LineOfTest-v0", "point_goal", "mine")
+    assert [registry.is_shipped(name) for name in names] == [True, False, True, False]

@@ -1,0 +1,51 @@
+"""Tests the commands that launchers propose: with the file that registers the user's family."""
+
+from __future__ import annotations
+
+import sys
+
+import gymnasium
+import pytest
+
+from epg_tf.runs import repeat_commands
+from launch import config_flag
+
+
+@pytest.fixture
+def words(monkeypatch):
+    """A command line with the user's file, which has registered an id."""
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("MineOfTest-v0", entry_point="mine:Mine")
+    words = ["meta_train", "--config=my file.py:a", "--config.task.range=nominal"]
+    monkeypatch.setattr(sys, "argv", [*words, "--config.inner.updates=3"])
+    return words
+
+
+@pytest.mark.parametrize("name", ["gymnasium:MineOfTest-v0", "gymnasium:MineOfTest-v0@25", "mine"])
+def test_the_file_is_named_for_what_it_registers(words, name):
+    assert config_flag.word_of_own_file(name) == " '--config=my file.py:a'"
+    assert config_flag.words_of_own_family(name) == (
+        " '--config=my file.py:a' --config.task.range=nominal"
+    )
+
+
+@pytest.mark.parametrize("name", ["gymnasium:Pendulum-v1", "gymnasium:Reacher-v5@50", "point_goal"])
+def test_it_is_not_for_what_packages_have(words, name):
+    assert config_flag.words_of_own_family(name) == config_flag.word_of_own_file(name) == ""
+
+
+def test_nothing_is_named_without_a_config(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["meta_train"])
+    assert config_flag.words_of_own_family("mine") == ""
+
+
+@pytest.mark.parametrize(
+    ("families", "named"),
+    [
+        (["point_goal", "gymnasium:Pendulum-v1@50"], None),
+        (["point_goal", "gymnasium:MineOfTest-v0@25"], "the family gymnasium:MineOfTest-v0@25:"),
+    ],
+)
+def test_a_page_says_that_the_file_is_needed(words, families, named):
+    remark = repeat_commands.remark_on_files(families)
+    assert remark is None if named is None else named in remark
