@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -366,3 +366,17 @@ def _is_result(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and "format_version" in found and not _OF_FOLDERS & found.keys()
+
+
+def with_flag_files(words: Sequence[str]) -> list[str]:
+    """Returns the words of a command line with the content of each --flagfile in its place; exits
+    with one line where a file cannot be read.
+    """
+    try:
+        return flags.FLAGS.read_flags_from_files(list(words))
+    except (flags.Error, OSError, ValueError) as error:
+        reason = " ".join(str(error).removeprefix("ERROR:: ").split())
+        fail(f"--flagfile: {reason}; name a text file with one flag a line")
+
+
+sys.argv[1:] = with_flag_files(sys.argv[1:])  # names of configs and settings are looked for there

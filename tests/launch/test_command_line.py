@@ -153,3 +153,20 @@ def test_json_replaces_results_and_no_file_that_was_copied_out_of_a_folder(tmp_p
     files.write_json(tmp_path / "kept.json", {key: {}})
     with pytest.raises(command_line.UsageError, match="is no result of a command"):
         command_line.check_json(flag)
+
+
+def test_the_words_of_a_flag_file_stand_in_its_place(tmp_path):
+    (tmp_path / "flags.txt").write_text("# A remark.\n--config=point_goal\n\n--seed=3\n")
+    words = ["--run_dir=a", f"--flagfile={tmp_path}/flags.txt", "--seed=4"]
+    expected = ["--run_dir=a", "--config=point_goal", "--seed=3", "--seed=4"]
+    assert command_line.with_flag_files(words) == expected
+
+
+@pytest.mark.parametrize(("name", "content"), [("none.txt", None), ("raw.bin", b"\xff\xfe\x00")])
+def test_a_flag_file_that_cannot_be_read_is_told_in_one_line(tmp_path, capsys, name, content):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(SystemExit) as ended:
+        command_line.with_flag_files([f"--flagfile={tmp_path}/{name}"])
+    shown = capsys.readouterr().err
+    assert ended.value.code == 2 and shown.count("\n") == 1 and "error: --flagfile: " in shown
