@@ -192,7 +192,7 @@ def read_results(path: files.PathLike) -> Results:
             raise RecordError("no such file")
         if path.stat().st_size > _FILE_LIMIT:
             raise RecordError(f"it is {path.stat().st_size} bytes, above {_FILE_LIMIT}")
-        with open(path, encoding="utf-8", newline="") as stream:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
             header, *lines = list(csv.reader(stream)) or [[]]
         if tuple(header) != HEADER:
             raise RecordError(f"its columns are not {', '.join(HEADER)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import itertools
@@ -147,18 +148,27 @@ class MetricsFile:
         return sum(1 for _ in itertools.takewhile(lambda cell: cell == value, newest_first))
 
     def _lines(self) -> list[str]:
-        """Returns the lines of the file with their ends; a line without an end was torn."""
+        """Returns the lines of the file with their ends; a line without an end was torn. A byte
+        order mark and other ends of lines, which spreadsheets write, are left out.
+        """
         try:
-            text = self._path.read_text("utf-8", errors="replace") if self._path.exists() else ""
+            text = (
+                self._path.read_text("utf-8-sig", errors="replace") if self._path.exists() else ""
+            )
         except OSError as error:
             raise RecordError(f"{self._path}: {error.strerror}; check the path") from error
         return [f"{line}\n" for line in text.split("\n")[:-1]]
 
     def _drop_torn_line(self) -> list[str]:
-        """Removes a torn last line from the file; returns the other lines."""
+        """Removes a torn last line from the file, and what a spreadsheet added; returns the other
+        lines.
+        """
         lines = self._lines()
-        if self._path.exists() and not self._path.read_bytes().endswith(b"\n"):
-            self._rewrite(lines)
+        if self._path.exists():
+            content = self._path.read_bytes()
+            added = content.startswith(codecs.BOM_UTF8) or b"\r\n" in content
+            if added or not content.endswith(b"\n"):
+                self._rewrite(lines)
         return lines
 
     def _rewrite(self, lines: list[str]) -> None:

@@ -160,3 +160,16 @@ def test_the_newest_rows_with_a_value_are_counted(path, cells, count):
     for epoch, cell in enumerate(cells):
         file.append({"epoch": epoch, "failed_lives": cell})
     assert file.newest_in_a_row("failed_lives", 8) == count
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
+def test_a_file_that_a_spreadsheet_saved_is_read_and_goes_on_as_before(path, mark):
+    fill(path, (1, 2, 3))
+    plain = path.read_bytes()
+    path.write_bytes(mark + plain.replace(b"\n", b"\r\n"))
+    file = metrics.MetricsFile(path)
+    file.check(("epoch", "fitness"))
+    assert file.read() == [{"epoch": epoch, "fitness": epoch / 3} for epoch in (1, 2, 3)]
+    file.truncate_after(2)
+    file.append({"epoch": 3, "fitness": 1.0})
+    assert path.read_bytes() == plain
