@@ -175,7 +175,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         app.run(guarded, flags_parser=_parse)
     except BrokenPipeError:  # the reader of the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(128 + getattr(signal, "SIGPIPE", 13))  # Windows has no such signal
 
 
 def _again() -> str:

@@ -91,7 +91,11 @@ def replace_together(folder: PathLike, write: Callable[[Path], Any], last: str) 
 
 
 def _sync_folder(folder: Path) -> None:
-    """Writes the entries of `folder` to disk, so that a rename survives a power failure."""
+    """Writes the entries of `folder` to disk, so that a rename survives a power failure; does
+    nothing on Windows, where folders cannot be opened.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import resource
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from epg_tf.core.errors import ConfigError
+
+resource: Any
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
@@ -56,12 +63,30 @@ def refuse_what_cannot_fit(
 def available() -> float:
     """Returns the bytes of memory that this process may use at most, whatever others use now.
 
-    That is the machine's memory, or a lower limit of the process or of its control groups.
+    That is the machine's memory, or a lower limit of the process or of its control groups; infinity
+    where the system tells none of them.
     """
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    own, _ = resource.getrlimit(resource.RLIMIT_AS)
-    limits = [machine, *group_limits(_CONTROL_GROUPS, Path("/proc/self/cgroup"))]
-    return float(min([*limits, *([] if own == resource.RLIM_INFINITY else [own])]))
+    limits = [_of_machine(), *group_limits(_CONTROL_GROUPS, Path("/proc/self/cgroup"))]
+    if resource is not None:
+        own, _ = resource.getrlimit(resource.RLIMIT_AS)
+        limits += [] if own == resource.RLIM_INFINITY else [own]
+    return float(min(limits))
+
+
+def _of_machine() -> float:
+    """Returns the bytes that the machine has; infinity where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+def peak() -> float:
+    """Returns the most memory that this process has had (bytes); NaN where that is not known."""
+    if resource is None:
+        return float("nan")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
 def group_limits(mount: Path, membership: Path) -> Iterator[int]:

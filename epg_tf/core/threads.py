@@ -12,7 +12,9 @@ from epg_tf.core.errors import ConfigError
 
 def cpus(processes: int) -> int:
     """Returns the CPUs that this process may use, divided by `processes` that share them; >= 1."""
-    return max(1, len(os.sched_getaffinity(0)) // processes)
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)) // processes)
+    return max(1, (os.cpu_count() or 1) // processes)  # macOS and Windows
 
 
 def has_gpu() -> bool:

@@ -7,7 +7,6 @@ observations, rewards and ends.
 from __future__ import annotations
 
 import dataclasses
-import resource
 import threading
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import numpy as np
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment
+from epg_tf.core.memory import peak
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
@@ -46,7 +46,8 @@ class LifeSpeed:
       ratio: The second by the first.
       shares: Share of the time of a life by `inner_loop.PARTS`.
       update_milliseconds: Time of one update of one shard.
-      peak_rss_bytes: Largest memory of the process so far, earlier measurements included.
+      peak_rss_bytes: Largest memory of the process so far, earlier measurements included; NaN
+        where the system does not tell it.
     """
 
     family: str
@@ -60,7 +61,7 @@ class LifeSpeed:
     ratio: float
     shares: dict[str, float]
     update_milliseconds: float
-    peak_rss_bytes: int
+    peak_rss_bytes: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +144,7 @@ def measure_lives(
         ratio=env_steps / seconds / physics,
         shares={part: value / total for part, value in spent.items()},
         update_milliseconds=1e3 * spent["updating"] / shard_updates,
-        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_rss_bytes=peak(),
     )
 
 

@@ -16,7 +16,7 @@ from epg_tf.artifacts.learned_loss import versions
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import checkpoints, own_families, saved_settings
-from epg_tf.runs.folder_lock import FolderLock
+from epg_tf.runs.folder_lock import UNLOCKED, FolderLock
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.provenance import commit, machine
@@ -133,6 +133,7 @@ class RunFolder:
             for name in ("commit", "versions")
             if self.facts[name] != now[name]
         ]
+        self.warnings += [UNLOCKED] if UNLOCKED else []
         if changed:
             self.warnings.append(f"{changed} changed, so numbers from here on are of other tasks")
         if before is None:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
+from typing import Any
 
 from epg_tf.core.errors import RecordError
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+UNLOCKED = (
+    "" if fcntl else "runs are not locked on this system; let one process at a time use a folder"
+)
+"""What users must know where folders cannot be locked; else empty."""
 
 
 class FolderLock:
@@ -17,13 +28,14 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Locks the folder, which must exist; does nothing if it is locked by this object.
+        """Locks the folder, which must exist; does nothing if it is locked by this object, or if
+        this system has no such locks (`UNLOCKED`).
 
         Raises:
           RecordError: Another process, or another run of this process, has locked it; or it cannot
             be read, or its file system has no locks.
         """
-        if self._descriptor is not None:
+        if self._descriptor is not None or UNLOCKED:
             return
         try:
             descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
