@@ -205,6 +205,7 @@ class Shard:
                 self._agents.train(self._steps.drawn(rows), numbers.update[update])
         return ended.ids, ended.returns, result.diverged
 
+
 @dataclasses.dataclass(frozen=True)
 class _Numbers:
     """Random numbers of one env step of P agents.

@@ -320,9 +320,7 @@ class AgentShard:
         starts are those of the round. NaN where physics diverged.
         """
         policy = self.learner.acting_policy()
-        played = play_episodes(
-            self._simulation, policy.act, self._streams("final_reset"), episodes
-        )
+        played = play_episodes(self._simulation, policy.act, self._streams("final_reset"), episodes)
         return np.where(played.diverged, np.nan, played.mean_return)
 
 

@@ -86,5 +86,5 @@ def metagenrl_waits(experiment: MetaGenRLExperiment) -> list[str]:
         *lines,
         f"slow: the first update is compiled for about {duration(seconds)}, each step of a chunk "
         f"for itself; config.agent.chunk={chunk} and config.meta.virtual_steps={virtual_steps} "
-        "set it"
+        "set it",
     ]

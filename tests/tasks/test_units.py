@@ -1,5 +1,5 @@
-"""Tests epg_tf.tasks.units, and that no method depends on the units of an environment: in units that
-differ by powers of two, which round nothing, each ends at the same bits.
+"""Tests epg_tf.tasks.units, and that no method depends on the units of an environment: in units
+that differ by powers of two, which round nothing, each ends at the same bits.
 """
 
 from __future__ import annotations
@@ -192,9 +192,11 @@ METHODS = {
 FAST = ("epg:epg", "metagenrl:objective", "maml")
 
 
-@pytest.mark.parametrize(
-    "method", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
-)
+def slow_but(names):
+    return [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("method", slow_but(METHODS))
 def test_no_method_depends_on_units(tracks, method):
     plain, other = (METHODS[method](name) for name in tracks)
     assert np.isfinite(plain).any()
