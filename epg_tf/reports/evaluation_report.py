@@ -9,7 +9,9 @@ from typing import Any
 from epg_tf.core import files
 from epg_tf.evaluation.results import RESULTS_FILE, Results
 from epg_tf.evaluation.summary import as_json, summarize
-from epg_tf.reports import agent_plots
+from epg_tf.reports.agent_plots import learning_figure
+from epg_tf.reports.panels import objective_panels
+from epg_tf.reports.plots import write_png
 
 SUMMARY_FILE = "summary.json"
 OWN = (RESULTS_FILE, "curves.png", SUMMARY_FILE)
@@ -31,7 +33,7 @@ def write_report(
     """
     folder = Path(folder)
     results.write(folder / RESULTS_FILE)
-    agent_plots.learning_curves(results, folder / "curves.png", title)
+    write_png(learning_figure(results, title), folder / "curves.png")
     summary = {**as_json(summarize(results)), "about": about}
     files.write_json(folder / SUMMARY_FILE, summary)
     return folder / "curves.png"
@@ -58,7 +60,7 @@ def write_grid(
     results.write(folder / RESULTS_FILE)
     titles = {loss: f"after {steps} per agent" for loss, steps in trained.items()}
     title = f"Fresh agents in {about['environment']}"
-    agent_plots.objective_grid(results, titles, folder / "curves.png", title)
+    write_png(objective_panels(results, titles, title), folder / "curves.png")
     objectives = {
         loss: as_json(summarize(results.select(loss=loss)))["objective"] for loss in trained
     }

@@ -17,8 +17,10 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.robustness import LOSS, Change
 from epg_tf.evaluation.robustness import OWN as UNCHANGED
-from epg_tf.reports.interval_rows import draw_rows, rows_table
+from epg_tf.reports.plots import write_png
 from epg_tf.reports.resumed_tests import refusal
+from epg_tf.reports.table_pictures import interval_picture
+from epg_tf.reports.tables import intervals_table
 
 SUMMARY_FILE, PICTURE_FILE = "robustness.json", "robustness.png"
 OWN = (SUMMARY_FILE, PICTURE_FILE)
@@ -46,7 +48,7 @@ def _with_nan(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def table(summary: Mapping[str, Any]) -> str:
     """Returns a line for each row: mean, 95 % interval, lives, failures."""
-    return rows_table(rows_of(summary))
+    return intervals_table(rows_of(summary))
 
 
 def read_known(
@@ -170,5 +172,6 @@ def write_robustness(
     of_loss = {change["label"] for change in summary.values()}
     colours = {label: 0 if label in of_loss else 2 for label in rows}
     files.write_json(folder / SUMMARY_FILE, {"changes": summary, "about": about})
-    draw_rows(rows, colours, folder / PICTURE_FILE, title)
+    ends = {label: (row["mean"], *row["ci95"]) for label, row in rows.items()}
+    write_png(interval_picture(ends, title, colours), folder / PICTURE_FILE)
     return folder / PICTURE_FILE
