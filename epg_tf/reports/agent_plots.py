@@ -29,7 +29,6 @@ from epg_tf.reports.tables import label
 _SINGLE_LIVES = 5
 _METHODS_WITH_SINGLE_LIVES = 5  # with more of them nobody could tell the lines apart
 _MOST_GROUPS = 11  # of which each has a line of its own
-_LONG_LABEL = 26  # characters, beyond which the legend has fewer columns
 _HIGHEST_KL = 100  # times the median of the methods' peaks, on an axis that is not logarithmic
 _LOWEST_KL = 1e-4  # nats, on one that is
 _LONGEST = 5  # times the shortest life, on an axis that is not logarithmic
@@ -83,8 +82,7 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
     top.xaxis.set_major_formatter(EngFormatter(sep=""))
     for axes in below:
         _draw_kl(axes, groups, levels)
-    columns = 3 if max((len(label(name)) for name in groups), default=0) > _LONG_LABEL else 4
-    head(figure, title, handles, _note(single, bool(dashed), diamonds, matched), columns)
+    head(figure, title, handles, _note(single, bool(dashed), diamonds, matched))
     return figure
 
 

@@ -16,7 +16,6 @@ from epg_tf.evaluation.results import Results
 from epg_tf.reports.plots import COLOURS, FAINT, INK, as_it_is, draw_statistics, dress, head
 
 _DASHED = (0, (4, 3))
-_LEGEND_COLUMNS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,5 +169,5 @@ def grid(
         for number, name in enumerate(names)
     ]
     shown = handles if set(names) - {labels[1], ""} else []  # else the axis says it
-    head(figure, title, shown, note, _LEGEND_COLUMNS)
+    head(figure, title, shown, note)
     return figure

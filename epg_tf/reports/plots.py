@@ -8,9 +8,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from matplotlib import rc_context
@@ -74,8 +74,21 @@ def evolution_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     """
     figure = Figure(figsize=(9, 5.4), dpi=100, facecolor="white")
     axes = figure.subplots()
-    epochs, alpha = column(rows, "epoch"), column(rows, "alpha")
-    handles = _draw_returns(axes, rows, epochs)
+    epochs, mean, low, high, validation, alpha = (
+        column(rows, name)
+        for name in ("epoch", "fitness_mean", "fitness_q25", "fitness_q75",
+                     "validation_return_mean", "alpha")
+    )  # fmt: skip
+    band = axes.fill_between(epochs, low, high, color=COLOURS[0], alpha=0.18, linewidth=0)
+    band.set_label("middle half of lives")
+    marker = "o" if len(epochs) == 1 else ""  # a line of one point would be invisible
+    handles: list[Artist] = [*axes.plot(epochs, mean, color=COLOURS[0], linewidth=2, marker=marker)]
+    handles[0].set_label("mean fitness")
+    handles.append(band)
+    if (known := np.isfinite(validation)).any():
+        dots = axes.plot(epochs[known], validation[known], "o", color=COLOURS[1], markersize=6.5)
+        dots[0].set(markeredgecolor="white", label="validation return (mean)", zorder=4)
+        handles += dots
     dress(axes, "epoch", "return")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if np.isfinite(alpha).any():
@@ -84,50 +97,11 @@ def evolution_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     return figure
 
 
-def _draw_returns(axes: Axes, rows: Sequence[Mapping[str, float]], epochs: Array) -> list[Artist]:
-    """Draws fitness and validation return; returns what the legend names."""
-    low, high = column(rows, "fitness_q25"), column(rows, "fitness_q75")
-    validation = column(rows, "validation_return_mean")
-    handles: list[Artist] = [
-        *axes.plot(
-            epochs,
-            column(rows, "fitness_mean"),
-            color=COLOURS[0],
-            linewidth=2,
-            marker=_marker(epochs),
-            label="mean fitness",
-        ),
-        axes.fill_between(
-            epochs,
-            low,
-            high,
-            color=COLOURS[0],
-            alpha=0.18,
-            linewidth=0,
-            label="middle half of lives",
-        ),
-    ]
-    drawn = np.isfinite(validation)
-    if drawn.any():
-        handles += axes.plot(
-            epochs[drawn],
-            validation[drawn],
-            "o",
-            color=COLOURS[1],
-            markersize=6.5,
-            markeredgecolor="white",
-            label="validation return (mean)",
-            zorder=4,
-        )
-    return handles
-
-
 def _draw_alpha(axes: Axes, epochs: Array, alpha: Array) -> list[Line2D]:
     """Draws alpha on a second axis, below the curves; returns what the legend names."""
     right = axes.twinx()
-    lines = right.plot(
-        epochs, alpha, color=FAINT, linewidth=1, linestyle=(0, (5, 2)), label="alpha (right)"
-    )
+    lines = right.plot(epochs, alpha, color=FAINT, linewidth=1, linestyle=(0, (5, 2)))
+    lines[0].set_label("alpha (right)")
     right.set_ylim(-0.03, 1.03)
     right.set_ylabel("alpha: share of the surrogate loss", color=FAINT, fontsize=9.5, labelpad=7)
     right.tick_params(colors=FAINT, labelsize=9, length=0)
@@ -169,11 +143,6 @@ def draw_statistics(axes: Axes, x: Array, values: Array, colour: str, style: Sty
         axes.plot(x[isolated], mean[isolated], color=colour, linestyle="", marker="o", zorder=3)
 
 
-def _marker(x: Array) -> str:
-    """Returns a marker for a line of one point, which would be invisible, and none for others."""
-    return "o" if len(x) == 1 else ""
-
-
 def column(rows: Sequence[Mapping[str, float]], name: str) -> Array:
     """Returns one column of rows, NaN where a row lacks it."""
     values = [row.get(name) for row in rows]
@@ -194,23 +163,7 @@ def dress(axes: Axes, x_label: str, y_label: str) -> None:
     axes.spines[["left", "bottom"]].set_color("#BBBBBB")
 
 
-_LEGEND_STYLE: dict[str, Any] = {
-    "frameon": False,
-    "fontsize": 10,
-    "labelcolor": INK,
-    "handlelength": 1.6,
-    "columnspacing": 1.4,
-    "borderaxespad": 0,
-}
-
-
-def head(
-    figure: Figure,
-    title: str,
-    handles: Sequence[Artist] = (),
-    note: str = "",
-    columns: int = _LEGEND_COLUMNS,
-) -> None:
+def head(figure: Figure, title: str, handles: Sequence[Artist] = (), note: str = "") -> None:
     """Lays out panels that are drawn, and puts title, legend and note above them.
 
     Args:
@@ -218,24 +171,30 @@ def head(
       title: Its first line.
       handles: What the legend names.
       note: Small and grey, below the legend.
-      columns: Of the legend, at most.
     """
-    height, rows = figure.get_figheight(), legend_rows(handles, columns)
-    room = _TITLE + _ROW * (rows + bool(note))
+    for handle in handles:
+        handle.set_label(as_it_is(str(handle.get_label())))
+    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    columns = min(_LEGEND_COLUMNS, max(1, int(8.2 / (0.5 + 0.078 * longest))))  # inches
+    rows = math.ceil(len(handles) / columns)
+    height, room = figure.get_figheight(), _TITLE + _ROW * (rows + bool(note))
     figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - room / height))
     left = figure.axes[0].get_position().x0
     top = 1.0 - 0.08 / height
     figure.text(left, top, as_it_is(title), fontsize=13, fontweight="bold", color=INK, va="top")
     if handles:
-        for handle in handles:
-            handle.set_label(as_it_is(str(handle.get_label())))
         figure.legend(
             handles=handles,
             loc="upper left",
             bbox_to_anchor=(left - 0.008, 1.0 - (_TITLE - 0.04) / height),
             ncol=math.ceil(len(handles) / rows),
             borderpad=0.2,
-            **_LEGEND_STYLE,
+            frameon=False,
+            fontsize=10,
+            labelcolor=INK,
+            handlelength=1.6,
+            columnspacing=1.4,
+            borderaxespad=0,
         )
     place = 1.0 - (room - 0.06) / height
     figure.text(left, place, note, fontsize=9, color=FAINT, va="bottom")
@@ -244,11 +203,6 @@ def head(
 def as_it_is(text: str) -> str:
     """Returns a text that is drawn as it is, not as the formula that it might be."""
     return text.replace("$", r"\$")
-
-
-def legend_rows(entries: Sized, columns: int = _LEGEND_COLUMNS) -> int:
-    """Returns how many rows a legend takes."""
-    return math.ceil(len(entries) / columns)
 
 
 def write_png(figure: Figure, path: files.PathLike) -> None:
