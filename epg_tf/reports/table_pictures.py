@@ -90,7 +90,8 @@ def interval_picture(
       title: Line above the picture.
       colours: Name -> which of `plots.COLOURS`; the first one for others.
     """
-    figure = Figure(figsize=(9, 1.4 + 0.42 * len(rows)), dpi=100, facecolor="white")
+    width = 9.0 + _LETTER * max(0, max(map(len, rows)) - 40)  # for long names
+    figure = Figure(figsize=(width, 1.4 + 0.42 * len(rows)), dpi=100, facecolor="white")
     axes = figure.subplots()
     places = np.arange(len(rows))[::-1]
     for place, (name, (mean, *ends)) in zip(places, rows.items(), strict=True):

@@ -37,7 +37,8 @@ def results_entry(path: Path, film: bool) -> Entry:
     try:
         if not isinstance(about, Mapping):
             raise TypeError("it has no mapping about")
-        sections = _sections(path, results, about)
+        summaries = summaries_of(results, about)
+        sections = _sections(path, results, about, summaries)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RecordError(
             f"{path}: summary.json is damaged, or of another version of epg_tf "
@@ -45,8 +46,7 @@ def results_entry(path: Path, film: bool) -> Entry:
         ) from error
     if film and isinstance(about.get("loss"), str):
         sections.insert(-1, film_section(about["loss"]))
-    what, summaries = "test of fresh agents", summaries_of(results, about)
-    return Entry(path, what, sections, _settings(about), summaries=summaries)
+    return Entry(path, "test of fresh agents", sections, _settings(about), summaries=summaries)
 
 
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,11 +68,13 @@ def _check(path: Path, results: Results) -> None:
         )
 
 
-def _sections(path: Path, results: Results, about: Mapping[str, Any]) -> list[Section]:
+def _sections(
+    path: Path, results: Results, about: Mapping[str, Any], summaries: Mapping[str, Summary]
+) -> list[Section]:
     curves = svg(learning_figure(results, str(results.task[0])))
     sections = [
         Section("What was tested", _what(path, results, about)),
-        Section("Final comparison", _comparison(results, summaries_of(results, about))),
+        Section("Final comparison", _comparison(results, summaries)),
         Section("Learning curves", [Picture(curves, "Returns while agents learn")]),
         *_settings_section(about),
     ]
