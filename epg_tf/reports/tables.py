@@ -17,9 +17,9 @@ method first reaches the learned loss's final mean; ahead: how far the learned l
 method, agent by agent"""
 """Explains the columns of `summary_rows`."""
 HEADER = (
-    *("", "mean", "95 % interval", "IQM", "auc", "agents", "failed", "success", "env steps"),
-    *("match", "ahead", "95 % interval"),
-)
+    "", "mean", "95 % interval", "IQM", "auc", "agents", "failed", "success", "env steps", "match",
+    "ahead", "95 % interval",
+)  # fmt: skip
 """Names the columns of `summary_rows`."""
 
 
