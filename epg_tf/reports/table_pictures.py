@@ -95,7 +95,7 @@ def interval_picture(
     axes = figure.subplots()
     places = np.arange(len(rows))[::-1]
     for place, (name, (mean, *ends)) in zip(places, rows.items(), strict=True):
-        colour = COLOURS[(colours or {}).get(name, 0)]
+        colour = COLOURS[(colours or {}).get(name, 0) % len(COLOURS)]
         axes.plot(ends, [place, place], color=colour, linewidth=2.4, zorder=2)
         axes.plot(mean, place, "o", color=colour, markersize=7, zorder=3)
     first = next(iter(rows.values()))[0]

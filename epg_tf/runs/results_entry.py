@@ -136,8 +136,10 @@ def _what(path: Path, results: Results, about: Mapping[str, Any]) -> list[Block]
 
 def _comparison(results: Results, summaries: Mapping[str, Summary]) -> list[Block]:
     ends = {label(name): (row.final_return_mean, *row.ci95) for name, row in summaries.items()}
+    colours = {name: number for number, name in enumerate(ends)}  # as of learning curves
+    figure = interval_picture(ends, "Final returns", colours)
     blocks: list[Block] = [
-        Picture(svg(interval_picture(ends, "Final returns")), "Means and 95 % intervals"),
+        Picture(svg(figure), "Means and 95 % intervals"),
         Table(tables.HEADER, tables.summary_rows(summaries), numbers=True),
         Text(tables.EXPLANATION, note=True),
     ]
