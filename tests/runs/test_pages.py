@@ -97,6 +97,13 @@ def study(tiny, tmp_path):
     return path
 
 
+def state(path, **changes):
+    """Changes what the summary of a test states."""
+    summary = json.loads((path / "summary.json").read_text())
+    summary["about"] |= changes
+    (path / "summary.json").write_text(json.dumps(summary))
+
+
 def blocks(entry, kind) -> list:
     return [
         block for section in entry.sections for block in section.blocks if isinstance(block, kind)
@@ -188,35 +195,25 @@ def test_a_test_has_the_settings_that_it_states(tested, tiny):
     """Beside their defaults, as a run has; a test of an older version states none."""
     titles = [section.title for section in pages.read_entry(tested).sections]
     assert not any(title.startswith("Settings") for title in titles)
-    path = tested / "summary.json"
-    found = json.loads(path.read_text())
-    found["about"]["config"] = tiny.to_mapping()
-    path.write_text(json.dumps(found))
+    settings = tiny.to_mapping()
+    state(tested, config=settings)
     entry = pages.read_entry(tested)
     assert "Settings that differ from their defaults" in [s.title for s in entry.sections]
     assert cells(entry)["inner.updates"][:2] == ("3", "128")
-    found["about"]["config"]["inner"]["updates"] = -1
-    path.write_text(json.dumps(found))
+    state(tested, config={**settings, "inner": {**settings["inner"], "updates": -1}})
     notes = [block.text for block in blocks(pages.read_entry(tested), Text)]
     assert any("settings cannot be read" in note and "updates=-1" in note for note in notes)
 
 
 def test_a_test_that_went_on_elsewhere_says_where(tested):
     """Entries that somebody damaged are left out."""
-    path = tested / "summary.json"
-    found = json.loads(path.read_text())
-    found["about"]["continued_with"] = [{"commit": "0123abc"}, "elsewhere", None]
-    path.write_text(json.dumps(found))
+    state(tested, continued_with=[{"commit": "0123abc"}, "elsewhere", None])
     assert cells(pages.read_entry(tested))["continued with"] == ("0123abc",)
 
 
 def test_methods_that_were_meta_trained_are_in_the_command(tested):
-    path = tested / "summary.json"
-    summary = json.loads(path.read_text())
     folders = ("maml10 runs/a", "rl2 runs/b", "rl2 runs/c")
-    trained = {name: {"folder": name.partition(" ")[2]} for name in folders}
-    summary["about"]["meta_trained"] = trained
-    path.write_text(json.dumps(summary))
+    state(tested, meta_trained={name: {"folder": name.partition(" ")[2]} for name in folders})
     compare = words(pages.read_entry(tested))["compare"]
     assert compare == "alone,ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
 
@@ -234,13 +231,10 @@ def test_methods_that_were_meta_trained_are_in_the_command(tested):
 def test_fixed_policies_are_in_the_command(tested, loss, folder, word):
     tables = [table(name, [1.0], np.zeros((1, 4))) for name in ("epg", "zero_shot_linear")]
     Results.join(tables).write(tested / "curves.csv")
-    path = tested / "summary.json"
-    summary = json.loads(path.read_text())
-    summary["about"]["loss"] = loss
+    state(tested, loss=loss)
     if folder is not None:
         names = (f"epg {loss}", f"zero_shot_linear {folder}")
-        summary["about"]["parameters_sha256"] = dict.fromkeys(names, "0")
-    path.write_text(json.dumps(summary))
+        state(tested, parameters_sha256=dict.fromkeys(names, "0"))
     assert words(pages.read_entry(tested)).get("zero_shot") == word
 
 
@@ -254,15 +248,14 @@ def test_a_test_without_rivals_is_repeated_as_it_was(tested, others, compare):
     assert words(pages.read_entry(tested))["compare"] == compare
 
 
-def test_losses_with_shares_of_ppo_of_their_own_are_repeated_with_them(tested):
-    path = tested / "summary.json"
-    summary = json.loads(path.read_text())
-    for others, alpha in (({}, "0.0"), ({"runs/c": 0.0}, "0.0"), ({"runs/c": 1.0}, None)):
-        summary["about"] |= {"other_losses": list(others), "other_alphas": others}
-        path.write_text(json.dumps(summary))
-        found = words(pages.read_entry(tested))
-        assert found.get("alpha") == alpha
-        assert found["loss"] == ",".join(["runs/a b/best", *others])
+@pytest.mark.parametrize(
+    ("others", "alpha"), [({}, "0.0"), ({"runs/c": 0.0}, "0.0"), ({"runs/c": 1.0}, None)]
+)
+def test_losses_with_shares_of_ppo_of_their_own_are_repeated_with_them(tested, others, alpha):
+    state(tested, other_losses=list(others), other_alphas=others)
+    found = words(pages.read_entry(tested))
+    assert found.get("alpha") == alpha
+    assert found["loss"] == ",".join(["runs/a b/best", *others])
 
 
 def test_a_loss_that_is_not_here_leaves_a_note(tested):
@@ -310,11 +303,8 @@ def test_what_folders_hold_is_text(run, tested):
     table_file = tested / "curves.csv"
     table_file.write_text(table_file.read_text().replace("runs/a b/best", EVIL))
     table_file.write_text(table_file.read_text().replace("ppo", EVIL).replace("point_goal", EVIL))
-    path = tested / "summary.json"
-    found = json.loads(path.read_text())
-    found["about"] |= {"loss": EVIL, "phase": EVIL, "replaced": {EVIL: [EVIL, EVIL]}}
-    found["about"]["loss_facts"] = {EVIL: EVIL}
-    path.write_text(json.dumps(found))
+    replaced = {EVIL: [EVIL, EVIL]}
+    state(tested, loss=EVIL, phase=EVIL, replaced=replaced, loss_facts={EVIL: EVIL})
     text = pages.make_page([run, tested])
     assert "evil&lt;/script&gt;" in text and "<script" not in text
     for data in re.findall(r"data:image/svg\+xml;base64,([^\"]*)", text):
