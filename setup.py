@@ -32,7 +32,6 @@ setup(
         "msgspec==0.22.*",
         "mujoco>=3.17",
         "numpy<2",
-        "plotly>=7.1",
         "scipy",
         "tensorflow==2.15.*",
         "tensorflow-probability==0.23.*",

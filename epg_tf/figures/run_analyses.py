@@ -20,7 +20,7 @@ from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
 from epg_tf.figures.records import FoundRun
 from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import epochs_of, mean_with_interval, rows_of, summary_lines
-from epg_tf.reports import agent_plots, panels
+from epg_tf.reports import panels
 from epg_tf.reports.panels import Curves
 from epg_tf.reports.plots import column
 
@@ -173,7 +173,7 @@ def objective_stages(found: Found) -> Findings:
     return Findings(
         rows_of(results),
         summary_lines(results),
-        functools.partial(agent_plots.objective_figure, results, titles),
+        functools.partial(panels.objective_panels, results, titles),
     )
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
-from epg_tf.reports.interval_rows import draw_rows, rows_table
+from epg_tf.reports.plots import write_png
+from epg_tf.reports.table_pictures import interval_picture
+from epg_tf.reports.tables import intervals_table
 
 SUMMARY_FILE, PICTURE_FILE = "adaptation.json", "adaptation.png"
 OWN = (SUMMARY_FILE, PICTURE_FILE)
@@ -37,7 +39,7 @@ def table(summary: Mapping[str, Any]) -> str:
     """Returns a line for each measure: mean, 95 % interval, lives, failures."""
     counted = summary["pairs"]
     pairs = f"pairs of different tasks: {counted['differing_tasks']} of {counted['all']}"
-    return f"{rows_table(rows_of(summary))}\n{pairs}"
+    return f"{intervals_table(rows_of(summary))}\n{pairs}"
 
 
 def write_adaptation(
@@ -60,6 +62,7 @@ def write_adaptation(
         label: 1 if label.startswith("switch") else 2 if label in LABELS.values() else 0
         for label in rows
     }
-    draw_rows(rows, colours, folder / PICTURE_FILE, title)
+    ends = {label: (row["mean"], *row["ci95"]) for label, row in rows.items()}
+    write_png(interval_picture(ends, title, colours), folder / PICTURE_FILE)
     files.write_json(folder / SUMMARY_FILE, {**summary, "about": about})
     return folder / PICTURE_FILE

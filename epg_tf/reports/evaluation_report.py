@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from epg_tf.core import files
 from epg_tf.evaluation.results import RESULTS_FILE, Results
 from epg_tf.evaluation.summary import as_json, summarize
-from epg_tf.reports import agent_plots
+from epg_tf.reports.agent_plots import learning_figure
+from epg_tf.reports.panels import objective_panels
+from epg_tf.reports.plots import write_png
 
-SUMMARY_FILE = "summary.json"
-OWN = (RESULTS_FILE, "curves.png", SUMMARY_FILE)
+SUMMARY_FILE, PICTURE_FILE = "summary.json", "curves.png"
+OWN = (RESULTS_FILE, PICTURE_FILE, SUMMARY_FILE)
 
 
 def write_report(
@@ -29,12 +33,8 @@ def write_report(
     Raises:
       OSError: A file cannot be written.
     """
-    folder = Path(folder)
-    results.write(folder / RESULTS_FILE)
-    agent_plots.learning_curves(results, folder / "curves.png", title)
     summary = {**as_json(summarize(results)), "about": about}
-    files.write_json(folder / SUMMARY_FILE, summary)
-    return folder / "curves.png"
+    return _write(Path(folder), results, learning_figure(results, title), summary)
 
 
 def write_grid(
@@ -54,13 +54,16 @@ def write_grid(
     Raises:
       OSError: A file cannot be written.
     """
-    folder = Path(folder)
-    results.write(folder / RESULTS_FILE)
     titles = {loss: f"after {steps} per agent" for loss, steps in trained.items()}
-    title = f"Fresh agents in {about['environment']}"
-    agent_plots.objective_grid(results, titles, folder / "curves.png", title)
+    figure = objective_panels(results, titles, f"Fresh agents in {about['environment']}")
     objectives = {
         loss: as_json(summarize(results.select(loss=loss)))["objective"] for loss in trained
     }
-    files.write_json(folder / SUMMARY_FILE, {"objectives": objectives, "about": about})
-    return folder / "curves.png"
+    return _write(Path(folder), results, figure, {"objectives": objectives, "about": about})
+
+
+def _write(folder: Path, results: Results, figure: Figure, summary: Mapping[str, Any]) -> Path:
+    results.write(folder / RESULTS_FILE)
+    write_png(figure, folder / PICTURE_FILE)
+    files.write_json(folder / SUMMARY_FILE, summary)
+    return folder / PICTURE_FILE

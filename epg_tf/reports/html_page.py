@@ -1,32 +1,22 @@
 """Writes a page as one HTML file that needs nothing else: no server, no network, no other file.
 
-A page is sections of blocks. Every text is escaped, and the page's policy (Content-Security-Policy)
-lets the browser run only the page's own scripts, and fetch nothing: names and settings come from
-files that another person may have written.
+A page is sections of blocks. Names and settings come from files that another person may have
+written, so every text is escaped, pictures are images, in which a browser runs nothing, and the
+page's policy (Content-Security-Policy) allows neither scripts nor requests.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-import plotly.graph_objects as go
-import plotly.io
-from plotly.offline import get_plotlyjs
-
 MARK = '<meta name="generator" content="epg_tf report">'
 """Stands near the start of every page, so that the package knows its own files."""
 
-_NONCE = "@NONCE@"
-_OPTIONS = {  # of charts; nothing is ever sent away
-    "responsive": True,
-    "displaylogo": False,
-    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d"],
-}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
@@ -35,7 +25,6 @@ body { font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; 
 h1 { font-size: 1.6em; line-height: 1.25; margin: 1em 0 .2em; overflow-wrap: anywhere; }
 h2 { font-size: 1.25em; margin: 2.2em 0 .4em; padding-top: .6em; border-top: 1px solid #ddd;
   overflow-wrap: anywhere; }
-h3 { font-size: 1em; margin: 1.4em 0 .3em; }
 p { margin: .5em 0; overflow-wrap: anywhere; }
 .note { color: #666; font-size: .9em; }
 .wide { overflow-x: auto; }
@@ -49,9 +38,7 @@ td:first-child, .numbers td, th { white-space: nowrap; }
 .facts td + td { overflow-wrap: anywhere; max-width: none; }
 .texts td:last-child { min-width: 16em; }
 pre { background: #f6f6f6; padding: .7em; overflow-x: auto; font-size: .85em; }
-img { max-width: 100%; height: auto; }
-.chart { height: 460px; margin: .5em 0; }
-@media (max-width: 600px) { .chart { height: 560px; } }
+img { display: block; max-width: 100%; height: auto; margin: .5em 0; }
 summary { cursor: pointer; color: #0072B2; margin: .6em 0; }
 """
 
@@ -81,18 +68,10 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class Chart:
-    """A figure of Plotly, and what its title says; texts in the figure are escaped already."""
-
-    title: str
-    figure: go.Figure
-
-
-@dataclasses.dataclass(frozen=True)
 class Picture:
-    """A PNG, and what it shows."""
+    """The bytes of an SVG, and what it shows."""
 
-    png: bytes
+    svg: bytes
     shows: str
 
 
@@ -104,7 +83,7 @@ class Fold:
     block: Block
 
 
-Block = Text | Code | Table | Chart | Picture | Fold
+Block = Text | Code | Table | Picture | Fold
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,30 +95,26 @@ class Section:
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
-    """Returns the HTML of a page, about 5 MB: Plotly's JavaScript is in it.
+    """Returns the HTML of a page.
 
     Args:
       title: Of the page.
       sections: From top to bottom.
     """
-    body = "\n".join(_section(section, number) for number, section in enumerate(sections))
-    # Nobody can write a file that holds the digest of the page it will be on.
-    nonce = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()
-    policy = (
-        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; "
-        "img-src data: blob:"
-    )
-    body = body.replace(f'nonce="{_NONCE}"', f'nonce="{nonce}"')
+    parts = []
+    for section in sections:
+        parts.append(f"<h2>{escape(section.title)}</h2>")
+        parts += map(_block, section.blocks)
+    body = "\n".join(parts)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 {MARK}
-<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
 <style>{_STYLE}</style>
-<script nonce="{nonce}">{get_plotlyjs()}</script>
 </head>
 <body>
 <h1>{escape(title)}</h1>
@@ -158,29 +133,19 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def _section(section: Section, number: int) -> str:
-    blocks = [_block(block, f"{number}-{place}") for place, block in enumerate(section.blocks)]
-    return "\n".join(["<section>", f"<h2>{escape(section.title)}</h2>", *blocks, "</section>"])
-
-
-def _block(block: Block, name: str) -> str:
-    """Returns the HTML of a block; `name` is different for every block of a page."""
+def _block(block: Block) -> str:
     match block:
         case Text(text, note):
-            kind = ' class="note"' if note else ""
-            return f"<p{kind}>{escape(text)}</p>"
+            return f"<p{' class=note' if note else ''}>{escape(text)}</p>"
         case Code(text):
             return f"<pre><code>{escape(text)}</code></pre>"
         case Table():
             return _table(block)
-        case Chart(title, figure):
-            return _chart(title, figure, f"chart-{name}")
-        case Picture(png, shows):
-            data = base64.b64encode(png).decode("ascii")
-            return f'<img src="data:image/png;base64,{data}" alt="{escape(shows)}">'
+        case Picture(svg, shows):
+            data = base64.b64encode(svg).decode("ascii")
+            return f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(shows)}">'
         case Fold(summary, inner):
-            opened = _block(inner, f"{name}-0")
-            return f"<details><summary>{escape(summary)}</summary>\n{opened}\n</details>"
+            return f"<details><summary>{escape(summary)}</summary>\n{_block(inner)}\n</details>"
 
 
 def _table(table: Table) -> str:
@@ -193,12 +158,3 @@ def _table(table: Table) -> str:
     return (
         f'<div class="wide"><table class="{kind}">\n{head}<tbody>\n{rows}\n</tbody></table></div>'
     )
-
-
-def _chart(title: str, figure: go.Figure, name: str) -> str:
-    """Returns the HTML of a chart; Plotly escapes what it writes into a script."""
-    drawn = plotly.io.to_html(
-        figure, config=_OPTIONS, full_html=False, include_plotlyjs=False, div_id=name
-    )
-    drawn = drawn.replace("<script>", f'<script nonce="{_NONCE}">', 1)
-    return f'<h3>{escape(title)}</h3>\n<div class="chart">{drawn}</div>'

@@ -1,6 +1,4 @@
-"""Draws single lives, one column a task (EPG, Figures 8 and 22): returns above, KL of each update
-below.
-"""
+"""Draws single lives (EPG, Figures 8 and 22)."""
 
 from __future__ import annotations
 
@@ -8,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from epg_tf.core.types import Array
 from epg_tf.evaluation.results import Results
-from epg_tf.reports.plots import COLOURS, INK, dress, head
+from epg_tf.reports.panels import Curves, run_panels
+from epg_tf.reports.plots import INK, dress, head
 from epg_tf.reports.tables import label
 
-_WIDTH = 9.0  # inches
 _RETURN = "#C1272D"  # red, as in the paper
 _KL = "#0072B2"
 
@@ -36,15 +33,15 @@ def spread(results: Results, columns: int) -> list[int]:
 
 
 def life_columns(results: Results, agents: Sequence[int], title: str) -> Figure:
-    """Draws lives of one method: return against env steps, red; KL against updates, blue; the
-    number is the mean return of the final episodes.
+    """Draws lives of one method, one column a task: return against env steps, red; KL against
+    updates, blue; the number is the mean return of the final episodes.
 
     Args:
       results: Rows of one method.
       agents: Numbers of those to draw, in the order of columns.
       title: Line above all.
     """
-    figure = Figure(figsize=(_WIDTH, 4.6), dpi=100, facecolor="white")
+    figure = Figure(figsize=(9.0, 4.6), dpi=100, facecolor="white")
     grid = figure.subplots(2, len(agents), squeeze=False, sharey="row")
     for column, agent in enumerate(agents):
         steps, returns, kl, final = _life(results, agent)
@@ -57,37 +54,25 @@ def life_columns(results: Results, agents: Sequence[int], title: str) -> Figure:
         for axes in (top, bottom):
             axes.tick_params(labelsize=8)
             axes.xaxis.label.set_size(9)
-    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.93))
-    left = grid[0, 0].get_position().x0
-    figure.text(left, 0.985, title, fontsize=13, fontweight="bold", color=INK, va="top")
+    head(figure, title)
     return figure
 
 
 def compared_columns(groups: Mapping[str, Results], agents: Sequence[int], title: str) -> Figure:
-    """Draws how several methods learn in the same tasks, one column a task.
+    """Draws how several methods learn in the same tasks, one panel a task.
 
     Args:
       groups: Rows of each method.
-      agents: Numbers of the tasks, in the order of columns.
+      agents: Numbers of the tasks, in the order of panels.
       title: Line above all.
     """
-    figure = Figure(figsize=(_WIDTH, 3.6), dpi=100, facecolor="white")
-    grid = figure.subplots(1, len(agents), squeeze=False, sharey=True)
-    handles = []
-    for number, (name, rows) in enumerate(groups.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        handles.append(Line2D([], [], color=colour, linewidth=2.4, label=label(name)))
-        for axes, agent in zip(grid[0], agents, strict=True):
+    panels: dict[str, dict[str, Curves]] = {f"task {agent}": {} for agent in agents}
+    for name, rows in groups.items():
+        for above, agent in zip(panels, agents, strict=True):
             steps, returns, _, _ = _life(rows, agent)
-            axes.plot(steps, returns, color=colour, linewidth=1.3)
-    for column, (axes, agent) in enumerate(zip(grid[0], agents, strict=True)):
-        axes.axhline(0.0, color=INK, linewidth=0.6, zorder=1)
-        axes.set_title(f"task {agent}", fontsize=10, color=INK)
-        dress(axes, "env steps", "return" if column == 0 else "")
-        axes.tick_params(labelsize=8)
-    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.83))
-    head(figure, title, handles, 0.915)
-    return figure
+            panels[above][label(name)] = Curves(steps, returns[None])
+    labels = ("environment steps", "return")
+    return run_panels(panels, title, labels, dict.fromkeys(panels, 0.0), shared=True)
 
 
 def _life(results: Results, agent: int) -> tuple[Array, Array, Array, float]:

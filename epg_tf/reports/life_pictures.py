@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from epg_tf.core.errors import RenderError
 from epg_tf.core.experiment import ComputeConfig, Experiment
@@ -16,6 +16,7 @@ from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.reports import pictures
+from epg_tf.reports.plots import write_png
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
@@ -143,8 +144,8 @@ def recorded_life(
     return recorder, float(lives.final_return[0])
 
 
-def film_strip_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> bytes:
-    """Runs one life in exact physics and returns a film strip of it, a PNG of four episodes.
+def film_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> Figure:
+    """Runs one life in exact physics and returns a film strip of four of its episodes.
 
     Args:
       experiment: Settings of the loss.
@@ -159,16 +160,14 @@ def film_strip_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> byte
     # Before the life: without anything to draw with, the life would be useless.
     camera = make_camera(family, key, *_SMALL)
     recorder, _ = recorded_life(experiment, phi, key)
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "film.png"
-        draw_film(recorder, camera, (4, 5), f"{family.name}: one agent over its life", output)
-        camera.close()
-        return output.read_bytes()
+    rows, labels = film_frames(recorder, camera, (4, 5))
+    camera.close()
+    return pictures.film_figure(rows, labels, f"{family.name}: one agent over its life")
 
 
 def draw_paths(recorder: LifeRecorder, title: str, output: Path) -> None:
     """Draws the paths of all episodes over the ground into a PNG file."""
-    pictures.ground_paths(*ground_paths_of(recorder), title, output)
+    write_png(pictures.paths_figure(*ground_paths_of(recorder), title), output)
 
 
 def ground_paths_of(recorder: LifeRecorder) -> tuple[list[Array], Array]:
@@ -198,7 +197,7 @@ def draw_film(
     episodes, frames = counts
     rows, labels = film_frames(recorder, camera, (episodes, frames or _FRAMES[output.suffix]))
     if output.suffix == ".png":
-        pictures.film_strip(rows, labels, title, output)
+        write_png(pictures.film_figure(rows, labels, title), output)
         return
     captions = [label for row, label in zip(rows, labels, strict=True) for _ in row]
     film = [frame for row in rows for frame in row]

@@ -1,48 +1,62 @@
-"""Draws the meta-training of MetaGenRL, MAML and RL²: returns of episodes against env steps."""
+"""Draws what runs of meta-training recorded, column by column."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 
 from epg_tf.core import files
-from epg_tf.reports.plots import COLOURS, column, dress, write_png
+from epg_tf.core.types import Array
+from epg_tf.reports.panels import Curves, run_panels
+from epg_tf.reports.plots import column, write_png
+
+Rows = Sequence[Mapping[str, float]]
+"""Of a metrics.csv, one for each epoch, round or iteration."""
+
+STEPS = "environment steps of meta-training"
 
 
-def training_curves(
-    rows: Sequence[Mapping[str, float]], returns: Mapping[str, str], path: files.PathLike
-) -> None:
-    """Writes `training_figure` to a PNG file.
+def training_curves(rows: Rows, returns: Mapping[str, str], path: files.PathLike) -> None:
+    """Writes the picture of `column_panels` for returns of MetaGenRL, MAML or RL² to a PNG file.
 
     Raises:
       OSError: The file cannot be written.
     """
-    write_png(training_figure(rows, returns), path)
+    title = "Meta-training: mean return of episodes, with exploration"
+    write_png(column_panels({"": rows}, returns, title), path)
 
 
-def training_figure(rows: Sequence[Mapping[str, float]], returns: Mapping[str, str]) -> Figure:
-    """Draws mean returns against the env steps of meta-training, one panel each.
+def column_panels(
+    runs: Mapping[str, Rows], columns: Mapping[str, str], title: str, x: str = STEPS
+) -> Figure:
+    """Draws columns of runs, one panel each, through their known values.
 
     Args:
-      rows: One per round or iteration, with a column `env_steps`.
-      returns: What a panel shows, e.g. "return in Hopper-v5" -> its column.
+      runs: Name of a run -> its rows.
+      columns: What a panel shows, e.g. "return in Hopper-v5" -> its column.
+      title: Line above all.
+      x: "epoch", or `STEPS` for the column `env_steps`.
     """
-    figure = Figure(figsize=(9, 1.0 + 3.6 * len(returns)), dpi=100, facecolor="white")
-    grid = figure.subplots(len(returns), 1, squeeze=False)
-    for axes, (shown, name), colour in zip(
-        grid[:, 0], returns.items(), COLOURS * len(returns), strict=False
-    ):
-        axes.plot(
-            column(rows, "env_steps"),
-            column(rows, name),
-            color=colour,
-            linewidth=2,
-            marker="o" if len(rows) == 1 else "",
-        )
-        dress(axes, "environment steps of meta-training", shown)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    figure.suptitle("Meta-training: mean return of episodes, with exploration", fontsize=12)
-    figure.tight_layout()
-    return figure
+    place = "env_steps" if x == STEPS else x
+    panels = {
+        shown: {run: _known(column(rows, place), column(rows, name)) for run, rows in runs.items()}
+        for shown, name in columns.items()
+    }
+    return run_panels(panels, title, (x, ""))
+
+
+def _known(x: Array, values: Array) -> Curves:
+    known = np.isfinite(values)
+    return Curves(x[known], values[None, known])
+
+
+def varying_columns(rows: Rows, without: Sequence[str] = ()) -> dict[str, str]:
+    """Returns name -> name of the columns with different values, but for those of `without`."""
+    found = {}
+    for name in rows[0] if rows else ():
+        values = column(rows, name)
+        if name not in without and len(np.unique(values[np.isfinite(values)])) > 1:
+            found[name] = name
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -12,21 +13,9 @@ from matplotlib.ticker import EngFormatter
 
 from epg_tf.core.types import Array
 from epg_tf.evaluation.results import Results
-from epg_tf.reports.plots import (
-    COLOURS,
-    FAINT,
-    INK,
-    LEGEND_STYLE,
-    draw_statistics,
-    dress,
-    legend_rows,
-)
+from epg_tf.reports.plots import COLOURS, FAINT, INK, as_it_is, draw_statistics, dress, head
 
-_MOST_COLUMNS = 3
-_WIDTH = 9.0  # inches
-_PANEL = 3.0  # height of a row of panels
-_LEGEND_COLUMNS = 3
-_ROW = 0.26  # height of a row of the legend
+_DASHED = (0, (4, 3))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,41 +36,71 @@ class Curves:
         return Curves(*results.pivot())
 
 
+Panels = Mapping[str, Mapping[str, Curves]]
+"""Title of a panel -> name of a curve -> its agents or runs."""
+
+
 def agent_panels(
-    panels: Mapping[str, Mapping[str, Curves]], title: str, marks: Sequence[float] = ()
+    panels: Panels,
+    title: str,
+    labels: tuple[str, str] = ("environment steps", "return"),
+    marks: Sequence[float] = (),
+    single: bool = False,
 ) -> Figure:
-    """Draws mean and middle half of agents' returns, one panel for each test.
+    """Draws mean and middle half over agents.
 
     Args:
-      panels: Title of a panel -> name of a curve -> its agents.
+      panels: What to draw.
       title: Line above all.
-      marks: Env steps at which a vertical line stands in each panel.
+      labels: Of the axes.
+      marks: Where a vertical line stands in each panel.
+      single: Whether each agent is a thin line, too, and all panels share their axes.
     """
 
     def draw(axes: Axes, curves: Curves, colour: str) -> None:
+        if single:
+            axes.plot(curves.x, curves.values.T, color=colour, linewidth=0.8, alpha=0.6)
         draw_statistics(axes, curves.x, curves.values, colour)
 
-    figure = _grid(panels, title, draw, ("environment steps", "return"))
+    figure = grid(panels, title, draw, labels, shared=single)
     for axes in figure.axes:
         for place in marks:
-            axes.axvline(place, color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
+            axes.axvline(place, color=FAINT, linewidth=1.2, linestyle=_DASHED, zorder=1)
     return figure
 
 
+def objective_panels(results: Results, titles: Mapping[str, str], title: str) -> Figure:
+    """Draws fresh agents under objectives at stages of meta-training, one panel each (MetaGenRL,
+    Figures 4 and 10).
+
+    Args:
+      results: The table; all its methods are learned objectives.
+      titles: Name of an objective -> title of its panel, in the order of the panels.
+      title: Line above all.
+    """
+    panels = {
+        above: {"": Curves.of_agents(results.select(loss=loss))} for loss, above in titles.items()
+    }
+    labels = ("environment steps of a fresh agent", "return without exploration")
+    return agent_panels(panels, title, labels, single=True)
+
+
 def run_panels(
-    panels: Mapping[str, Mapping[str, Curves]],
+    panels: Panels,
     title: str,
     labels: tuple[str, str],
     levels: Mapping[str, float] | None = None,
+    shared: bool = False,
 ) -> Figure:
     """Draws mean and standard deviation over runs of different seeds, and each run as a thin line
     (EPG, Figure 20).
 
     Args:
-      panels: Title of a panel -> name of a curve -> its runs.
+      panels: What to draw.
       title: Line above all.
       labels: Of the axes.
       levels: Title of a panel -> height of a dashed horizontal line.
+      shared: Whether all panels share their axes.
     """
 
     def draw(axes: Axes, curves: Curves, colour: str) -> None:
@@ -90,14 +109,14 @@ def run_panels(
             curves.x, mean - deviation, mean + deviation, color=colour, alpha=0.18, linewidth=0
         )
         if len(curves.values) > 1:
-            for run in curves.values:
-                axes.plot(curves.x, run, color=colour, linewidth=0.7, alpha=0.55, zorder=2)
-        axes.plot(curves.x, mean, color=colour, linewidth=2.2, zorder=3)
+            axes.plot(curves.x, curves.values.T, color=colour, linewidth=0.7, alpha=0.55, zorder=2)
+        marker = "o" if len(curves.x) == 1 else ""
+        axes.plot(curves.x, mean, color=colour, linewidth=2.2, marker=marker, zorder=3)
 
-    figure = _grid(panels, title, draw, labels)
+    figure = grid(panels, title, draw, labels, shared)
     for axes, above in zip(figure.axes, panels, strict=False):
-        if levels and above in levels:
-            axes.axhline(levels[above], color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
+        if levels and np.isfinite(levels.get(above, np.nan)):
+            axes.axhline(levels[above], color=FAINT, linewidth=1.2, linestyle=_DASHED, zorder=1)
     return figure
 
 
@@ -109,47 +128,46 @@ def over_runs(values: Array) -> tuple[Array, Array]:
     return values.mean(axis=0), deviation
 
 
-def _grid(
-    panels: Mapping[str, Mapping[str, Curves]],
+def grid(
+    panels: Panels,
     title: str,
     draw: Callable[[Axes, Curves, str], None],
     labels: tuple[str, str],
+    shared: bool = False,
+    note: str = "",
 ) -> Figure:
+    """Lays out panels in rows, and draws each of their curves in the colour of its name.
+
+    Args:
+      panels: What to draw; a curve that is alone and has no name, or that of the vertical axis, is
+        not in the legend.
+      title: Line above all.
+      draw: Draws one of the curves into its panel, in a colour.
+      labels: Of the axes.
+      shared: Whether all panels share their axes.
+      note: Small line above the panels.
+    """
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    shown = [] if names == [labels[1]] else names  # the axis already says it
-    columns = _MOST_COLUMNS if len(panels) in (3, 5, 6) else min(2, len(panels))
+    columns = 3 if len(panels) in (3, 5, 6) or len(panels) > 8 else min(2, len(panels))
     lines = -(-len(panels) // columns)
-    height = (_PANEL if columns > 1 else 4.4) * lines
-    head = 0.34 + _ROW * legend_rows(shown, _LEGEND_COLUMNS)
-    figure = Figure(figsize=(_WIDTH, height + head), dpi=100, facecolor="white")
-    grid = figure.subplots(lines, columns, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
+    height = {1: 4.4, 2: 3.0, 3: 2.5}[columns] * lines + 0.8
+    figure = Figure(figsize=(9.0, height), dpi=100, facecolor="white")
+    places = figure.subplots(lines, columns, squeeze=False, sharex=shared, sharey=shared)
+    for axes in places.flat[len(panels) :]:
         axes.set_axis_off()
-    for number, (axes, (above, curves)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
+    for number, (axes, (above, curves)) in enumerate(
+        zip(places.flat, panels.items(), strict=False)
+    ):
         for name, each in curves.items():
             draw(axes, each, COLOURS[names.index(name) % len(COLOURS)])
-        dress(axes, labels[0], labels[1] if number % columns == 0 else "")
-        axes.set_title(above, fontsize=11, color=INK, loc="left")
+        last = number + columns >= len(panels)
+        dress(axes, labels[0] if last else "", labels[1] if number % columns == 0 else "")
+        axes.set_title(as_it_is(above), fontsize=11 - (columns > 2), color=INK, loc="left")
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    top = 1.0 - head / (height + head)
-    figure.tight_layout(rect=(0.0, 0.0, 1.0, top))
-    _head(figure, title, shown, top)
-    return figure
-
-
-def _head(figure: Figure, title: str, names: Sequence[str], top: float) -> None:
-    """Puts title and legend above the panels."""
-    left = figure.axes[0].get_position().x0
-    figure.text(left, 0.99, title, fontsize=13, fontweight="bold", color=INK, va="top")
     handles = [
         Line2D([], [], color=COLOURS[number % len(COLOURS)], linewidth=2.6, label=name)
         for number, name in enumerate(names)
     ]
-    figure.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(left - 0.008, top),
-        ncol=_LEGEND_COLUMNS,
-        borderpad=0.2,
-        **LEGEND_STYLE,
-    )
+    shown = handles if set(names) - {labels[1], ""} else []  # else the axis says it
+    head(figure, title, shown, note)
+    return figure

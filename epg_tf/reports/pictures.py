@@ -10,18 +10,10 @@ from PIL import Image, ImageDraw
 
 from epg_tf.core import files
 from epg_tf.core.types import Array
-from epg_tf.reports.plots import write_png
 
 _LIGHT_TO_DARK = LinearSegmentedColormap.from_list("learning", ["#c6dbef", "#08306b"])
 _TARGET = "#D55E00"
 _INCHES = 1.6  # height of a frame in a film strip
-
-
-def film_strip(
-    rows: Sequence[Sequence[Array]], labels: Sequence[str], title: str, path: files.PathLike
-) -> None:
-    """Writes `film_figure` to a PNG file."""
-    write_png(film_figure(rows, labels, title), path)
 
 
 def film_figure(rows: Sequence[Sequence[Array]], labels: Sequence[str], title: str) -> Figure:
@@ -76,11 +68,6 @@ def animation(
             stream, "GIF", save_all=True, append_images=pictures[1:], duration=milliseconds, loop=0
         ),
     )
-
-
-def ground_paths(paths: Sequence[Array], targets: Array, title: str, path: files.PathLike) -> None:
-    """Writes `paths_figure` to a PNG file."""
-    write_png(paths_figure(paths, targets, title), path)
 
 
 def paths_figure(paths: Sequence[Array], targets: Array, title: str) -> Figure:

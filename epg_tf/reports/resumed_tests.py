@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,24 @@ def refusal(folder: files.PathLike, file: str, why: str) -> RecordError:
         f"{Path(folder)}: {GOES_NOT_ON} {file} there: {why}; choose another folder, or "
         "pass overwrite=True instead of resume=True"
     )
+
+
+def refuse_foreign(folder: files.PathLike, own: Sequence[str], wanted: str) -> None:
+    """Refuses a folder with files of something else than a test.
+
+    Args:
+      folder: Exists.
+      own: Names of the files that a test may leave.
+      wanted: Names of the files that are missing.
+
+    Raises:
+      RecordError: There are others.
+    """
+    if {path.name for path in Path(folder).iterdir()} - set(own):
+        raise RecordError(
+            f"{Path(folder)}: there is no {wanted} to go on with, and the folder is not empty; "
+            "choose another folder"
+        )
 
 
 def write_unfinished(folder: files.PathLike, results: Results, about: Mapping[str, Any]) -> None:
@@ -87,11 +105,7 @@ def read_found(
     about_file = ABOUT_FILE if stopped else SUMMARY_FILE
     table_file = TABLE_FILE if stopped else RESULTS_FILE
     if not (folder / about_file).exists():
-        if {path.name for path in folder.iterdir()} - {*OWN, *UNFINISHED}:
-            raise RecordError(
-                f"{folder}: there is no {SUMMARY_FILE} or {ABOUT_FILE} to go on with, and the "
-                "folder is not empty; choose another folder"
-            )
+        refuse_foreign(folder, (*OWN, *UNFINISHED), f"{SUMMARY_FILE} or {ABOUT_FILE}")
         return {}, None
     try:
         its = files.read_json(folder / about_file, "what a test tested").get("about")
@@ -101,7 +115,7 @@ def read_found(
         raise refusal(folder, about_file, "it does not state what was tested")
     other = {name: value for name, value in its.items() if name not in _MADE_WITH}
     if (mine := files.plain(about)) != other:
-        raise refusal(folder, about_file, f"it is of {_difference('', other, mine)}")
+        raise refusal(folder, about_file, f"it is of {difference('', other, mine)}")
     try:
         tables = read_results(folder / table_file).by_method()
     except RecordError as error:
@@ -126,7 +140,7 @@ def _is_of(table: Results, request: Request) -> bool:
     )
 
 
-def _difference(name: str, there: Any, here: Any) -> str:
+def difference(name: str, there: Any, here: Any) -> str:
     """Returns the name of the first value that differs in two of JSON, and both values."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in {**there, **here}:
@@ -136,5 +150,5 @@ def _difference(name: str, there: Any, here: Any) -> str:
             if key not in there:
                 return f"no {inner}, and this test of {here[key]!r}"
             if there[key] != here[key]:
-                return _difference(inner, there[key], here[key])
+                return difference(inner, there[key], here[key])
     return f"{name}={there!r}, and this test of {here!r}"

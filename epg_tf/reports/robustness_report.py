@@ -17,8 +17,10 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.robustness import LOSS, Change
 from epg_tf.evaluation.robustness import OWN as UNCHANGED
-from epg_tf.reports.interval_rows import draw_rows, rows_table
-from epg_tf.reports.resumed_tests import refusal
+from epg_tf.reports.plots import write_png
+from epg_tf.reports.resumed_tests import difference, refusal, refuse_foreign
+from epg_tf.reports.table_pictures import interval_picture
+from epg_tf.reports.tables import intervals_table
 
 SUMMARY_FILE, PICTURE_FILE = "robustness.json", "robustness.png"
 OWN = (SUMMARY_FILE, PICTURE_FILE)
@@ -31,22 +33,23 @@ def rows_of(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """
     found = {}
     for change in summary.values():
-        found[change["label"]] = _with_nan(change[LOSS])
+        found[change["label"]] = _row(change[LOSS])
         for name, row in change.items():
             if name in LABELS:
-                found[f"{change['label']}: {LABELS[name]}"] = _with_nan(row)
+                found[f"{change['label']}: {LABELS[name]}"] = _row(row)
     return found
 
 
-def _with_nan(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a row whose numbers may come from JSON, which has None for NaN."""
-    mean, *ends = (np.nan if x is None else x for x in (row["mean"], *row["ci95"]))
-    return {**row, "mean": mean, "ci95": ends}
+def _row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the numbers of a row, which may come from JSON, where None is NaN."""
+    mean, low, high = (np.nan if x is None else float(x) for x in (row["mean"], *row["ci95"]))
+    counts = {name: int(row[name]) for name in ("lives", "failed_lives")}
+    return {"mean": mean, "ci95": (low, high), **counts}
 
 
 def table(summary: Mapping[str, Any]) -> str:
     """Returns a line for each row: mean, 95 % interval, lives, failures."""
-    return rows_table(rows_of(summary))
+    return intervals_table(rows_of(summary))
 
 
 def read_known(
@@ -67,25 +70,23 @@ def read_known(
     path = Path(folder) / SUMMARY_FILE
     files.remove_unfinished(folder, OWN)
     if not path.exists():
-        if {each.name for each in Path(folder).iterdir()} - {*OWN}:
-            raise RecordError(
-                f"{Path(folder)}: there is no {SUMMARY_FILE} to go on with, and the folder is not "
-                "empty; choose another folder"
-            )
+        refuse_foreign(folder, OWN, SUMMARY_FILE)
         return {}
+    facts = {change.name: files.plain(change.facts()) for change in changes}
     try:
         earlier = files.read_json(path, "results of a test of robustness")
+        known: dict[str, Any] = earlier["changes"]
+        rows_of(known)  # has all numbers
+        its = {name: earlier["about"].get(name) for name in _SAME}
+        tested = {name: _tested(row, facts.get(name, {})) for name, row in known.items()}
     except RecordError as error:
         raise _no_use(folder, str(error)) from error
-    known, its = earlier.get("changes"), earlier.get("about")
-    if not isinstance(known, dict) or not isinstance(its, dict):
-        raise _no_use(folder, "it has no changes, or does not state what was tested")
-    for name in _SAME:
-        if its.get(name) != (mine := files.plain(about[name])):
-            raise _no_use(folder, f"it is of {name}={its.get(name)!r}, and this test of {mine!r}")
-    facts = {change.name: files.plain(change.facts()) for change in changes}
-    for name, row in known.items():
-        _check_change(folder, name, row, facts)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _no_use(folder, f"it is damaged ({files.one_line(error)})") from error
+    mine = {name: files.plain(about[name]) for name in _SAME}
+    mine["changes"] = {name: facts[name] for name in known if name in facts}
+    if (there := {**its, "changes": tested}) != mine:
+        raise _no_use(folder, f"it is of {difference('', there, mine)}")
     if known and UNCHANGED not in known:
         raise _no_use(folder, "it has no lives without a change")
     return known
@@ -95,32 +96,12 @@ def _no_use(folder: files.PathLike, why: str) -> RecordError:
     return refusal(folder, SUMMARY_FILE, why)
 
 
-def _check_change(folder: files.PathLike, name: str, row: Any, facts: Mapping[str, Any]) -> None:
-    """Refuses what is not the result of the change of that name."""
-    if name not in facts:
-        raise _no_use(folder, f"this test has no change {name!r}")
-    if not isinstance(row, dict) or not _is_row(row.get(LOSS)):
-        raise _no_use(folder, f"the change {name!r} has no returns of the loss")
-    if not all(_is_row(row[method]) for method in LABELS if method in row):
-        raise _no_use(folder, f"returns of a fixed policy under the change {name!r} are damaged")
-    for fact, mine in facts[name].items():
-        its = row.get(fact)
-        if fact == "policy" and isinstance(its, dict):  # a test may be older than a setting
-            its = {**files.plain(dataclasses.asdict(PolicyConfig())), **its}
-        if its != mine:
-            raise _no_use(folder, f"the change {name!r} has {fact}={its!r} there, {mine!r} here")
-
-
-def _is_row(row: Any) -> bool:
-    """Returns whether this has the numbers of `statistics.interval_row`; those of returns are None
-    where all agents failed.
-    """
-    if not isinstance(row, dict) or not isinstance(row.get("ci95"), list) or "mean" not in row:
-        return False
-    if any(type(row.get(name)) is not int for name in ("lives", "failed_lives")):
-        return False
-    kinds = {type(number) for number in (row["mean"], *row["ci95"])}
-    return len(row["ci95"]) == 2 and kinds in ({float}, {type(None)})
+def _tested(row: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a change was, as far as `facts` name it; older tests lack newer settings."""
+    its = {name: row.get(name) for name in facts}
+    if isinstance(policy := its.get("policy"), dict):
+        its["policy"] = {**files.plain(dataclasses.asdict(PolicyConfig())), **policy}
+    return its
 
 
 def join_changes(
@@ -170,5 +151,6 @@ def write_robustness(
     of_loss = {change["label"] for change in summary.values()}
     colours = {label: 0 if label in of_loss else 2 for label in rows}
     files.write_json(folder / SUMMARY_FILE, {"changes": summary, "about": about})
-    draw_rows(rows, colours, folder / PICTURE_FILE, title)
+    ends = {label: (row["mean"], *row["ci95"]) for label, row in rows.items()}
+    write_png(interval_picture(ends, title, colours), folder / PICTURE_FILE)
     return folder / PICTURE_FILE

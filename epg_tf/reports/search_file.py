@@ -84,15 +84,10 @@ def _header(search: Search) -> dict[str, Any]:
 def _trial(kept: Mapping[str, Any]) -> Trial:
     """Returns a trial; JSON has null for numbers that are not finite."""
     nothing = kept["failed"] == kept["agents"]
-    low, high = (math.nan, math.nan) if nothing else (-math.inf, math.inf)
-    ends = kept["ci95"]
-    return Trial(
-        **{
-            **kept,
-            "mean": math.nan if kept["mean"] is None else float(kept["mean"]),
-            "ci95": (
-                low if ends[0] is None else float(ends[0]),
-                high if ends[1] is None else float(ends[1]),
-            ),
-        }
+    limits = (math.nan, math.nan) if nothing else (-math.inf, math.inf)
+    low, high = (
+        limit if end is None else float(end)
+        for end, limit in zip(kept["ci95"], limits, strict=True)
     )
+    mean = math.nan if kept["mean"] is None else float(kept["mean"])
+    return Trial(**{**kept, "mean": mean, "ci95": (low, high)})

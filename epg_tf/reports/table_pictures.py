@@ -1,4 +1,4 @@
-"""Draws tables and bars of a figure that has no curves."""
+"""Draws tables of texts, bars, and means with their 95 % intervals."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+from matplotlib.transforms import Bbox
 
-from epg_tf.reports.plots import COLOURS, FAINT, INK, dress
+from epg_tf.reports.plots import COLOURS, FAINT, INK, as_it_is, dress, head
 
 _LINE = 0.32  # inches
-_BOLD = 1.2  # width of a bold letter, in usual ones
+_LETTER = 0.092  # inches
 
 
 def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: str) -> Figure:
@@ -22,36 +23,32 @@ def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: 
       lines: Cells of each line.
       title: Line above it.
     """
+    cells = [list(map(str, line)) for line in (header, *lines)]
+    # A bold letter is as wide as 1.2 usual ones.
     widths = [
-        2 + max([_BOLD * len(str(name)), *(len(str(line[place])) for line in lines)])
-        for place, name in enumerate(header)
+        2 + max(1.2 * len(column[0]), *map(len, column)) for column in zip(*cells, strict=True)
     ]
-    height = 0.7 + _LINE * (len(lines) + 1)
-    figure = Figure(figsize=(max(5.0, 0.092 * sum(widths) + 0.4), height), dpi=100)
-    figure.set_facecolor("white")
-    edges = np.cumsum([0, *widths]) / sum(widths)
-    left, right = 0.02, 0.98
-    top = 1.0 - 0.55 / height
-    figure.text(left, 1 - 0.1 / height, title, fontsize=13, fontweight="bold", color=INK, va="top")
-    for number, line in enumerate((header, *lines)):
-        y = top - (number + 0.5) * _LINE / height
-        for place, cell in enumerate(line):
-            x = edges[place] if place == 0 else edges[place + 1]
-            figure.text(
-                left + (right - left) * x,
-                y,
-                str(cell),
-                fontsize=10.5,
-                color=INK if number else "#555555",
-                fontweight="normal" if number else "bold",
-                ha="left" if place == 0 else "right",
-                va="center",
-            )
-    axes = figure.add_axes((left, 0.0, right - left, 1.0))
+    size = (max(5.0, _LETTER * sum(widths) + 0.4), 0.7 + _LINE * len(cells))
+    figure = Figure(figsize=size, dpi=100, facecolor="white")
+    axes = figure.subplots()
     axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    for line_height in (top, top - _LINE / height):
-        axes.axhline(line_height, color="#BBBBBB", linewidth=0.9)
+    table = axes.table(
+        cells,
+        colWidths=[width / sum(widths) for width in widths],
+        bbox=Bbox.unit(),
+        edges="horizontal",
+    )
+    table.auto_set_font_size(False)
+    for (row, column), cell in table.get_celld().items():
+        cell.set(edgecolor="#BBBBBB" if row == 0 else "white", linewidth=0.9 * (row == 0))
+        cell.PAD = 0.0
+        cell.set_text_props(
+            ha="right" if column else "left",
+            fontsize=10.5,
+            color=INK if row else "#555555",
+            fontweight="normal" if row else "bold",
+        )
+    head(figure, title)
     return figure
 
 
@@ -69,19 +66,42 @@ def bars(
     figure = Figure(figsize=(9, 1.3 + 0.3 * len(values)), dpi=100, facecolor="white")
     axes = figure.subplots()
     colours = [FAINT if name in faint else COLOURS[0] for name in values]
-    axes.barh(list(values), list(values.values()), color=colours, height=0.62)
+    drawn = axes.barh(list(values), list(values.values()), color=colours, height=0.62)
+    axes.bar_label(drawn, fmt=EngFormatter(places=1, sep=" "), padding=3, fontsize=9.5, color=INK)
     axes.set_xscale("log")
     axes.set_xlim(min(values.values()) / 3, max(values.values()) * 6)
     axes.invert_yaxis()
     dress(axes, x_label, "")
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
-    write = EngFormatter(places=1, sep=" ")
-    for place, number in enumerate(values.values()):
-        axes.text(
-            number * 1.15, place, write(number), va="center", fontsize=9.5, color=INK, bbox=box
-        )
-    axes.set_title(title, fontsize=13, fontweight="bold", color=INK, loc="left", pad=10)
-    figure.tight_layout()
+    head(figure, title)
+    return figure
+
+
+def interval_picture(
+    rows: Mapping[str, tuple[float, float, float]],
+    title: str,
+    colours: Mapping[str, int] | None = None,
+) -> Figure:
+    """Draws means of returns and their 95 % intervals, one row each, and a line at the first mean.
+
+    Args:
+      rows: Name -> mean, low and high end, from top to bottom; at least one; NaN is not drawn.
+      title: Line above the picture.
+      colours: Name -> which of `plots.COLOURS`; the first one for others.
+    """
+    width = 9.0 + _LETTER * max(0, max(map(len, rows)) - 40)  # for long names
+    figure = Figure(figsize=(width, 1.4 + 0.42 * len(rows)), dpi=100, facecolor="white")
+    axes = figure.subplots()
+    places = np.arange(len(rows))[::-1]
+    for place, (name, (mean, *ends)) in zip(places, rows.items(), strict=True):
+        colour = COLOURS[(colours or {}).get(name, 0) % len(COLOURS)]
+        axes.plot(ends, [place, place], color=colour, linewidth=2.4, zorder=2)
+        axes.plot(mean, place, "o", color=colour, markersize=7, zorder=3)
+    first = next(iter(rows.values()))[0]
+    if np.isfinite(first):
+        axes.axvline(first, color=FAINT, linewidth=1, linestyle=(0, (5, 2)), zorder=1)
+    axes.set_yticks(places, list(map(as_it_is, rows)))
+    dress(axes, "return of the final policy: mean and 95 % interval", "")
+    head(figure, title)
     return figure

@@ -1,18 +1,26 @@
-"""Writes summaries of a test as text."""
+"""Writes summaries of a test as tables of text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import formatting
 from epg_tf.evaluation.summary import Summary
 
-_EXPLANATION = """\
-return of the final policy (sum of rewards in an episode); auc: return, averaged over learning;
-ahead: how far the learned loss ends above a method, agent by agent; match: env steps after which a
-method first reaches the learned loss's final mean return"""
+EXPLANATION = """\
+mean: return of the final policy (sum of rewards in an episode), over agents; one that failed counts
+as the worst of the others; auc: return, averaged over learning; match: env steps after which a
+method first reaches the learned loss's final mean; ahead: how far the learned loss ends above a
+method, agent by agent"""
+"""Explains the columns of `summary_rows`."""
+HEADER = (
+    "", "mean", "95 % interval", "IQM", "auc", "agents", "failed", "success", "env steps", "match",
+    "ahead", "95 % interval",
+)  # fmt: skip
+"""Names the columns of `summary_rows`."""
 
 
 def label(name: str) -> str:
@@ -21,23 +29,79 @@ def label(name: str) -> str:
     return f"{LABELS.get(method, method)} {loss}".rstrip()
 
 
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a table as lines; the first column to the left, others to the right."""
+    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            f"{cell:>{width}}" if place else f"{cell:{width}}"
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in (header, *rows)
+    )
+
+
+def intervals_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns a line for each row: mean, 95 % interval, lives, failures.
+
+    Args:
+      rows: Label -> a row of `statistics.interval_row`.
+    """
+    cells = [
+        (
+            name,
+            number(row["mean"]),
+            interval(row["ci95"]),
+            str(row["lives"]),
+            str(row["failed_lives"]),
+        )
+        for name, row in rows.items()
+    ]
+    return text_table(("", "mean", "95 % interval", "lives", "failed"), cells)
+
+
 def summary_table(summaries: Mapping[str, Summary]) -> str:
     """Returns a table of lines, the best method first, and how the learned loss compares.
 
     Args:
       summaries: Of each method, as of `summarize`.
     """
-    width = max(22, *(len(label(name)) + 1 for name in summaries))
-    lines = [
-        _EXPLANATION,
-        f"{'':{width}}{'mean':>9}  {'95 % interval':>20}  {'IQM':>9}  {'auc':>9}  {'agents':>6}  "
-        f"{'failed':>6}  {'success':>7}  {'match':>8}  {'ahead':>8}  {'95 % interval':>18}",
-    ]
+    table = text_table(HEADER, summary_rows(summaries))
+    return "\n".join([EXPLANATION, "", table, "", *_comparison(summaries)])
+
+
+def summary_rows(summaries: Mapping[str, Summary]) -> list[tuple[str, ...]]:
+    """Returns the cells of each method below `HEADER`, the best method first."""
     compared = any(row.steps_to_match is not None for row in summaries.values())
-    lines += [
-        _line(label(name), width, row, compared) for name, row in _best_first(summaries).items()
+    never = "never" if compared else "-"
+    return [
+        (
+            label(name),
+            number(row.final_return_mean),
+            interval(row.ci95),
+            number(row.final_return_iqm),
+            number(row.auc_mean),
+            str(row.lives),
+            str(row.failed_lives),
+            "-" if math.isnan(row.success_rate) else f"{row.success_rate:.0%}",
+            formatting.count(row.env_steps),
+            never if row.steps_to_match is None else formatting.count(row.steps_to_match),
+            "" if row.ahead_mean is None else number(row.ahead_mean),
+            "" if row.ahead_ci95 is None else interval(row.ahead_ci95),
+        )
+        for name, row in _best_first(summaries).items()
     ]
-    return "\n".join([*lines, "", *_comparison(summaries)])
+
+
+def number(value: float | None) -> str:
+    """Returns a return as text: two decimals, "-" where it is not known."""
+    return "-" if value is None or not math.isfinite(value) else f"{value:.2f}"
+
+
+def interval(ends: Sequence[float | None]) -> str:
+    """Returns both ends of an interval as text."""
+    low, high = ends
+    return f"[{number(low)}, {number(high)}]"
 
 
 def meta_training_line(env_steps: Mapping[str, int | None]) -> str:
@@ -69,26 +133,6 @@ def _best_first(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
         return -math.inf if math.isnan(mean) else mean
 
     return dict(sorted(summaries.items(), key=worth, reverse=True))
-
-
-def _line(name: str, width: int, row: Summary, compared: bool) -> str:
-    """Returns the line of a method; `compared`: whether there is a learned loss to match."""
-    ahead = ""
-    never = "never" if compared else "-"
-    match = never if row.steps_to_match is None else str(row.steps_to_match)
-    if row.ahead_mean is not None and row.ahead_ci95 is not None:
-        ahead = f"{row.ahead_mean:8.2f}  {_interval(row.ahead_ci95):>18}"
-    success = "-" if math.isnan(row.success_rate) else f"{row.success_rate:.0%}"
-    auc = "-" if math.isnan(row.auc_mean) else f"{row.auc_mean:.2f}"
-    return (
-        f"{name:{width}}{row.final_return_mean:9.2f}  {_interval(row.ci95):>20}  "
-        f"{row.final_return_iqm:9.2f}  {auc:>9}  {row.lives:6d}  {row.failed_lives:6d}  "
-        f"{success:>7}  {match:>8}  {ahead}"
-    ).rstrip()
-
-
-def _interval(ends: tuple[float, float]) -> str:
-    return f"[{ends[0]:.2f}, {ends[1]:.2f}]"
 
 
 def _comparison(summaries: Mapping[str, Summary]) -> list[str]:

@@ -14,8 +14,9 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.types import LifeKey
 from epg_tf.evaluation.summary import Summary
 from epg_tf.reports.html_page import Block, Picture, Section, Text
-from epg_tf.reports.life_pictures import film_strip_of_life
-from epg_tf.reports.run_charts import Rows
+from epg_tf.reports.life_pictures import film_of_life
+from epg_tf.reports.objective_plots import Rows
+from epg_tf.reports.plots import svg
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,23 +44,17 @@ def film_section(loss: PathLike) -> Section:
     """Returns the film strip of one life with a loss, or the reason why there is none.
 
     Args:
-      loss: Folder of a loss or of a run, or name of a shipped loss.
+      loss: Folder of a loss or of a run, or name of a pretrained loss.
     """
-    return Section("Film strip", _film(loss))
-
-
-def _film(loss: PathLike) -> list[Block]:
+    blocks: list[Block]
     try:
         if is_objective(loss):
-            return [_none("objectives of MetaGenRL have no film strips yet")]
+            raise RenderError("objectives of MetaGenRL have no film strips yet")
         learned = load_loss(loss)
-        png = film_strip_of_life(learned.experiment, learned.phi, LifeKey(0, "test", 0, 0))
+        film = film_of_life(learned.experiment, learned.phi, LifeKey(0, "test", 0, 0))
     except (ConfigError, RecordError, RenderError) as error:
-        return [_none(str(error))]
-    shows = f"Frames of one agent that learns with {loss}, four episodes of its life"
-    remark = "One agent in an unseen task: four episodes of its life, from first to final policy."
-    return [Text(remark, note=True), Picture(png, shows)]
-
-
-def _none(reason: str) -> Text:
-    return Text(f"There is no film strip here: {reason}.", note=True)
+        blocks = [Text(f"There is no film strip here: {error}.", note=True)]
+    else:
+        remark = "One agent in an unseen task: four episodes, from first to final policy."
+        blocks = [Text(remark, note=True), Picture(svg(film), f"One agent that learns with {loss}")]
+    return Section("Film strip", blocks)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.evaluation.results import RESULTS_FILE
-from epg_tf.reports import charts, html_page, run_charts
-from epg_tf.reports.charts import View
-from epg_tf.reports.html_page import Block, Chart, Section, Table, Text
+from epg_tf.reports import html_page
+from epg_tf.reports.html_page import Block, Picture, Section, Table, Text
+from epg_tf.reports.objective_plots import column_panels
+from epg_tf.reports.plots import column, svg
+from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
 from epg_tf.runs import page_tables
 from epg_tf.runs.folder import CONFIG
@@ -20,12 +24,7 @@ from epg_tf.runs.run_entry import run_entry
 from epg_tf.runs.study import STUDY
 from epg_tf.runs.study_entry import study_entry
 
-_COLUMNS = {  # of runs side by side: name of the view -> column
-    "validation return": "validation_return_mean",
-    "mean fitness": "fitness_mean",
-    "alpha": "alpha",
-    "seconds per epoch": "seconds",
-}
+_COLUMNS = ("validation_return_mean", "fitness_mean", "alpha", "seconds")
 _RETURNS = "training_return/"  # start of MetaGenRL's columns of returns
 
 
@@ -43,12 +42,12 @@ def make_page(folders: Sequence[files.PathLike], film: bool = True) -> str:
     if len(entries) == 1:
         (entry,) = entries
         return html_page.page(f"{entry.path.name}: {entry.what}", entry.sections)
-    names = _names(entries)
-    sections = [Section("Side by side", _side_by_side(dict(zip(names, entries, strict=True))))]
-    for name, entry in zip(names, entries, strict=True):
-        sections += [
-            Section(f"{name}: {section.title}", section.blocks) for section in entry.sections
-        ]
+    short = [entry.path.name for entry in entries]
+    names = short if len(set(short)) == len(short) else [str(entry.path) for entry in entries]
+    named = dict(zip(names, entries, strict=True))
+    sections = [Section("Side by side", _side_by_side(named))]
+    for name, entry in named.items():
+        sections += [Section(f"{name}: {one.title}", one.blocks) for one in entry.sections]
     return html_page.page(f"Side by side: {', '.join(names)}", sections)
 
 
@@ -67,39 +66,27 @@ def read_entry(folder: files.PathLike, film: bool = False) -> Entry:
     )
 
 
-def _names(entries: Sequence[Entry]) -> list[str]:
-    """Returns short names: those of the folders, or their paths where names are the same."""
-    short = [entry.path.name for entry in entries]
-    return short if len(set(short)) == len(short) else [str(entry.path) for entry in entries]
-
-
 def _side_by_side(entries: dict[str, Entry]) -> list[Block]:
     table = [(name, entry.what, str(entry.path)) for name, entry in entries.items()]
     blocks: list[Block] = [Table(("", "what", "folder"), table)]
-    rows = {name: entry.rows for name, entry in entries.items() if entry.rows}
-    if len(rows) > 1:
-        names = dict.fromkeys(key for one in rows.values() for key in one[0])
-        columns = _COLUMNS | {name: name for name in names if name.startswith(_RETURNS)}
-        if any(name in names for name in columns.values()):
-            blocks.append(Chart("Meta-training", run_charts.side_by_side(rows, columns)))
-    if (compared := _tests(entries)) is not None:
-        blocks.append(compared)
-    settings = {name: entry.settings for name, entry in entries.items() if entry.settings}
-    if len(settings) > 1 and (found := page_tables.flat_differences(settings)) is not None:
-        blocks += [Text("Settings that differ:"), found]
-    return blocks
-
-
-def _tests(entries: dict[str, Entry]) -> Block | None:
-    """Returns final returns of the methods of all tests; None where there are not two tests."""
-    tests = {name: entry.summaries for name, entry in entries.items() if entry.summaries}
-    if len(tests) < 2:
-        return None
+    runs = {name: entry.rows for name, entry in entries.items() if entry.rows}
+    known = {
+        name: name
+        for name in dict.fromkeys(key for rows in runs.values() for key in rows[0])
+        if (name in _COLUMNS or name.startswith(_RETURNS))
+        and any(np.isfinite(column(rows, name)).any() for rows in runs.values())
+    }
+    if len(runs) > 1 and known:
+        figure = column_panels(runs, known, "Meta-training")
+        blocks.append(Picture(svg(figure), "Meta-training of all runs"))
     ends = {
         f"{name}: {label(method)}": (row.final_return_mean, *row.ci95)
-        for name, summaries in tests.items()
-        for method, row in summaries.items()
+        for name, entry in entries.items()
+        for method, row in entry.summaries.items()
     }
-    title = "mean and 95 % interval"
-    view = View("return", title, "", charts.intervals(ends), categories=True)
-    return Chart("Final returns of all tests", charts.chart([view]))
+    if sum(bool(entry.summaries) for entry in entries.values()) > 1:
+        blocks.append(Picture(svg(interval_picture(ends, "Final returns")), "Final returns"))
+    settings = {name: entry.settings for name, entry in entries.items() if entry.settings}
+    if len(settings) > 1 and (differing := page_tables.flat_differences(settings)) is not None:
+        blocks += [Text("Settings that differ:"), differing]
+    return blocks

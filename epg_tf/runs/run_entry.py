@@ -12,8 +12,9 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.reports import run_charts
-from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
+from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table, Text
+from epg_tf.reports.objective_plots import STEPS, column_panels, varying_columns
+from epg_tf.reports.plots import evolution_figure, svg
 from epg_tf.runs import page_tables, repeat_commands
 from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
 from epg_tf.runs.page_entry import Entry, film_section
@@ -41,23 +42,20 @@ def run_entry(path: Path, film: bool) -> Entry:
     _check_numbers(path, record.metrics)
     experiment = record.experiment
     epg = isinstance(experiment, Experiment)
+    facts = files.read_json(path / CONFIG, "the run's config")
     sections = [
-        Section("What was run", _what(record)),
+        Section("What was run", _what(record, facts)),
         Section("Progress", _progress(record)),
     ]
-    if epg and record.metrics:
-        sections.append(_spread(record))
     if film and epg and record.best is not None:
         sections.append(film_section(record.best))
-    settings = page_tables.settings_blocks(experiment)
-    sections.append(Section("Settings that differ from their defaults", settings))
-    facts = files.read_json(path / CONFIG, "the run's config")
+    sections.append(page_tables.settings_section(experiment))
     command = repeat_commands.repeat_run(
         path, record.kind, record.seed, begun_with(facts), begun_scale(facts)
     )
     remark = repeat_commands.remark_on_files(_extent(experiment)[0].split(", "))
     note = [Text(remark)] if remark else []
-    sections.append(Section("To run it again", [*_checkout(path), *note, Code(command)]))
+    sections.append(Section("To run it again", [*_checkout(facts), *note, Code(command)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
 
 
@@ -71,13 +69,12 @@ def _check_numbers(path: Path, rows: Sequence[dict[str, Any]]) -> None:
                 )
 
 
-def _what(record: RunRecord) -> list[Block]:
+def _what(record: RunRecord, facts: dict[str, Any]) -> list[Block]:
     rows = record.metrics
     family, total, unit = _extent(record.experiment)
     seconds = sum(row.get("seconds", 0.0) for row in rows)
     steps = rows[-1].get("env_steps", 0.0) if rows else 0.0
     cost = f"{formatting.count(steps)} env steps, {formatting.duration(seconds)} of work"
-    facts = files.read_json(record.path / CONFIG, "the run's config")
     table = [
         ("system", _NAMES[record.kind]),
         ("folder", str(record.path)),
@@ -104,37 +101,31 @@ def _extent(experiment: AnyExperiment) -> tuple[str, int, str]:
 
 
 def _progress(record: RunRecord) -> list[Block]:
-    if not record.metrics:
+    rows = record.metrics
+    if not rows:
         return [Text("The run has no epoch yet.")]
     if isinstance(record.experiment, Experiment):
-        figure = run_charts.progress(record.metrics)
-        shown = "Mean fitness of an epoch's lives; the band is their middle half."
+        x, shown = "epoch", ["fitness_mean", "fitness_q25", "fitness_q75", "alpha"]
+        figure = evolution_figure(rows)
     else:
-        names = [name for name in record.metrics[0] if "return" in name]
-        tests = {
-            name.removeprefix("validation_return/"): name
-            for name in names
-            if name.startswith("validation_return")
-        }
-        returns = {
-            name.removeprefix("training_return/"): name
-            for name in names
-            if name not in tests.values()
-        }
-        figure = run_charts.returns_progress(record.metrics, returns, tests)
-        shown = "Mean return of episodes, with exploration."
-    hint = "The menu has the other columns of metrics.csv; click a name to hide it, drag to zoom."
-    return [Text(f"{shown} {hint}", note=True), Chart("Meta-training", figure)]
+        x, shown = STEPS, [name for name in rows[0] if "return" in name]
+        known = {_words(name): name for name in shown}
+        figure = column_panels({"": rows}, known, "Meta-training: mean returns of episodes")
+    blocks: list[Block] = [Picture(svg(figure), "Returns along meta-training")]
+    if others := varying_columns(rows, ("epoch", "env_steps", *shown)):
+        figure = column_panels({"": rows}, others, "Other columns of metrics.csv", x)
+        blocks.append(Fold("other columns", Picture(svg(figure), ", ".join(others))))
+    return blocks
 
 
-def _spread(record: RunRecord) -> Section:
-    chart = Chart("Fitness of an epoch's lives", run_charts.fitness_distribution(record.metrics))
-    remark = "Every life has a task of its own. A test compares agents with other methods."
-    return Section("Distribution over tasks", [chart, Text(remark, note=True)])
+def _words(column: str) -> str:
+    """Returns what a column is, e.g. "training return in Hopper-v5"."""
+    kind, _, environment = column.partition("/")
+    return kind.replace("_", " ") + (f" in {environment}" if environment else "")
 
 
-def _checkout(path: Path) -> list[Block]:
-    commit = files.read_json(path / CONFIG, "the run's config").get("commit")
+def _checkout(facts: dict[str, Any]) -> list[Block]:
+    commit = facts.get("commit")
     if not isinstance(commit, str):
         return []
     changed = ", with changes that were not committed" if commit.endswith("-dirty") else ""

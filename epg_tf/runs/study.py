@@ -17,7 +17,7 @@ from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.evaluation.study_costs import cost_ratio, first_above, median_cost
 from epg_tf.evaluation.summary import Summary
 from epg_tf.reports import plots
-from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.reports.study_plots import EvaluatedRun, study_csv, study_figure
 from epg_tf.runs import saved_settings
 from epg_tf.runs.folder import is_new
 from epg_tf.runs.folder_lock import FolderLock
@@ -123,9 +123,8 @@ class StudyFolder:
         self, runs: Sequence[EvaluatedRun], ppo: Mapping[str, float], title: str
     ) -> dict[str, Any]:
         """Writes `study.csv`, `study.png` and `summary.json`; returns the summary."""
-        plots.study_csv(runs, self.path / "study.csv")
-        levels = (ppo["mean"], ppo["low"], ppo["high"])
-        plots.study_curves(runs, levels, self.path / "study.png", title)
+        study_csv(runs, self.path / "study.csv")
+        plots.write_png(study_figure(runs, ppo["mean"], title), self.path / "study.png")
         summary = summarize(runs, ppo)
         files.write_json(self.path / "summary.json", summary)
         return summary

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import from_mapping
-from epg_tf.reports import charts, run_charts
-from epg_tf.reports.charts import View
-from epg_tf.reports.html_page import Block, Chart, Code, Section, Table, Text
-from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.reports.html_page import Block, Code, Picture, Section, Table, Text
+from epg_tf.reports.plots import svg
+from epg_tf.reports.study_plots import EvaluatedRun, study_figure
+from epg_tf.reports.tables import interval, number
 from epg_tf.runs import page_tables, repeat_commands, saved_settings
 from epg_tf.runs.folder import CONFIG
 from epg_tf.runs.metrics import MetricsFile
@@ -45,7 +47,6 @@ def study_entry(path: Path) -> Entry:
     tested = [run for run in runs if run.rows]
     ppo = read_ppo(path / "ppo.json")
     rows = [(name, page_tables.shown(value)) for name, value in choices.items()]
-    settings = page_tables.settings_blocks(experiment)
     facts = page_tables.fact_rows(_first_facts(path, tested))
     again: list[Block] = [
         Text("Save the settings above as settings/config.json; then:"),
@@ -53,9 +54,8 @@ def study_entry(path: Path) -> Entry:
     ]
     sections = [
         Section("What was compared", [Table((), [("folder", str(path)), *rows, *facts])]),
-        Section("Progress", _progress(tested, ppo)),
-        Section("Final comparison", _comparison(tested, ppo)),
-        Section("Settings that differ from their defaults", settings),
+        Section("Returns", _returns(tested, ppo)),
+        page_tables.settings_section(experiment),
         Section("To run it again", again),
     ]
     return Entry(path, "study of estimators", sections, experiment.to_mapping())
@@ -80,15 +80,11 @@ def _first_facts(path: Path, tested: Sequence[EvaluatedRun]) -> dict[str, Any]:
     return {}
 
 
-def _progress(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None) -> list[Block]:
+def _returns(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None) -> list[Block]:
+    """Returns the tests of all runs as curves, and the last of each beside PPO's."""
     if not tested:
         return [Text("No run has been tested yet.")]
-    remark = "Tests of each run, all in the same unseen tasks; bands are 95 % intervals."
-    return [Chart("Test returns", run_charts.study(tested, ppo)), Text(remark, note=True)]
-
-
-def _comparison(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None) -> list[Block]:
-    """Returns the last test of every run beside PPO's."""
+    figure = study_figure(tested, np.nan if ppo is None else ppo["mean"], "Tests of the runs")
     rows: dict[str, Mapping[str, Any]] = {
         f"{run.estimator}, seed {run.seed}": run.rows[-1] for run in tested
     }
@@ -99,20 +95,16 @@ def _comparison(tested: Sequence[EvaluatedRun], ppo: Mapping[str, float] | None)
             first = row["env_steps_above_ppo"]
             above[name] = "never" if first is None else formatting.count(first)
         rows["PPO"] = ppo
-    if not rows:
-        return [Text("No run has been tested yet.")]
-    ends = {name: (row["mean"], row["low"], row["high"]) for name, row in rows.items()}
-    title = "mean and 95 % interval"
-    view = View("return", title, "", charts.intervals(ends), categories=True)
     cells = [
         (
             name,
-            page_tables.number(row["mean"]),
-            page_tables.interval((row["low"], row["high"])),
+            number(row["mean"]),
+            interval((row["low"], row["high"])),
             formatting.count(row["env_steps"]) if "env_steps" in row else "",
             above.get(name, ""),
         )
         for name, row in rows.items()
     ]
-    header = ("", "mean", "95 % interval", "env steps", "above PPO from")
-    return [Chart("Last tests", charts.chart([view])), Table(header, cells, numbers=True)]
+    header = ("last test", "mean", "95 % interval", "env steps", "above PPO from")
+    shows = "Returns against the env steps of meta-training"
+    return [Picture(svg(figure), shows), Table(header, cells, numbers=True)]

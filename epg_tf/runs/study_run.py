@@ -20,7 +20,7 @@ from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.study_costs import epoch_env_steps, evaluation_epochs
 from epg_tf.evaluation.summary import summarize, summarize_lives
-from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.reports.study_plots import EvaluatedRun
 from epg_tf.runs.evolution_run import EvolutionRun
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile

@@ -142,27 +142,31 @@ def test_a_test_goes_on_with_what_an_earlier_one_left(tmp_path):
     earlier(tmp_path, wide=older)
     assert read_known(tmp_path, CHANGES, ABOUT)["wide"] == older
     pairs = dataclasses.replace(CHANGES[1].policy, observation_pairs=True)
-    with pytest.raises(RecordError, match="'wide' has policy="):
+    with pytest.raises(RecordError, match="changes.wide.policy"):
         read_known(tmp_path, [CHANGES[0], Change("wide", "wide", policy=pairs)], ABOUT)
     failed = summarize_robustness([(CHANGES[0], {LOSS: np.full(2, np.nan)})])
     rows = earlier(tmp_path, wide=None, longer=None, **failed)
     assert read_known(tmp_path, CHANGES, ABOUT) == rows
-    assert "nan" in table(rows) and write_robustness(tmp_path, rows, ABOUT, "title").is_file()
+    assert "[-, -]" in table(rows) and write_robustness(tmp_path, rows, ABOUT, "title").is_file()
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({OWN: None}, "no lives without a change"),
-        ({"heavier": {"label": "heavier", LOSS: ROW}}, "this test has no change 'heavier'"),
+        ({"heavier": {"label": "heavier", LOSS: ROW}}, "changes.heavier={}, which this test does"),
         (
             {"longer": {**CHANGES[2].facts(), "times": 2, LOSS: ROW}},
-            "'longer' has times=2 there, 4",
+            "changes.longer.times=2, and this test of 4",
         ),
-        ({"wide": {**CHANGES[1].facts(), "policy": None, LOSS: ROW}}, "'wide' has policy=None"),
-        ({"longer": {}}, "'longer' has no returns of the loss"),
-        ({"longer": {**CHANGES[2].facts(), LOSS: {"mean": 1.0}}}, "'longer' has no returns of the"),
-        ({OWN: {**CHANGES[0].facts(), LOSS: ROW, "zero_shot_linear": 3}}, "a fixed policy under"),
+        (
+            {"wide": {**CHANGES[1].facts(), "policy": None, LOSS: ROW}},
+            "changes.wide.policy=None, and this test of ",
+        ),
+        ({"longer": {}}, "it is damaged"),
+        ({"longer": {**CHANGES[2].facts(), LOSS: {"mean": 1.0}}}, "it is damaged"),
+        ({"longer": {**CHANGES[2].facts(), LOSS: {**ROW, "mean": "x"}}}, "it is damaged"),
+        ({OWN: {**CHANGES[0].facts(), LOSS: ROW, "zero_shot_linear": 3}}, "it is damaged"),
     ],
 )
 def test_what_a_test_cannot_go_on_with_is_named(tmp_path, changed, message):

@@ -211,7 +211,7 @@ def test_objectives_along_meta_training_have_a_panel_each(tmp_path):
     findings = figure.analysis(found_for(tmp_path, need))
     drawn = findings.draw("title")
     steps = kept.wanted("metagenrl_laptop").round_steps
-    titles = [axes.get_title() for axes in drawn.axes if axes.get_title()]
+    titles = [axes.get_title(loc="left") for axes in drawn.axes]
     assert titles == [f"after {count(n * steps)} env steps per agent" for n in (2, 16)]
     for name, mean in (("round_2", "1.00"), ("round_16", "7.00")):
         assert any(f"{name}: mean final return {mean}" in line for line in findings.numbers)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from epg_tf.evaluation.gradient_correlation import GradientCorrelation
 from epg_tf.evaluation.loss_sensitivity import LossSensitivity
 from epg_tf.evaluation.policy_change import PolicyChange
 from epg_tf.reports import analysis_plots
-from epg_tf.reports.plots import write_png
+from epg_tf.reports.plots import svg
 
 NAN = float("nan")
 CHANNELS = ("observation", "action", "termination", "policy_mean")
@@ -30,6 +30,7 @@ def draws():
     return generator.exponential(size=(3, 8))
 
 
+@functools.cache
 def figures():
     """Returns name -> a picture of each kind, with failed lives, padding and zeros."""
     first, last = draws(), 2.0 * draws()
@@ -50,11 +51,8 @@ def figures():
 
 
 @pytest.mark.parametrize("name", ["change", "sensitivity", "correlation"])
-def test_pictures_are_drawn(name, tmp_path):
-    write_png(figures()[name], tmp_path / "a.png")
-    image = imread(tmp_path / "a.png")
-    assert image[..., :3].min() < 0.5 and np.unique(image[..., 0]).size > 20
-    assert "T" in [text.get_text() for text in figures()[name].texts]
+def test_pictures_are_drawn(name):
+    assert svg(figures()[name]).count(b"<path") > 20
 
 
 def test_the_bold_life_has_the_median_spike():
@@ -69,14 +67,14 @@ def test_the_bold_life_has_the_median_spike():
 
 def test_sensitivity_shows_lived_steps_alone():
     panels = figures()["sensitivity"].axes
-    assert [axes.get_title() for axes in panels if axes.axison] == [
+    assert [axes.get_title(loc="left") for axes in panels if axes.axison] == [
         "observation",
         "action",
         "termination",
         "policy mean",
     ]
-    scored, mean = panels[0].lines
+    mean, scored = panels[0].lines
     assert set(scored.get_xdata()) == {4}
     assert mean.get_xdata().tolist() == [2, 3, 4, 5, 6, 7]
     np.testing.assert_allclose(mean.get_ydata(), draws().mean(axis=0)[2:])
-    assert np.isnan(panels[3].lines[-1].get_ydata()[-2:]).all()
+    assert np.isnan(panels[3].lines[0].get_ydata()[-2:]).all()

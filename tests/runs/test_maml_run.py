@@ -13,7 +13,7 @@ import epg_tf
 from epg_tf.artifacts.learned_start import load_start
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError
 from epg_tf.core.maml_experiment import maml_from_mapping
-from epg_tf.reports.objective_plots import training_figure
+from epg_tf.reports.objective_plots import column_panels
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.maml_run import CURVE_COLUMNS, MAMLRun
 
@@ -68,7 +68,7 @@ def test_a_run_says_what_it_costs_and_leaves_what_it_promises(finished):
     assert load_start(folder / "best").facts["iteration"] == state.best_iteration == 2
     assert load_start(folder / "final").facts["iteration"] == 3
     assert (folder / "learning_curve.png").is_file()
-    panels = training_figure(record.metrics, CURVE_COLUMNS).axes
+    panels = column_panels({"": record.metrics}, CURVE_COLUMNS, "T").axes
     for axes, column in zip(panels, ("return_before_mean", "return_after_mean"), strict=True):
         drawn = axes.lines[0].get_ydata()
         assert list(drawn) == [row[column] for row in record.metrics] and np.isfinite(drawn).all()

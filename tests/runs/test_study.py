@@ -7,8 +7,7 @@ import pytest
 
 from epg_tf.core.errors import RecordError
 from epg_tf.evaluation.summary import Summary
-from epg_tf.reports import plots
-from epg_tf.reports.plots import EvaluatedRun
+from epg_tf.reports.study_plots import EvaluatedRun
 from epg_tf.runs.study import StudyFolder, summarize
 
 FLAGS = {"estimators": ["paper", "config"], "seeds": [0, 1], "env_steps": 2000.0, "test_points": 3}
@@ -130,15 +129,6 @@ def run(estimator, seed, lows):
             for n, low in enumerate(lows)
         ],
     )
-
-
-def test_the_picture_gets_ppos_mean_and_ends(study, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(
-        plots, "study_curves", lambda runs, ppo, path, title: drawn.append((ppo, path.name, title))
-    )
-    study().finish([run("paper", 0, [-9])], {"low": -7.0, "high": -5.0, "mean": -6.0}, "A study")
-    assert drawn == [((-6.0, -7.0, -5.0), "study.png", "A study")]
 
 
 def test_the_summary_by_hand():
