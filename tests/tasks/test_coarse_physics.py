@@ -118,7 +118,6 @@ def test_a_second_of_control_looks_alike(name, seconds):
     assert 0 < apart < allowed * observations["exact"].std(axis=0).mean()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", DECLARED)
 def test_episodes_of_random_policies_fare_alike_and_nothing_diverges(name):
     returns, lengths = {}, {}
