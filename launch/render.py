@@ -24,14 +24,16 @@ from epg_tf.core.experiment import Experiment
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.artifacts.learned_loss import load_loss
 from epg_tf.reports.life_pictures import (
-    body_family,
     draw_film,
     draw_paths,
     make_camera,
     recorded_life,
 )
+from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.gymnasium_drawing import ReplayCamera
+from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera
 from epg_tf.core.types import Array, LifeKey
 from .evaluation_flags import required, required_loss
@@ -80,7 +82,8 @@ def main(argv: list[str]) -> int:
     del argv
     output = _output()
     experiment, phi, teaching = _life()
-    family, key = _family(experiment), LifeKey(_SEED.value, "test", 0, _LIFE.value)
+    family = make_family(experiment.in_physics("exact").task)
+    key = LifeKey(_SEED.value, "test", 0, _LIFE.value)
     # Before the life: without anything to draw with, the life would be useless.
     camera = _camera(family, key)
     recorder, final_return = recorded_life(experiment, phi, key, teaching)
@@ -97,14 +100,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _family(experiment: Experiment) -> BodyFamily:
-    try:
-        return body_family(experiment)
-    except RenderError as error:
-        raise command_line.UsageError(str(error)) from error
-
-
-def _camera(family: BodyFamily, key: LifeKey) -> Camera | None:
+def _camera(family: TaskFamily, key: LifeKey) -> Camera | ReplayCamera | None:
     """Returns what draws the body of a life; None for --view=path.
 
     Raises:
@@ -116,7 +112,9 @@ def _camera(family: BodyFamily, key: LifeKey) -> Camera | None:
                 raise command_line.UsageError(
                     f"--{flag.name}={flag.value} has no effect with --view=path; leave it out"
                 )
-        if family.place(BodySimulation(family, 1).state) is None:
+        if not isinstance(family, BodyFamily) or (
+            family.place(BodySimulation(family, 1).state) is None
+        ):
             raise command_line.UsageError(
                 f"--view=path: {family.name} has no way over the ground; use --view=film"
             )

@@ -153,6 +153,9 @@ def open_saved_model(folder: files.PathLike) -> Any:
       RecordError: It is damaged, not a SavedModel of TensorFlow 2, or could do more; one line.
     """
     check_saved_model(folder)
+    # This import registers the distributions that saved policies refer to.
+    import tensorflow_probability  # noqa: F401
+
     try:
         return tf.saved_model.load(str(folder))
     except Exception as error:  # damaged variables surface as anything

@@ -30,7 +30,8 @@ def _specs(family: TaskFamily) -> tuple[ts.TimeStep, tensor_spec.BoundedTensorSp
     observation = tensor_spec.TensorSpec([family.observation_size], tf.float32, "observation")
     size = family.action_size
     if family.discrete_actions:
-        action = tensor_spec.BoundedTensorSpec([], tf.int32, 0, size - 1, "action")
+        first = family.first_action
+        action = tensor_spec.BoundedTensorSpec([], tf.int32, first, first + size - 1, "action")
     else:
         limit = np.finfo(np.float32).max
         low, high = (
@@ -77,8 +78,8 @@ class AgentPolicy(tf_policy.TFPolicy):
 class TrainedPolicy(AgentPolicy):
     """An agent of EPG that no longer learns.
 
-    Gaussian actions are scaled to the family's bounds, and clipped to them; discrete ones are
-    numbers.
+    Gaussian actions are scaled to the family's bounds, and clipped to them; discrete ones are the
+    environment's own numbers.
 
     Args:
       family: Where it learned.
@@ -99,6 +100,7 @@ class TrainedPolicy(AgentPolicy):
     ):
         self._discrete = family.discrete_actions
         self._action_units = _float32(family.action_units)
+        self._choices = family.first_action + np.arange(family.action_size, dtype=np.int32)
         super().__init__(family, clip=not self._discrete)
         # With a population axis of length 1, as the functions of populations take them.
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
@@ -118,7 +120,7 @@ class TrainedPolicy(AgentPolicy):
         pairs = list(zip(layers[::2], layers[1::2], strict=True))
         policy_output = policy_network(observation[None], pairs, self._activation)
         if self._discrete:  # numbers, where agents have one-hot rows
-            actions = tfp.distributions.Categorical(logits=policy_output[0], dtype=tf.int32)
+            actions = tfp.distributions.FiniteDiscrete(self._choices, logits=policy_output[0])
         else:
             both = (policy_output, self._weights[-1]) if shared else tf.split(policy_output, 2, 2)
             if self._action_units is not None:

@@ -56,6 +56,7 @@ class OffPolicyRival(Baseline):
             raise ConfigError(
                 f"config.{self.name} needs actions with bounds, which {family.name} does not have; "
                 "compare with other methods"
+                + ("" if family.discrete_actions else f", or {family.how_to_bound}")
             )
         size = min(self.compute.shard_lives, request.agents)
         return live_in_shards(

@@ -69,7 +69,7 @@ def rl2_family(task: TaskConfig) -> TaskFamily:
     if not (family.discrete_actions or np.isfinite(family.action_bounds).all()):
         raise ConfigError(
             f"config.task.family={task.family!r}: RL² needs actions with bounds, which "
-            f"{family.name} does not have; choose another family"
+            f"{family.name} does not have; {family.how_to_bound}"
         )
     return family
 

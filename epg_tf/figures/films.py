@@ -14,6 +14,7 @@ from epg_tf.core.types import Array, LifeKey
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.reports import life_pictures, pictures
 from epg_tf.reports.life_pictures import LifeRecorder
+from epg_tf.tasks.registry import make_family
 
 _KEY = LifeKey(0, "test", 0, 0)
 _PIXELS = (120, 160)  # of a frame: height, width
@@ -29,9 +30,8 @@ def film(found: Found) -> Findings:
       RenderError: There is nothing to draw with.
     """
     learned = load_loss(found.losses[0][1].name)
-    camera = life_pictures.make_camera(
-        life_pictures.body_family(learned.experiment), _KEY, *_PIXELS
-    )
+    family = make_family(learned.experiment.in_physics("exact").task)
+    camera = life_pictures.make_camera(family, _KEY, *_PIXELS)
     recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
     rows, labels = life_pictures.film_frames(recorder, camera, _COUNTS)
     camera.close()

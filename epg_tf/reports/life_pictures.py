@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from epg_tf.core.errors import RenderError
 from epg_tf.core.experiment import ComputeConfig, Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow
@@ -17,8 +17,11 @@ from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.reports import pictures
 from epg_tf.reports.plots import write_png
-from epg_tf.tasks.base import Simulation, StepResult
+from epg_tf.tasks.base import Simulation, StepResult, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.gymnasium_drawing import ReplayCamera
+from epg_tf.tasks.gymnasium_family import GymnasiumFamily
+from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera, Pose
@@ -34,41 +37,38 @@ class Episode:
 
     Attributes:
       start: Env steps of the life before it.
-      poses: The body after each env step.
+      poses: The body after each env step, or how to play that step again.
       places: Its position on the ground (m) after each env step; empty where the family has none.
     """
 
     start: int
-    poses: list[Pose] = dataclasses.field(default_factory=list)
+    poses: list[Any] = dataclasses.field(default_factory=list)
     places: list[Array] = dataclasses.field(default_factory=list)
 
 
 class LifeRecorder:
-    """Records where the one body of a simulation was; given to `InnerLoop.run` as `watch`.
+    """Records what the one agent of a simulation did; given to `InnerLoop.run` as `watch`.
 
     Args:
-      family: Of the body.
       learning_steps: Env steps of the life without its final episodes.
     """
 
-    def __init__(self, family: BodyFamily, learning_steps: int):
-        self._family = family
+    def __init__(self, learning_steps: int):
         self.learning_steps = learning_steps
         self._episodes = [Episode(0)]
         self._steps = 0
 
     def __call__(self, simulation: Simulation, result: StepResult) -> None:
-        """Records one env step.
-
-        Raises:
-          TypeError: The simulation has no bodies of MuJoCo.
-        """
-        if not isinstance(simulation, BodySimulation):
-            raise TypeError(f"simulation={type(simulation).__name__} has no bodies to record")
-        episode, place = self._episodes[-1], self._family.place(simulation.state)
-        episode.poses.append(Pose.of(simulation, 0))
-        if place is not None:
-            episode.places.append(place[0])
+        """Records one env step."""
+        episode = self._episodes[-1]
+        if isinstance(simulation, BodySimulation):
+            episode.poses.append(Pose.of(simulation, 0))
+            place = simulation.family.place(simulation.state)
+            if place is not None:
+                episode.places.append(place[0])
+        else:
+            assert isinstance(simulation, GymnasiumSimulation)
+            episode.poses.append(simulation.moment(0))
         self._steps += 1
         learned = self._steps == self.learning_steps
         if result.terminated[0] or result.truncated[0] or learned:
@@ -85,11 +85,11 @@ class LifeRecorder:
         return [episodes[round(number)] for number in numbers]
 
 
-def make_camera(family: BodyFamily, key: LifeKey, height: int, width: int) -> Camera:
-    """Returns a camera for the body of a life.
+def make_camera(family: TaskFamily, key: LifeKey, height: int, width: int) -> Camera | ReplayCamera:
+    """Returns a camera for the body or the environment of a life.
 
     Args:
-      family: Of the body.
+      family: Of the life.
       key: Of the life, and so of its task.
       height: Of pictures, in pixels.
       width: Of pictures, in pixels.
@@ -97,25 +97,13 @@ def make_camera(family: BodyFamily, key: LifeKey, height: int, width: int) -> Ca
     Raises:
       RenderError: There is nothing to draw with.
     """
+    task = family.sample_task(life_generator(key, "task"))
+    if isinstance(family, GymnasiumFamily):
+        return ReplayCamera(family, task, height, width)
+    assert isinstance(family, BodyFamily)
     body = BodySimulation(family, 1)
-    body.set_tasks([family.sample_task(life_generator(key, "task"))])
+    body.set_tasks([task])
     return Camera(body.model(0), height, width)
-
-
-def body_family(experiment: Experiment) -> BodyFamily:
-    """Returns the family of an experiment, which must have a body of MuJoCo.
-
-    Raises:
-      RenderError: It has none.
-      ConfigError: The family is not known.
-    """
-    family = make_family(experiment.in_physics("exact").task)
-    if not isinstance(family, BodyFamily):
-        raise RenderError(
-            f"config.task.family={family.name!r} is drawn by Gymnasium, not here; choose a "
-            "family of a MuJoCo body"
-        )
-    return family
 
 
 def recorded_life(
@@ -130,15 +118,14 @@ def recorded_life(
       teaching: What the agent minimises; None: what evolution ends with.
 
     Raises:
-      RenderError: As `body_family`.
-      ConfigError: As there, or memory does not hold the life.
+      ConfigError: The family is not known, or memory does not hold the life.
     """
-    family = body_family(experiment)
+    family = make_family(experiment.in_physics("exact").task)
     alone = ComputeConfig(shard_lives=1, threads=1)
     experiment = dataclasses.replace(experiment.in_physics("exact"), compute=alone)
     refuse_lives_that_cannot_fit(experiment, 1)
     configure_tensorflow(1)
-    recorder = LifeRecorder(family, experiment.life_steps)
+    recorder = LifeRecorder(experiment.life_steps)
     loop = InnerLoop(experiment, family)
     lives = loop.run([key], phi[None], teaching or final_teaching(experiment), recorder)
     return recorder, float(lives.final_return[0])
@@ -153,10 +140,10 @@ def film_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> Figure:
       key: Of the life.
 
     Raises:
-      RenderError: The family has no body of MuJoCo, or there is nothing to draw with.
+      RenderError: There is nothing to draw with.
       ConfigError: The family is not known.
     """
-    family = body_family(experiment)
+    family = make_family(experiment.in_physics("exact").task)
     # Before the life: without anything to draw with, the life would be useless.
     camera = make_camera(family, key, *_SMALL)
     recorder, _ = recorded_life(experiment, phi, key)
@@ -180,7 +167,7 @@ def ground_paths_of(recorder: LifeRecorder) -> tuple[list[Array], Array]:
 
 def draw_film(
     recorder: LifeRecorder,
-    camera: Camera,
+    camera: Camera | ReplayCamera,
     counts: tuple[int, int | None],
     title: str,
     output: Path,
@@ -189,7 +176,7 @@ def draw_film(
 
     Args:
       recorder: What was recorded.
-      camera: Draws the body.
+      camera: Draws the body or the environment.
       counts: Number of episodes, and frames of each; None for 8 in a PNG, 50 in a GIF.
       title: Above a film strip.
       output: The file.
@@ -205,20 +192,20 @@ def draw_film(
 
 
 def film_frames(
-    recorder: LifeRecorder, camera: Camera, counts: tuple[int, int]
+    recorder: LifeRecorder, camera: Camera | ReplayCamera, counts: tuple[int, int]
 ) -> tuple[list[list[Array]], list[str]]:
     """Returns the frames of some episodes, from the first to the last, and what each is.
 
     Args:
       recorder: What was recorded.
-      camera: Draws the body.
+      camera: Draws the body or the environment.
       counts: Number of episodes, and frames of each at most.
     """
     rows, labels = [], []
     for episode in recorder.chosen(counts[0]):
         count = min(counts[1], len(episode.poses))
         shown = np.linspace(0, len(episode.poses) - 1, count).round().astype(int)
-        rows.append([camera.frame(episode.poses[step]) for step in shown])
+        rows.append(camera.frames(episode.poses, shown.tolist()))
         labels.append(
             "final policy"
             if episode.start >= recorder.learning_steps

@@ -190,7 +190,8 @@ def cost_lines(
             f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards "
             f"of at most config.shard_agents={experiment.shard_agents} agents"
         )
-    return lines + metagenrl_waits(experiment)
+    notices = [line for name in experiment.environments for line in named_environment(name).notices]
+    return lines + notices + metagenrl_waits(experiment)
 
 
 def _replay_bytes(experiment: MetaGenRLExperiment) -> float:

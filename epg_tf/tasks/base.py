@@ -60,10 +60,14 @@ class TaskFamily(abc.ABC):
       observation_units: (shift, scale), both [O] float32: a policy sees (x - shift) * scale; None
         where observations are near 1 as they are. `registry.make_family` measures it.
       discrete_actions: Whether an action is one of A choices, as a one-hot row.
+      first_action: The number of the first of those choices outside of this package, e.g. in a
+        saved policy.
       turning: What a turn of the world does to observations, see `EnvironmentSpec`.
       quantities: What tasks differ in.
       goal_reaching: Whether there is a goal to reach, and so a success rate.
       continues: Whether, after a time limit, the next episode starts where the last one stopped.
+      notices: Lines that users should read before a run.
+      how_to_bound: What a user can do where a method needs finite bounds and there are none.
       default_frame_skip: Physics steps in one env step if the user does not choose.
       default_episode_limit: Env steps in an episode if the user does not choose.
     """
@@ -74,10 +78,13 @@ class TaskFamily(abc.ABC):
     action_bounds: tuple[Array, Array]
     discrete_actions: bool = False
     observation_units: tuple[Array, Array] | None = None
+    first_action: int = 0
     turning: tuple[tuple[int, int, float], ...] = ()
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
     continues: bool = False
+    notices: tuple[str, ...] = ()
+    how_to_bound: str = "choose another family"
     default_frame_skip: int = 1
     default_episode_limit: int = 1000
 

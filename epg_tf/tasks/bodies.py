@@ -10,6 +10,7 @@ import abc
 import dataclasses
 import math
 import pathlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import gymnasium
@@ -103,7 +104,8 @@ class BodyFamily(TaskFamily):
     """Describes tasks around one MuJoCo body; docs/own_family.md shows how to write a subclass.
 
     Attributes:
-      model_file: MJCF file of the unrandomised body.
+      model_file: MJCF file of the unrandomised body; a relative path starts at the folder of the
+        file that sets it.
       model: That body, compiled.
       goal_size: G, length of what `start` draws besides positions and velocities.
       expanded: Names of the model fields (MuJoCo names, "opt.gravity" style for options) that a
@@ -117,6 +119,7 @@ class BodyFamily(TaskFamily):
     """
 
     default_frame_skip = 4
+    how_to_bound = "give its actuators a ctrlrange"
     model_file: pathlib.Path
     goal_size: int = 0
     expanded: tuple[str, ...] = ()
@@ -126,7 +129,7 @@ class BodyFamily(TaskFamily):
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         super().__init__(frame_skip, episode_limit, task_range)
-        self.model = mujoco.MjModel.from_xml_path(str(self.model_file))
+        self.model = mujoco.MjModel.from_xml_path(str(_model_path(self)))
         self.physics_steps = frame_skip
         self.action_size = self.model.nu
         limited = self.model.actuator_ctrllimited.astype(bool)
@@ -232,3 +235,12 @@ class BodyFamily(TaskFamily):
         """
         del state
         return None
+
+
+def _model_path(family: BodyFamily) -> pathlib.Path:
+    """Returns where the model of a family is, from any working folder."""
+    kind = type(family)
+    owner = next((base for base in kind.__mro__ if "model_file" in vars(base)), kind)
+    module = sys.modules.get(owner.__module__)
+    folder = pathlib.Path(getattr(module, "__file__", None) or "here").resolve().parent
+    return folder / family.model_file

@@ -14,6 +14,7 @@ import numpy as np
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
+from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
 
@@ -39,7 +40,7 @@ def reraise_as_config_error(name: str, doing: str, remedy: str) -> Iterator[None
         reason = " ".join(str(error).split())
         raise ConfigError(
             f"config.task.family={name!r}: {doing} raised {type(error).__name__} at "
-            f"{_origin(error)} ({reason}); {remedy}"
+            f"{_origin(error)}{f' ({reason})' if reason else ''}; {remedy}"
         ) from error
 
 
@@ -56,6 +57,28 @@ def _origin(error: BaseException) -> str:
     return f"{pathlib.Path(where.filename).name}:{where.lineno}"
 
 
+def check_sizes(family: TaskFamily, remedy: str) -> None:
+    """Checks that there is something to observe and to do.
+
+    Args:
+      family: Of a user.
+      remedy: What the user can do where there is nothing.
+
+    Raises:
+      ConfigError: There are no observations or actions, or bounds leave a component no choice.
+    """
+    named = f"config.task.family={family.name!r}"
+    for what, size in (("observations", family.observation_size), ("actions", family.action_size)):
+        if size < 1:
+            raise ConfigError(f"{named} has no {what}, so an agent cannot learn; {remedy}")
+    for number, (low, high) in enumerate(zip(*family.action_bounds, strict=True)):
+        if not low < high:
+            raise ConfigError(
+                f"{named}: component {number} of its actions is within {low:g} and {high:g}, which "
+                "leaves no choice; widen the bounds, or leave that component out"
+            )
+
+
 def make_checked_family(kind: type[BodyFamily], config: TaskConfig) -> BodyFamily:
     """Makes a family and calls each of its methods once, with a population of two.
 
@@ -67,6 +90,7 @@ def make_checked_family(kind: type[BodyFamily], config: TaskConfig) -> BodyFamil
             raise ConfigError(f"config.task.family={kind.name!r} has no {attribute}; {_REMEDY}")
     with _calling(kind, "making it"):
         family = kind(config.frame_skip, config.episode_limit, config.range)
+    check_sizes(family, "add actuators to the model, <actuator><motor joint='NAME'/></actuator>")
     physics_steps = family.physics_steps
     family.physics_steps = min(physics_steps, _MOST_PHYSICS_STEPS)
     simulation = _check_start(family)

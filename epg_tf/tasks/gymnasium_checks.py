@@ -11,7 +11,13 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
 from epg_tf.tasks.checks import reraise_as_config_error
-from epg_tf.tasks.gymnasium_family import DEFAULT_LIMIT, GymnasiumFamily, registered
+from epg_tf.tasks.gymnasium_family import (
+    DEFAULT_LIMIT,
+    GymnasiumFamily,
+    OneTaskFamily,
+    registered,
+)
+from epg_tf.tasks.gymnasium_probe import probe
 from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.quantities import Task
 
@@ -71,6 +77,17 @@ class _WatchedTask(Mapping[str, Array]):
         return len(self._task)
 
 
+def make_checked_environment(env_id: str, config: TaskConfig) -> OneTaskFamily:
+    """Makes the family of an environment as it is registered, and starts an episode in it.
+
+    Raises:
+      ConfigError: There is no such environment, or it does not follow Gymnasium's interface.
+    """
+    family = OneTaskFamily(env_id, config.frame_skip, config.episode_limit, config.range)
+    probe(family, {})
+    return family
+
+
 def make_checked_gymnasium_family(
     kind: type[GymnasiumFamily], config: TaskConfig
 ) -> GymnasiumFamily:
@@ -85,6 +102,7 @@ def make_checked_gymnasium_family(
     generator = np.random.default_rng(0)
     earlier, task = family.sample_task(generator), family.sample_task(generator)
     _check_methods(family, task)
+    probe(family, task)
     _check_repeats(family, earlier, task)
     return family
 

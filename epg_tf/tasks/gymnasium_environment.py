@@ -16,6 +16,10 @@ from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
 from epg_tf.tasks import rendering
 from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.gymnasium_drawing import MODE, picture_of, prepare_drawing
+from epg_tf.tasks.gymnasium_family import GymnasiumFamily
+from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
@@ -58,7 +62,7 @@ class TaskEnv(gymnasium.Env):
       family: Name of the family.
       frame_skip: Physics steps in one env step, >= 1; None: the family's default.
       task_range: Where tasks are drawn from: see `quantities.ranges`.
-      render_mode: None, "rgb_array", or "human" (a window).
+      render_mode: None, "rgb_array", or "human" (a window, of bodies alone).
       height: Of pictures, in pixels.
       width: Of pictures, in pixels.
 
@@ -85,9 +89,7 @@ class TaskEnv(gymnasium.Env):
         if not isinstance(task_range, str):
             raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
         self._family = make_family(TaskConfig(family, frame_skip, NO_LIMIT, task_range))
-        self._simulation = simulate(self._family, 1)
-        self._body = self._simulation if isinstance(self._simulation, BodySimulation) else None
-        self.metadata = _metadata(self._body)
+        self.metadata = _metadata(self._family)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
                 f"render_mode={render_mode!r} must be None or one of "
@@ -95,6 +97,10 @@ class TaskEnv(gymnasium.Env):
             )
         if render_mode == "human":
             rendering.check_display()
+        if render_mode and isinstance(self._family, GymnasiumFamily):
+            prepare_drawing(self._family)
+        self._simulation = simulate(self._family, 1)
+        self._body = self._simulation if isinstance(self._simulation, BodySimulation) else None
         self.render_mode = render_mode
         self._size = height, width
         self._camera: rendering.Camera | None = None
@@ -143,8 +149,8 @@ class TaskEnv(gymnasium.Env):
         """Advances by one env step.
 
         Args:
-          action: [A], clipped to the family's bounds, or a choice 0 .. A - 1 if actions are
-            discrete.
+          action: [A], clipped to the family's bounds, or one of A choices if actions are discrete:
+            0 .. A - 1, or the numbers of Gymnasium's own environment.
 
         Returns:
           (observation [O] float32, reward, terminated, truncated, info).
@@ -169,11 +175,14 @@ class TaskEnv(gymnasium.Env):
         return self._observation.copy(), float(result.reward[0]), self._terminated, truncated, info
 
     def render(self) -> Array | None:
-        """Returns a picture [height, width, 3] uint8, or shows it in the window.
+        """Returns a picture [height, width, 3] uint8, or shows it in the window; an environment of
+        Gymnasium draws itself, in a size of its own.
 
         Raises:
           RenderError: Nothing can be drawn on this machine.
         """
+        if self.render_mode and isinstance(self._simulation, GymnasiumSimulation):
+            return picture_of(self._simulation.environment(0))
         if self.render_mode is None or self._body is None:
             gymnasium.logger.warn(
                 'render() draws nothing: the environment was made without render_mode="rgb_array"'
@@ -198,11 +207,13 @@ class TaskEnv(gymnasium.Env):
         """Returns an action in the form that simulations take, [A]."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
+            first = int(space.start)
             if not space.contains(action):
                 raise ValueError(
-                    f"action={action!r} must be a whole number within 0 .. {space.n - 1}"
+                    f"action={action!r} must be a whole number within {first} .. "
+                    f"{first + space.n - 1}"
                 )
-            return np.eye(space.n)[action]
+            return np.eye(space.n)[action - first]
         row = np.asarray(action, np.float32)
         if row.shape != space.shape:
             raise ValueError(f"action has shape {row.shape}; it must be {space.shape}")
@@ -217,16 +228,17 @@ def _check_numbers(numbers: Mapping[str, int]) -> None:
             raise ValueError(f"{name}={number!r} must be a whole number within 1 and {LARGEST}")
 
 
-def _metadata(body: BodySimulation | None) -> dict[str, Any]:
-    if body is None:
-        return {"render_modes": [], "render_fps": 50}
-    fps = round(1.0 / body.family.seconds_per_step)
-    return {"render_modes": ["human", "rgb_array"], "render_fps": fps}
+def _metadata(family: TaskFamily) -> dict[str, Any]:
+    if isinstance(family, BodyFamily):
+        fps = round(1.0 / family.seconds_per_step)
+        return {"render_modes": ["human", MODE], "render_fps": fps}
+    draws = isinstance(family, GymnasiumFamily) and MODE in family.render_modes
+    return {"render_modes": [MODE] if draws else [], "render_fps": 50}
 
 
 def _action_space(family: TaskFamily) -> spaces.Box | spaces.Discrete:
     if family.discrete_actions:
-        return spaces.Discrete(family.action_size)
+        return spaces.Discrete(family.action_size, start=family.first_action)
     low, high = (bound.astype(np.float32) for bound in family.action_bounds)
     return spaces.Box(low, high, dtype=np.float32)
 

@@ -5,6 +5,8 @@ subclass, with tasks that differ in attributes of the environment or in options 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import math
 from typing import Any
 
@@ -16,20 +18,23 @@ from gymnasium.spaces import Box, Discrete
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.gymnasium_spaces import observed_box, one_line, taken_actions
 from epg_tf.tasks.quantities import Task
 
 PREFIX = "gymnasium:"
 DEFAULT_LIMIT = 1000  # env steps of an episode if the registry sets no limit
+SUCCESS = ("is_success", "success")  # what `info` of an env step may call whether a goal is reached
 
 
 class GymnasiumFamily(TaskFamily):
-    """Describes tasks in an environment with Box observations and Box or Discrete actions.
+    """Describes tasks in an environment with Box or Discrete actions.
 
     docs/own_family.md shows how to write a subclass. A subclass with `quantities` must define
     `configure`, `reset_options`, or both, so that its tasks differ in the environment too.
 
-    Observations are flattened. Actions in a Box are flattened, and rounded if its numbers are
-    whole. A Discrete action is the index of the largest entry of the row.
+    Observations that are no Box (Dict, Tuple, Discrete, ...) are flattened by
+    gymnasium.wrappers.FlattenObservation. Actions in a Box are flattened, and rounded if its
+    numbers are whole. A Discrete action is the index of the largest entry of the row.
 
     Args:
       frame_skip: 1; the environment itself decides how often it repeats an action.
@@ -37,7 +42,10 @@ class GymnasiumFamily(TaskFamily):
       task_range: Where tasks are drawn from: see `quantities.ranges`.
 
     Attributes:
-      env_id: Name in Gymnasium's registry, with its version.
+      env_id: Name in Gymnasium's registry, with its version, and maybe keyword arguments of the
+        environment: "Ant-v5?healthy_reward=0.5&terminate_when_unhealthy=false".
+      render_mode: Of the environments that are made from now on: None or "rgb_array".
+      render_modes: That the environment says it has.
       observation_space: Of one environment.
       action_space: Of one environment; the same in all tasks.
 
@@ -46,6 +54,12 @@ class GymnasiumFamily(TaskFamily):
     """
 
     env_id: str
+    render_mode: str | None = None
+    render_modes: tuple[str, ...] = ()
+    how_to_bound = (
+        "register a version of it with gymnasium.wrappers.TransformAction(env, lambda action: "
+        "action, gymnasium.spaces.Box(-1.0, 1.0, env.action_space.shape)), with bounds that fit it"
+    )
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         self._spec = registered(self.env_id, self._named())
@@ -55,10 +69,12 @@ class GymnasiumFamily(TaskFamily):
                 "decides how often it repeats an action; set it to 1"
             )
         super().__init__(frame_skip, episode_limit, task_range)
+        self._flattens = False
         self.observation_space, self.action_space = self._read_spaces()
         self.observation_size = math.prod(self.observation_space.shape)
         if isinstance(self.action_space, Discrete):
             self.discrete_actions = True
+            self.first_action = int(self.action_space.start)
             self.action_size = int(self.action_space.n)
             self.action_bounds = np.zeros(self.action_size), np.ones(self.action_size)
         else:
@@ -97,13 +113,25 @@ class GymnasiumFamily(TaskFamily):
         try:
             env = self.make()
         except Exception as error:  # Gymnasium does not say which errors a missing package gives
-            reason, remedy = _one_line(error), "install what it needs, or name another environment"
+            reason = one_line(error)
+            remedy = "install what it needs, correct its wrappers, or name another environment"
             if reason.startswith("Box2D is not installed"):  # Gymnasium names an extra that clashes
                 reason = "Box2D is not installed"
                 remedy = "install the extra that brings it: epg_tf[lunar]"
+            elif "?" in self.env_id:
+                remedy = "correct the keyword arguments after '?', or " + remedy
             raise ConfigError(f"{self._named()} cannot be made ({reason}); {remedy}") from None
         with contextlib.closing(env):
-            return _supported_spaces(self._named(), env)
+            seen = env.observation_space
+            self.render_modes = tuple(env.metadata.get("render_modes") or ())
+            box = observed_box(self._named(), seen)
+            self._flattens = box is not seen
+            if self._flattens:
+                self.notices += (
+                    f"{self.name}: observations {one_line(seen)} are flattened to "
+                    f"{math.prod(box.shape)} numbers, as gymnasium.spaces.flatten does",
+                )
+            return box, taken_actions(self._named(), env.action_space)
 
     def make(self) -> gymnasium.Env:
         """Makes one environment with the family's time limit.
@@ -112,9 +140,11 @@ class GymnasiumFamily(TaskFamily):
         which are other tasks. Gymnasium's passive checker is off: it takes time, and it warns of
         infinite bounds.
         """
-        return gymnasium.make(
-            self._spec, max_episode_steps=self.episode_limit, disable_env_checker=True
+        drawn = {} if self.render_mode is None else {"render_mode": self.render_mode}
+        env = gymnasium.make(
+            self._spec, max_episode_steps=self.episode_limit, disable_env_checker=True, **drawn
         )
+        return gymnasium.wrappers.FlattenObservation(env) if self._flattens else env
 
     def native(self, action: Array) -> tuple[Array, Array]:
         """Converts actions [K, A] to the environment's own.
@@ -161,13 +191,13 @@ def registered(env_id: str, named: str) -> EnvSpec:
     It imports no module, because a loss from another user may name any environment.
 
     Args:
-      env_id: Its name there, with its version.
+      env_id: Its name there, with its version, and maybe "?" and keyword arguments for it.
       named: How messages name it, e.g. "config.task.family='gymnasium:Pendulum-v1'".
 
     Raises:
-      ConfigError: The registry does not have it.
+      ConfigError: The registry does not have it, or the keyword arguments cannot be read.
     """
-    if ":" in env_id:
+    if ":" in env_id.partition("?")[0]:
         raise ConfigError(
             f"{named} would import a module; import that module in your own "
             "code and give only the environment's id"
@@ -177,42 +207,48 @@ def registered(env_id: str, named: str) -> EnvSpec:
             f"{named} is one of this package's own families; give its name in "
             f"epg_tf.tasks.registry.FAMILIES"
         )
+    bare_id, _, words = env_id.partition("?")
     try:
-        return gymnasium.spec(env_id)
+        spec = gymnasium.spec(bare_id)
     except gymnasium.error.Error as error:
         raise ConfigError(
-            f"{named} is unknown ({_one_line(error)}); name an environment "
+            f"{named} is unknown ({one_line(error)}); name an environment "
             "with its version, e.g. 'gymnasium:Pendulum-v1', or first load the file that registers "
             "yours"
         ) from None
+    keywords = _keywords(words, named) if "?" in env_id else {}
+    return dataclasses.replace(spec, kwargs={**spec.kwargs, **keywords}) if keywords else spec
+
+
+def _keywords(words: str, named: str) -> dict[str, Any]:
+    """Reads "NAME=VALUE&NAME=VALUE", in which every value is JSON; runs no code.
+
+    Raises:
+      ConfigError: It is something else, or a keyword is not for users.
+    """
+    found: dict[str, Any] = {}
+    for word in words.split("&"):
+        name, equals, text = word.partition("=")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            equals = ""
+        if not (name.isidentifier() and equals) or name in found:
+            raise ConfigError(
+                f"{named}: {word!r} after '?' is no keyword argument; write NAME=VALUE with VALUE "
+                "in JSON and each NAME once, joined by '&', e.g. "
+                "'gymnasium:Ant-v5?healthy_reward=0.5&terminate_when_unhealthy=false', and a "
+                'string as NAME="TEXT"'
+            )
+        if name == "render_mode":
+            raise ConfigError(
+                f"{named}: render_mode is chosen by what draws, e.g. epg-tf render; leave it out"
+            )
+        found[name] = value
+    return found
 
 
 def registered_limit(env_id: str) -> int:
     """Returns the registered time limit of an environment (env steps), or 1000 if it has none."""
     named = f"config.task.family={PREFIX + env_id!r}"
     return registered(env_id, named).max_episode_steps or DEFAULT_LIMIT
-
-
-def _supported_spaces(named: str, env: gymnasium.Env) -> tuple[Box, Box | Discrete]:
-    """Returns observation and action space.
-
-    Raises:
-      ConfigError: One of them is not supported.
-    """
-    observation, action = env.observation_space, env.action_space
-    remedy = "register a version of it with another wrapper"
-    if not isinstance(observation, Box):
-        raise ConfigError(
-            f"{named} has observations {_one_line(observation)}; only Box is "
-            f"supported: {remedy}, e.g. gymnasium.wrappers.FlattenObservation"
-        )
-    if not isinstance(action, (Box, Discrete)):
-        raise ConfigError(
-            f"{named} has actions {_one_line(action)}; only Box and Discrete "
-            f"are supported: {remedy}"
-        )
-    return observation, action
-
-
-def _one_line(message: object) -> str:
-    return " ".join(str(message).split())

@@ -10,8 +10,8 @@ import contextlib
 import functools
 import time
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -20,8 +20,20 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import SEED_LIMIT, Simulation, StepResult
 from epg_tf.tasks.checks import reraise_as_config_error
-from epg_tf.tasks.gymnasium_family import GymnasiumFamily
+from epg_tf.tasks.gymnasium_family import SUCCESS, GymnasiumFamily
 from epg_tf.tasks.quantities import Task
+
+
+class Moment(NamedTuple):
+    """Says how to play one env step again.
+
+    Attributes:
+      seed: Of the start of its episode.
+      action: As the environment got it.
+    """
+
+    seed: int
+    action: Any
 
 
 class _TaskOptions(gymnasium.Wrapper):
@@ -63,6 +75,8 @@ class GymnasiumSimulation(Simulation):
         self.population = population
         self.family_seconds = 0.0
         self._all_rows = np.arange(population)
+        self._seeds = [0] * population  # of the current episodes
+        self._newest = self._all_rows, np.zeros(population)  # rows and their actions
         self._bad_start = np.zeros(population, bool)  # the first observation was not finite
         with self._calling("making it"):
             self._members = [_TaskOptions(family.make()) for _ in range(population)]
@@ -99,7 +113,7 @@ class GymnasiumSimulation(Simulation):
         mask[ids] = True
         seeds: list[int | None] = [None] * self.population
         for row in ids:
-            seeds[row] = int(generators[row].integers(SEED_LIMIT))
+            seeds[row] = self._seeds[row] = int(generators[row].integers(SEED_LIMIT))
         with self._calling("reset"):
             started: tuple[Array, dict[str, Any]] = self._vector.reset(
                 seed=seeds, options={"reset_mask": mask}
@@ -122,13 +136,16 @@ class GymnasiumSimulation(Simulation):
         started = time.perf_counter()
         rows = self._all_rows if ids is None else ids
         native, usable = self.family.native(action)
+        self._newest = rows, native
         usable &= ~self._bad_start[rows]
         entered = time.perf_counter()
         with self._calling("step"):
             if ids is None and usable.all():
-                found, reward, terminated, truncated = self._step_all(native)
+                found, reward, terminated, truncated, success = self._step_all(native)
             else:
-                found, reward, terminated, truncated = self._step_some(rows, native, usable)
+                found, reward, terminated, truncated, success = self._step_some(
+                    rows, native, usable
+                )
         left = time.perf_counter()
         observation, reward = _as_float32(found).reshape(len(rows), -1), _as_float32(reward)
         diverged = ~(usable & np.isfinite(reward) & np.isfinite(observation).all(axis=1))
@@ -142,17 +159,18 @@ class GymnasiumSimulation(Simulation):
         terminated |= diverged
         truncated &= ~terminated
         self.family_seconds += time.perf_counter() - left + entered - started
-        success = np.zeros(len(rows), bool)
+        success &= ~diverged
         return StepResult(observation, reward, terminated, truncated, diverged, success)
 
-    def _step_all(self, native: Array) -> tuple[Array, Array, Array, Array]:
-        """Steps all; returns observations, rewards, terminations, truncations."""
+    def _step_all(self, native: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Steps all; returns observations, rewards, terminations, truncations, successes."""
         result: tuple[Array, Array, Array, Array, dict[str, Any]] = self._vector.step(native)
-        return result[:4]
+        reported = _success(result[4], np.zeros(self.population))  # None where one says nothing
+        return *result[:4], np.array([bool(value) for value in reported])
 
     def _step_some(
         self, rows: Array, native: Array, usable: Array
-    ) -> tuple[Array, Array, Array, Array]:
+    ) -> tuple[Array, Array, Array, Array, Array]:
         """Steps the usable of `rows` one by one; the others get 0 and False.
 
         The vector environment can only step all. It remembers which members have ended and refuses
@@ -163,11 +181,22 @@ class GymnasiumSimulation(Simulation):
         reward = np.zeros(count)
         terminated = np.zeros(count, bool)
         truncated = np.zeros(count, bool)
+        success = np.zeros(count, bool)
         for k in np.flatnonzero(usable):
             result = self._members[rows[k]].step(native[k])
             found[k], reward[k], terminated[k], truncated[k] = result[:4]
+            success[k] = bool(_success(result[4], False))
         observations = np.zeros((count, *space.shape), space.low.dtype)
-        return np.stack(found, out=observations), reward, terminated, truncated
+        return np.stack(found, out=observations), reward, terminated, truncated, success
+
+    def moment(self, row: int) -> Moment:
+        """Returns how to play the newest env step of simulation `row` again."""
+        rows, actions = self._newest
+        return Moment(self._seeds[row], actions[np.flatnonzero(rows == row)[0]])
+
+    def environment(self, row: int) -> gymnasium.Env:
+        """Returns the environment of simulation `row`."""
+        return self._members[row]
 
     def advance(self, action: Array) -> Array:
         """Advances all simulations by one env step, with all the work of `step`."""
@@ -177,6 +206,11 @@ class GymnasiumSimulation(Simulation):
 
 def _itself(member: _TaskOptions) -> _TaskOptions:
     return member
+
+
+def _success(info: Mapping[str, Any], unknown: Any) -> Any:
+    """Returns what `info` says about whether the goal is reached, or `unknown`."""
+    return next((info[name] for name in SUCCESS if name in info), unknown)
 
 
 def _as_float32(values: Array) -> Array:

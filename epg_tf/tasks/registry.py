@@ -19,13 +19,13 @@ from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.checks import make_checked_family
 from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.gymnasium_checks import (
+    make_checked_environment,
     make_checked_gymnasium_family,
     prepare_gymnasium_family,
 )
 from epg_tf.tasks.gymnasium_family import (
     PREFIX,
     GymnasiumFamily,
-    OneTaskFamily,
     registered_limit,
 )
 from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
@@ -109,7 +109,7 @@ def is_shipped(name: str) -> bool:
 def is_importable(name: str) -> bool:
     """Returns whether any process that imports this package knows the family of that name."""
     if name.startswith(PREFIX):
-        spec = gymnasium.registry.get(name.removeprefix(PREFIX))
+        spec = gymnasium.registry.get(name.removeprefix(PREFIX).partition("?")[0])
         return spec is not None and str(spec.entry_point).startswith("gymnasium.")
     return _is_own(name)
 
@@ -155,8 +155,7 @@ def _observation_units(config: TaskConfig) -> tuple[Array, Array] | None:
 
 def _make_exact_family(config: TaskConfig) -> TaskFamily:
     if config.family.startswith(PREFIX):
-        env_id = config.family.removeprefix(PREFIX)
-        return OneTaskFamily(env_id, config.frame_skip, config.episode_limit, config.range)
+        return make_checked_environment(config.family.removeprefix(PREFIX), config)
     if config.family not in FAMILIES:
         raise ConfigError(
             f"config.task.family={config.family!r} is not a task family; choose one of "

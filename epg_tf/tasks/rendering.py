@@ -1,4 +1,5 @@
 """Draws simulations of MuJoCo bodies: `Camera` without a display to arrays, `Window` on a display.
+`gymnasium_drawing` draws Gymnasium's environments.
 
 At its first import, MuJoCo chooses the backend of `mujoco.Renderer` from MUJOCO_GL; if the variable
 is not set and there is no display, it has none. So this module makes contexts itself when they are
@@ -12,6 +13,7 @@ import dataclasses
 import importlib
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Protocol
 
 import mujoco
@@ -134,6 +136,10 @@ class Camera:
         mujoco.mjr_readPixels(picture, None, self._rect, self._context)
         return picture[::-1].copy()  # OpenGL counts rows from below
 
+    def frames(self, poses: Sequence[Pose], steps: Sequence[int]) -> list[Array]:
+        """Returns pictures of some env steps of an episode, as `frame` does."""
+        return [self.frame(poses[step]) for step in steps]
+
     def close(self) -> None:
         """Frees the contexts; further calls do nothing."""
         if self._context is not None:
@@ -192,6 +198,13 @@ def check_display() -> None:
         )
 
 
+def wanted_backend() -> str:
+    """Returns MUJOCO_GL if that is set, else what this machine has."""
+    return os.environ.get("MUJOCO_GL", "").lower() or (
+        "egl" if ctypes.util.find_library("EGL") else "osmesa"
+    )
+
+
 def _view(model: mujoco.MjModel) -> mujoco.MjvCamera:
     view = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(model, view)
@@ -205,9 +218,7 @@ def _make_contexts(
     model: mujoco.MjModel, height: int, width: int
 ) -> tuple[GLContext, mujoco.MjrContext]:
     """Returns an OpenGL context and MuJoCo's drawing context in it."""
-    backend = os.environ.get("MUJOCO_GL", "").lower() or (
-        "egl" if ctypes.util.find_library("EGL") else "osmesa"
-    )
+    backend = wanted_backend()
     if backend not in BACKENDS:
         raise RenderError(
             f"MUJOCO_GL={backend!r} is not supported; set it to one of {', '.join(BACKENDS)}"

@@ -58,9 +58,8 @@ class TaskEnvironment(py_environment.PyEnvironment):
             (family.observation_size,), np.float32, name="observation"
         )
         if family.discrete_actions:
-            self._action_spec = array_spec.BoundedArraySpec(
-                (), np.int32, 0, family.action_size - 1, "action"
-            )
+            first, last = family.first_action, family.first_action + family.action_size - 1
+            self._action_spec = array_spec.BoundedArraySpec((), np.int32, first, last, "action")
         else:
             self._action_spec = array_spec.BoundedArraySpec(
                 (family.action_size,), np.float32, low, high, "action"
@@ -82,7 +81,7 @@ class TaskEnvironment(py_environment.PyEnvironment):
         return self._observation_spec
 
     def action_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [A] float32 within the family's bounds, or for discrete actions [] int32 < A."""
+        """Returns [A] float32 within the family's bounds, or the family's choices, [] int32."""
         return self._action_spec
 
     def seed(self, seed: int) -> None:
@@ -163,6 +162,8 @@ class TaskEnvironment(py_environment.PyEnvironment):
             )
         if not self._family.discrete_actions:
             return given.astype(np.float32)
-        if ((given < 0) | (given > spec.maximum)).any():
-            raise ValueError(f"action={given.tolist()} must be within 0 .. {spec.maximum}")
-        return np.eye(self._family.action_size, dtype=np.float32)[given]
+        if ((given < spec.minimum) | (given > spec.maximum)).any():
+            raise ValueError(
+                f"action={given.tolist()} must be within {spec.minimum} .. {spec.maximum}"
+            )
+        return np.eye(self._family.action_size, dtype=np.float32)[given - spec.minimum]

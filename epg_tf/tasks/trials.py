@@ -50,11 +50,11 @@ class TrialEnvironment(py_environment.PyEnvironment):
         self._seed, self._trial = seed, 0
         size = family.observation_size + family.action_size + 2
         self._observation_spec = array_spec.ArraySpec((size,), np.float32, "observation")
-        self._action_spec = self._inner.action_spec()
-        if not family.discrete_actions:
-            self._action_spec = array_spec.BoundedArraySpec(
-                (family.action_size,), np.float32, -1.0, 1.0, "action"
-            )
+        self._action_spec = (
+            array_spec.BoundedArraySpec((), np.int32, 0, family.action_size - 1, "action")
+            if family.discrete_actions
+            else array_spec.BoundedArraySpec((family.action_size,), np.float32, -1.0, 1.0, "action")
+        )
         self._forget()
 
     def _forget(self) -> None:
@@ -115,7 +115,7 @@ class TrialEnvironment(py_environment.PyEnvironment):
             return self.reset()
         family = self.family
         if family.discrete_actions:
-            result = self._inner.step(action)
+            result = self._inner.step(np.asarray(action) + family.first_action)
             seen = np.eye(family.action_size, dtype=np.float32)[np.asarray(action)]
         else:
             seen = np.clip(action, -1.0, 1.0).astype(np.float32)

@@ -14,7 +14,7 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Text, Tuple
 
 from configs import gymnasium_env
 from epg_tf.core.errors import ConfigError
@@ -364,8 +364,8 @@ def test_an_environment_that_raises_is_named_in_one_line(fake, ids):
         simulation.reset(np.array([1]), resets)
 
 
-def test_observations_of_any_shape_and_type_are_flattened(fake):
-    family = fake(observation_space=Box(0, 255, (2, 3), np.uint8))
+def test_observations_of_any_type_become_float32(fake):
+    family = fake(observation_space=Box(0, 255, (6,), np.uint8))
     assert family.observation_size == 6
     simulation, _, first = begun(family)
     np.testing.assert_array_equal(first, np.zeros((3, 6)))
@@ -408,15 +408,24 @@ def test_discrete_actions_count_from_their_start(fake):
 @pytest.mark.parametrize(
     "keywords, named",
     [
-        ({"observation_space": Discrete(4)}, r"observations Discrete\(4\); only Box is supported"),
+        ({"observation_space": Text(4)}, r"observations Text\(.*; Text cannot be flattened: .*"),
         (
-            {"observation_space": Dict({"a": Box(0, 1, (2,))})},
-            r"observations Dict\('a': Box.*; only Box .*Flatten",
+            {"observation_space": Tuple((Discrete(2), Dict({"a": Sequence(Discrete(2))})))},
+            r"observations Tuple\(.*; Sequence cannot be flattened: .*ObservationWrapper",
         ),
         (
-            {"observation_space": Tuple((Discrete(2),))},
-            r"observations Tuple\(Discrete\(2\)\); only Box",
+            {"observation_space": Box(0, 255, (96, 96, 3), np.uint8)},
+            r"observations Box\(0, 255, \(96, 96, 3\), uint8\), of 3 axes as pictures have; "
+            r"register .* a wrapper that reduces .*, or with gymnasium.wrappers.FlattenObservation",
         ),
+        (
+            {"observation_space": Dict({"camera": Box(0, 1, (4, 4)), "k": Discrete(3)})},
+            r"observations Box\(0\.0, 1\.0, \(4, 4\), float32\), of 2 axes",
+        ),
+        ({"observation_space": Box(0, 1, (4097,))}, r"observations .* of 4097 numbers; register"),
+        ({"observation_space": Box(0, 1, (0,))}, r"observations .* of 0 numbers; register"),
+        ({"action_space": Discrete(1)}, r"actions Discrete\(1\), of which there is only one"),
+        ({"action_space": Box(-1, 1, (0,))}, r"no actions, so an agent cannot learn; give"),
         (
             {"action_space": MultiDiscrete([2, 3])},
             r"actions MultiDiscrete\(\[2 3\]\); only Box and Discrete are supported",
@@ -454,7 +463,6 @@ def test_other_spaces_are_refused(fake, keywords, named):
             "HalfCheetah-v3",
             r"cannot be made \(.*mujoco.*\); install",
         ),  # what it says depends on what was imported before
-        ("FrozenLake-v1", r"has observations Discrete\(16\); only Box"),
     ],
 )
 def test_what_gymnasium_does_not_offer_is_refused_in_one_line(env_id, named):

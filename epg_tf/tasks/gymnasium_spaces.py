@@ -1,0 +1,109 @@
+"""Decides which observations and actions of Gymnasium's environments agents can learn with."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from gymnasium import spaces
+
+from epg_tf.core.errors import ConfigError
+
+LARGEST_OBSERVATION = 4096  # numbers; more are a picture, for which there is no network here
+_LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+
+
+def observed_box(named: str, space: spaces.Space) -> spaces.Box:
+    """Returns the space of observations as agents see them.
+
+    Args:
+      named: How messages name the environment.
+      space: Of its observations.
+
+    Returns:
+      `space` itself if it is a Box, else the Box into which gymnasium.spaces.flatten turns it.
+
+    Raises:
+      ConfigError: Agents cannot learn from such observations.
+    """
+    parts = _leaves(space)
+    for part in parts:
+        if not isinstance(part, _LEAVES):
+            raise ConfigError(
+                f"{named} has observations {one_line(space)}; {type(part).__name__} cannot be "
+                "flattened: register a version of it with a gymnasium.ObservationWrapper whose "
+                "observation_space is a Box"
+            )
+        if len(part.shape or ()) > 1:
+            raise ConfigError(
+                f"{named} has observations {one_line(part)}, of {len(part.shape or ())} axes as "
+                "pictures have; register a version of it with a wrapper that reduces them to at "
+                f"most {LARGEST_OBSERVATION} numbers that matter, or with "
+                "gymnasium.wrappers.FlattenObservation if every number is meant"
+            )
+    box = space if isinstance(space, spaces.Box) else spaces.flatten_space(space)
+    size = math.prod(box.shape or ())
+    if not isinstance(box, spaces.Box) or not 1 <= size <= LARGEST_OBSERVATION:
+        raise ConfigError(
+            f"{named} has observations {one_line(space)} of {size} numbers; register a version of "
+            f"it with a wrapper that returns 1 to {LARGEST_OBSERVATION} numbers"
+        )
+    return box
+
+
+def _leaves(space: spaces.Space) -> list[spaces.Space]:
+    """Returns the spaces that a Dict or Tuple consists of, else `space` alone."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return [leaf for part in inner for leaf in _leaves(part)]
+    return [space]
+
+
+def taken_actions(named: str, space: spaces.Space) -> spaces.Box | spaces.Discrete:
+    """Returns the space of actions.
+
+    Args:
+      named: How messages name the environment.
+      space: Of its actions.
+
+    Raises:
+      ConfigError: It is neither a Box nor Discrete, or there is nothing to choose.
+    """
+    if not isinstance(space, (spaces.Box, spaces.Discrete)):
+        raise ConfigError(
+            f"{named} has actions {one_line(space)}; only Box and Discrete are supported: register "
+            f"a version of it with {_wrapper(space)}"
+        )
+    if isinstance(space, spaces.Discrete) and space.n < 2:
+        raise ConfigError(f"{named} has actions {space}, of which there is only one; offer two")
+    return space
+
+
+def _wrapper(space: spaces.Space) -> str:
+    """Returns the wrapper that makes actions of `space` a Discrete or a Box."""
+    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+        counts = (
+            np.ravel(space.nvec).tolist()
+            if isinstance(space, spaces.MultiDiscrete)
+            else [2] * math.prod(space.shape or ())
+        )
+        if len(space.shape or ()) == 1 and math.prod(counts) <= 1000:
+            first = getattr(space, "start", np.zeros(1))
+            offset = f" + {first.tolist()}" if first.any() else ""
+            return (
+                "gymnasium.wrappers.TransformAction(env, lambda choice: "
+                f"numpy.array(numpy.unravel_index(choice, {tuple(counts)})){offset}, "
+                f"gymnasium.spaces.Discrete({math.prod(counts)}))"
+            )
+    if all(isinstance(leaf, spaces.Box) for leaf in _leaves(space)):
+        return (
+            "gymnasium.wrappers.TransformAction(env, lambda row: gymnasium.spaces.unflatten("
+            "env.action_space, row), gymnasium.spaces.flatten_space(env.action_space))"
+        )
+    return "a gymnasium.ActionWrapper whose action_space is one Box or one Discrete"
+
+
+def one_line(message: object) -> str:
+    """Returns a text without line breaks; the name of its class for an exception without text."""
+    text = " ".join(str(message).split())
+    return text or (type(message).__name__ if isinstance(message, Exception) else "")
