@@ -68,7 +68,7 @@ def rl2_family(task: TaskConfig) -> TaskFamily:
     family = make_family(task)
     if not (family.discrete_actions or np.isfinite(family.action_bounds).all()):
         raise ConfigError(
-            f"config.task.family={task.family!r}: RL² needs actions with bounds, which "
+            f"config.task.family={task.family!r}: RL² needs actions with finite bounds, which "
             f"{family.name} does not have; {family.how_to_bound}"
         )
     return family

@@ -337,6 +337,6 @@ def check_continuous(family: TaskFamily) -> None:
         )
     if not np.isfinite(family.action_bounds).all():
         raise ConfigError(
-            f"environment {family.name}: its actions have no bounds, which MetaGenRL needs; "
+            f"environment {family.name}: its actions have no finite bounds, which MetaGenRL needs; "
             f"{family.how_to_bound}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 
 import numpy as np
 from gymnasium import spaces
@@ -104,6 +105,11 @@ def _wrapper(space: spaces.Space) -> str:
 
 
 def one_line(message: object) -> str:
-    """Returns a text without line breaks; the name of its class for an exception without text."""
+    """Returns a text without line breaks; for an exception without a text, its class and the code
+    that raised it.
+    """
     text = " ".join(str(message).split())
-    return text or (type(message).__name__ if isinstance(message, Exception) else "")
+    if text or not isinstance(message, BaseException):
+        return text
+    frames = traceback.extract_tb(message.__traceback__)
+    return f"{type(message).__name__}{f' at `{frames[-1].line}`' if frames else ''}"

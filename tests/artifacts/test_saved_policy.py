@@ -49,9 +49,10 @@ def saved(tmp_path):
     and it, opened.
     """
 
-    def make(discrete=False):
+    def make(discrete=False, first=0):
         generator, family = np.random.default_rng(0), (Choices if discrete else PointGoal)(4, 25)
         assert family.observation_size == 6
+        family.first_action = first
         parts, shift, scale = (
             weights(discrete, generator),
             *generator.uniform(0.5, 2.0, (2, 6)).astype(np.float32),
@@ -87,8 +88,9 @@ def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
         assert (actions >= low).all() and (actions <= high).all()
 
 
-def test_discrete_actions_have_the_agents_probabilities(saved):
-    parts, shift, scale, policy = saved(discrete=True)
+@pytest.mark.parametrize("first", [0, -2])
+def test_discrete_actions_have_the_agents_probabilities(saved, tmp_path, first):
+    parts, shift, scale, policy = saved(discrete=True, first=first)
     seen = np.repeat(observations(1), 4000, axis=0)
     logits = ActingCategorical([part[None] for part in parts], "tanh").policy_output(
         ((seen - shift) * scale)[None, 0]
@@ -96,8 +98,10 @@ def test_discrete_actions_have_the_agents_probabilities(saved):
     probability = 1 / (1 + np.exp(logits[0] - logits[1]))
     assert 0.1 < probability < 0.4
     actions = policy.action(ts.restart(tf.constant(seen), 4000)).action.numpy()
-    assert actions.dtype == np.int32 and set(actions) == {0, 1}
-    assert actions.mean() == pytest.approx(probability, abs=0.04)  # six standard errors
+    assert actions.dtype == np.int32 and set(actions) == {first, first + 1}
+    assert actions.mean() - first == pytest.approx(probability, abs=0.04)  # six standard errors
+    read = py_tf_eager_policy.SavedModelPyTFEagerPolicy(str(tmp_path), load_specs_from_pbtxt=True)
+    assert (read.action_spec.minimum, read.action_spec.maximum) == (first, first + 1)
 
 
 def test_tf_agents_reads_it_with_its_specs(saved, tmp_path):

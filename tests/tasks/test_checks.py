@@ -5,9 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
-from epg_tf.tasks import registry
+from epg_tf.tasks import bodies, registry
 from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
@@ -91,6 +92,23 @@ MISTAKES = {
         SETTLE.format("state.qpos[rows] -= state.qpos.mean(axis=0)"),
         "what settle() writes to qpos of a simulation depends on the others",
     ),
+    "no actuators": (
+        'GYMNASIUM_MODELS / "swimmer.xml"',
+        "'noact.xml'",
+        "has no actions, so an agent cannot learn; add actuators to the model, <actuator>",
+    ),
+    "no observations": (
+        "observation_size = 8",
+        "observation_size = 0",
+        "has no observations, so an agent cannot learn",
+    ),
+    "equal bounds": (
+        "    def fields(self, task):",
+        "    def __init__(self, *settings):\n        super().__init__(*settings)\n"
+        "        self.action_bounds = np.zeros(2), np.array([1.0, 0.0])\n\n"
+        "    def fields(self, task):",
+        "component 1 of its actions is within 0 and 0, which leaves no choice",
+    ),
     "leaving the program": (OBSERVE, f"{OBSERVE}\n        raise SystemExit(0)", "SystemExit"),
 }
 
@@ -111,7 +129,11 @@ def test_the_example_itself_passes():
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_in_one_line(mistake):
+def test_a_mistake_is_named_in_one_line(mistake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "noact.xml").write_text(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
     right, wrong, complaint = MISTAKES[mistake]
     assert CODE.count(right)
     define(CODE.replace(right, wrong))
@@ -120,6 +142,21 @@ def test_a_mistake_is_named_in_one_line(mistake):
     message = str(error.value)
     assert message.startswith("config.task.family='random_swimmer'") and "\n" not in message
     assert complaint in message, message
+
+
+def test_a_relative_model_lies_beside_the_file_that_names_it(tmp_path, monkeypatch):
+    """From any working folder; a subclass in another file keeps the model of its base."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mine.xml").write_bytes(
+        (bodies.GYMNASIUM_MODELS / "swimmer.xml").read_bytes()
+    )
+    code = CODE.replace('GYMNASIUM_MODELS / "swimmer.xml"', '"models/mine.xml"')
+    (tmp_path / "swims.py").write_text(code)
+    load_experiment(str(tmp_path / "swims.py"))
+    kind = registry.FAMILIES["random_swimmer"]
+    monkeypatch.chdir("/")
+    assert kind(4, 100).model.nu == 2
+    assert type("Other", (kind,), {"name": "other"})(4, 100).model.nu == 2
 
 
 def test_a_family_needs_a_name():
