@@ -36,8 +36,7 @@ def main(argv: list[str]) -> int:
             )
         )
     print(
-        "gymnasium:ID: any Gymnasium environment with Box observations and Box or Discrete "
-        "actions, for example\n"
+        "gymnasium:ID: any Gymnasium environment with Box or Discrete actions, for example\n"
         "  --config=gymnasium_env:Pendulum-v1"
     )
     return 0

@@ -171,7 +171,8 @@ class EvolutionSession:
         evolution = self._experiment.evolution
         failed = result.metrics["failed_lives"] == evolution.lives
         self._failed_epochs = self._failed_epochs + 1 if failed else 0
-        if not evolution.failed_epochs or self._failed_epochs < evolution.failed_epochs:
+        most = min(evolution.failed_epochs, evolution.epochs)  # a short run does not end well
+        if not most or self._failed_epochs < most:
             return
         stop = self._workers.shards.stopped
         reason = why_lives_failed(self._experiment, self._seed, before, stop)
