@@ -123,8 +123,13 @@ def test_an_agent_with_a_loss_learns_and_its_final_episodes_start_afresh(tmp_pat
             "--view=path",
         ),
         (
-            (*PATH[:1], "--config=configs/gymnasium_env.py:Pendulum-v1", "--output=life.png"),
-            "gymnasium:Pendulum-v1",
+            (
+                *PATH[:1],
+                "--config=configs/gymnasium_env.py:Pendulum-v1",
+                "--view=path",
+                "--output=life.png",
+            ),
+            "--view=path: gymnasium:Pendulum-v1 has no way over the ground; use --view=film",
         ),
     ],
 )
