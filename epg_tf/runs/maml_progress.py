@@ -12,6 +12,7 @@ from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.runs import standstill
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
+from epg_tf.tasks.registry import make_family
 
 
 class MAMLProgress:
@@ -113,4 +114,5 @@ def cost_lines(experiment: MAMLExperiment, done: int) -> list[str]:
             if validations
             else ""
         ),
+        *make_family(experiment.task).notices,
     ]

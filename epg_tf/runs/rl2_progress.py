@@ -11,6 +11,7 @@ from epg_tf.core.formatting import count, duration
 from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
+from epg_tf.tasks.registry import make_family
 
 
 class RL2Progress:
@@ -95,4 +96,5 @@ def cost_lines(experiment: RL2Experiment, done: int) -> list[str]:
         f"steps = {count(left * experiment.iteration_steps)} env steps; "
         f"{experiment.ppo.epochs * experiment.ppo.minibatches} updates by PPO in an iteration; "
         f"validation {count(counted)} env steps more",
+        *make_family(experiment.task).notices,
     ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
+import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
@@ -25,6 +27,9 @@ _HOOKS = ("configure", "reset_options")
 _REMEDY = "correct it, see docs/own_family.md"
 _REGISTERED = "_has_registered_limit"  # of a class: its limit is not for subclasses
 _STEPS = 5  # env steps of the episodes that are compared
+# Environment -> how it was registered when it was probed, and whether it reports success. A process
+# makes a family many times, and the environment may be slow.
+_PROBED: dict[str, tuple[EnvSpec, bool]] = {}
 
 
 def prepare_gymnasium_family(kind: type[GymnasiumFamily]) -> None:
@@ -84,7 +89,11 @@ def make_checked_environment(env_id: str, config: TaskConfig) -> OneTaskFamily:
       ConfigError: There is no such environment, or it does not follow Gymnasium's interface.
     """
     family = OneTaskFamily(env_id, config.frame_skip, config.episode_limit, config.range)
-    probe(family, {})
+    spec = gymnasium.spec(env_id.partition("?")[0])
+    if env_id not in _PROBED or _PROBED[env_id][0] is not spec:
+        probe(family, {})
+        _PROBED[env_id] = spec, family.goal_reaching
+    family.goal_reaching = _PROBED[env_id][1]
     return family
 
 

@@ -419,3 +419,21 @@ def test_what_draws_no_pictures_is_said_before_a_life(made):
     family = made(walk(render=lambda self: None))
     with pytest.raises(RenderError, match=r"draws object of shape \(\); its render\(\) must"):
         make_camera(family, LifeKey(0, "test", 0, 0), 10, 20)
+
+
+def test_an_environment_is_probed_once_as_long_as_it_stays_registered(made):
+    resets = []
+
+    def counted(kind):
+        def reset(self, *, seed=None, options=None):
+            resets.append(seed)
+            return kind.reset(self, seed=seed)
+
+        return type("Counted", (kind,), {"reset": reset})
+
+    reports = step_with(lambda self, o, r, te, tr, i: (o, r, te, tr, {"success": True}))
+    name = made(counted(reports)).name
+    assert resets == [0, 0] and named_environment(name).goal_reaching and resets == [0, 0]
+    assert not made(counted(Walk)).goal_reaching and resets == [0, 0, 0, 0]
+    with pytest.raises(ConfigError, match="takes no seed"):
+        made(FAULTS["no seed"][0])
