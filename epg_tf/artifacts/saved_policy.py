@@ -170,11 +170,15 @@ def save_policy(policy: AgentPolicy, folder: files.PathLike, facts: Mapping[str,
     Args:
       policy: The policy.
       folder: Exists; a policy that it holds is replaced, once the new one is whole.
-      facts: For policy.json.
+      facts: For policy.json, which also has the first and the last choice of discrete actions.
 
     Raises:
       RecordError: A file cannot be written.
     """
+
+    actions = policy.action_spec
+    if actions.dtype.is_integer:
+        facts = {**facts, "choices": [int(actions.minimum), int(actions.maximum)]}
 
     def write(temporary: str) -> None:
         # A policy only acts; gradients of its layers would bring objects that are not opened.

@@ -189,11 +189,8 @@ def _check_number(name: str, value: int) -> None:
 
 def _with_facts(agent: TrainedAgent, request: Request) -> TrainedAgent:
     """Completes the facts of an agent by what all agents have."""
-    actions = agent.policy.action_spec
-    choices = [int(actions.minimum), int(actions.maximum)] if actions.dtype.is_integer else None
     facts = {
         **agent.facts,
-        **({} if choices is None else {"choices": choices}),
         "task": dataclasses.asdict(request.task),
         "seed": request.seed,
         "quantities": {name: value.tolist() for name, value in agent.task.items()},

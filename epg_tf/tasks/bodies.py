@@ -129,7 +129,8 @@ class BodyFamily(TaskFamily):
 
     def __init__(self, frame_skip: int, episode_limit: int, task_range: str = "training"):
         super().__init__(frame_skip, episode_limit, task_range)
-        self.model = mujoco.MjModel.from_xml_path(str(_model_path(self)))
+        self.model_file = _model_path(self)
+        self.model = mujoco.MjModel.from_xml_path(str(self.model_file))
         self.physics_steps = frame_skip
         self.action_size = self.model.nu
         limited = self.model.actuator_ctrllimited.astype(bool)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import gymnasium
 import numpy as np
@@ -42,17 +43,24 @@ def picture_of(environment: gymnasium.Env) -> Array:
     Raises:
       RenderError: It cannot draw itself here.
     """
-    try:
+    with _drawing():
         picture = np.asarray(environment.render())
-    except Exception as error:  # a missing package or driver raises many types
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise RenderError(f"the environment cannot draw itself ({reason})") from error
     if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
         raise RenderError(
             f"the environment draws {picture.dtype} of shape {picture.shape}; its render() must "
             "return [height, width, 3] uint8"
         )
     return picture
+
+
+@contextlib.contextmanager
+def _drawing() -> Iterator[None]:
+    """Turns what an environment raises into a `RenderError` of one line."""
+    try:
+        yield
+    except Exception as error:  # a missing package or driver raises many types
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise RenderError(f"the environment cannot draw itself ({reason})") from error
 
 
 class ReplayCamera:
@@ -72,10 +80,11 @@ class ReplayCamera:
         drawn = copy.copy(family)
         prepare_drawing(drawn)
         self._size = width, height
-        self._options = family.reset_options(task)
-        self._environment = drawn.make()
-        family.configure(self._environment, task)
-        self._environment.reset(seed=0, options=dict(self._options))
+        with _drawing():
+            self._options = family.reset_options(task)
+            self._environment = drawn.make()
+            family.configure(self._environment, task)
+            self._environment.reset(seed=0, options=dict(self._options))
         picture_of(self._environment)  # fails now rather than after a life
 
     def frames(self, moments: Sequence[Moment], steps: Sequence[int]) -> list[Array]:

@@ -102,6 +102,8 @@ def test_discrete_actions_have_the_agents_probabilities(saved, tmp_path, first):
     assert actions.mean() - first == pytest.approx(probability, abs=0.04)  # six standard errors
     read = py_tf_eager_policy.SavedModelPyTFEagerPolicy(str(tmp_path), load_specs_from_pbtxt=True)
     assert (read.action_spec.minimum, read.action_spec.maximum) == (first, first + 1)
+    about = json.loads((tmp_path / "policy.json").read_text())
+    assert about["choices"] == [first, first + 1]
 
 
 def test_tf_agents_reads_it_with_its_specs(saved, tmp_path):

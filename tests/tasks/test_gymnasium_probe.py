@@ -416,6 +416,11 @@ def test_what_draws_no_pictures_is_said_before_a_life(made):
         make_camera(family, LifeKey(0, "test", 0, 0), 10, 20)
     with pytest.raises(ValueError, match=r"^render_mode='rgb_array' must be None or one of \[\]$"):
         TaskEnv(family.name, render_mode="rgb_array")
+    family = made(walk(__init__=lambda self, scale=1.0: Walk.__init__(self, scale)))
+    with pytest.raises(
+        RenderError, match=r"^the environment cannot draw itself \(TypeError: .*\)$"
+    ):
+        make_camera(family, LifeKey(0, "test", 0, 0), 10, 20)
     family = made(walk(render=lambda self: None))
     with pytest.raises(RenderError, match=r"draws object of shape \(\); its render\(\) must"):
         make_camera(family, LifeKey(0, "test", 0, 0), 10, 20)
