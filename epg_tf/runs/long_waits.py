@@ -29,12 +29,6 @@ def evolution_waits(experiment: Experiment) -> list[str]:
     return [line for one in alone for line in _waits_of_task(one)]
 
 
-def family_notices(experiment: Experiment) -> list[str]:
-    """Returns what users should know of the families of an experiment."""
-    tasks = [experiment.of_task(number).task for number in range(len(experiment.tasks))]
-    return [line for task in tasks for line in make_family(task).notices]
-
-
 def _waits_of_task(experiment: Experiment) -> list[str]:
     lives, inner, loss = experiment.compute.shard_lives, experiment.inner, experiment.loss
     family = make_family(experiment.task)

@@ -13,6 +13,7 @@ from epg_tf.runs import standstill
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.units import remarks
 
 
 class MAMLProgress:
@@ -114,5 +115,5 @@ def cost_lines(experiment: MAMLExperiment, done: int) -> list[str]:
             if validations
             else ""
         ),
-        *make_family(experiment.task).notices,
+        *remarks(make_family(experiment.task)),
     ]

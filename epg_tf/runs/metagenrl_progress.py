@@ -190,8 +190,7 @@ def cost_lines(
             f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards "
             f"of at most config.shard_agents={experiment.shard_agents} agents"
         )
-    notices = [line for name in experiment.environments for line in named_environment(name).notices]
-    return lines + notices + metagenrl_waits(experiment)
+    return lines + metagenrl_waits(experiment)
 
 
 def _replay_bytes(experiment: MetaGenRLExperiment) -> float:

@@ -11,7 +11,7 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import count, duration
 from epg_tf.epg.state import EpochResult, EvolutionState
 from epg_tf.runs import standstill
-from epg_tf.runs.long_waits import evolution_waits, family_notices
+from epg_tf.runs.long_waits import evolution_waits
 from epg_tf.runs.pace import Pace, Reminder
 
 Write = Callable[[str], object]
@@ -206,7 +206,7 @@ def cost_lines(experiment: Experiment, path: PathLike, epoch: int, ranks: int) -
             f"{ranks - shards} of {ranks} ranks have nothing to do: an epoch has only {shards} "
             f"shards of config.compute.shard_lives={shard_lives} lives"
         )
-    return lines + family_notices(experiment) + evolution_waits(experiment)
+    return lines + evolution_waits(experiment)
 
 
 def _families(experiment: Experiment) -> str:

@@ -12,6 +12,7 @@ from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs.pace import Pace, Reminder
 from epg_tf.runs.progress import Write, times
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.units import remarks
 
 
 class RL2Progress:
@@ -96,5 +97,5 @@ def cost_lines(experiment: RL2Experiment, done: int) -> list[str]:
         f"steps = {count(left * experiment.iteration_steps)} env steps; "
         f"{experiment.ppo.epochs * experiment.ppo.minibatches} updates by PPO in an iteration; "
         f"validation {count(counted)} env steps more",
-        *make_family(experiment.task).notices,
+        *remarks(make_family(experiment.task)),
     ]

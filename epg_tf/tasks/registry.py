@@ -7,6 +7,7 @@ import sys
 from typing import TypeVar
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import TaskConfig
@@ -109,9 +110,14 @@ def is_shipped(name: str) -> bool:
 def is_importable(name: str) -> bool:
     """Returns whether any process that imports this package knows the family of that name."""
     if name.startswith(PREFIX):
-        spec = gymnasium.registry.get(name.removeprefix(PREFIX).partition("?")[0])
+        spec = _registered(name)
         return spec is not None and str(spec.entry_point).startswith("gymnasium.")
     return _is_own(name)
+
+
+def _registered(name: str) -> EnvSpec | None:
+    """Returns how the environment of "gymnasium:ID" is registered, if it is."""
+    return gymnasium.registry.get(name.removeprefix(PREFIX).partition("?")[0])
 
 
 def is_family(name: str) -> bool:
@@ -142,9 +148,7 @@ def _is_own(name: str) -> bool:
 def _observation_units(config: TaskConfig) -> tuple[Array, Array] | None:
     """Returns the units that tasks of training have in exact physics, measured once a process."""
     nominal = dataclasses.replace(config, range="training", physics="exact")
-    known = FAMILIES.get(config.family) or gymnasium.registry.get(
-        config.family.removeprefix(PREFIX)
-    )
+    known = FAMILIES.get(config.family) or _registered(config.family)
     measured = _UNITS.get(nominal)
     if measured is None or measured[0] is not known:  # a family may be registered anew
         family = _make_exact_family(nominal)

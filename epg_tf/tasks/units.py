@@ -61,8 +61,10 @@ def _random_play(simulation: Simulation) -> Array:
 
 
 def remarks(family: TaskFamily) -> list[str]:
-    """Returns a line for each way in which the units of policies are not as users may expect."""
-    lines = []
+    """Returns the family's notices, and a line for each way in which the units of policies are not
+    as users may expect.
+    """
+    lines = [*family.notices]
     low, high = family.policy_bounds
     free = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high)))
     if free.size and not family.discrete_actions:
