@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
@@ -18,8 +17,8 @@ from absl import flags
 from epg_tf.core.communication import Communicator
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.maml_progress import cost_lines
-from epg_tf.runs.maml_run import MAMLRun
+from epg_tf.runs.maml import MAMLSystem, cost_lines
+from epg_tf.runs.session import Session
 
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
@@ -35,17 +34,8 @@ def main(argv: list[str]) -> int:
 
 
 def _meta_train(experiment: MAMLExperiment, target: RunTarget, communicator: Communicator) -> int:
-    run = MAMLRun(experiment, run_flags.seed(), target, run_flags.write)
-    received = command_line.stop_on_signals(
-        "stopping before the next iteration", communicator, run.stop
-    )
-
-    def work() -> None:
-        for _ in run.iterations():
-            pass
-
-    with contextlib.closing(run):
-        code = run_flags.to_the_end(work, received, communicator)
+    session = Session(MAMLSystem(experiment, run_flags.seed()), target, run_flags.write)
+    code = run_flags.run_to_the_end(session, communicator, "stopping before the next iteration")
     if not code:
         own = config_flag.words_of_own_family(experiment.task.family)
         run_flags.write(

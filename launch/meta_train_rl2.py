@@ -7,7 +7,6 @@ E-RL² is --config.trial.exploratory_episodes=1. It is one process; other seeds 
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
@@ -17,8 +16,8 @@ from absl import flags
 from epg_tf.core.communication import Communicator
 from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.rl2_progress import cost_lines
-from epg_tf.runs.rl2_session import RL2Session
+from epg_tf.runs.rl2 import RL2System, cost_lines
+from epg_tf.runs.session import Session
 
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
@@ -34,17 +33,8 @@ def main(argv: list[str]) -> int:
 
 
 def _meta_train(experiment: RL2Experiment, target: RunTarget, communicator: Communicator) -> int:
-    session = RL2Session(experiment, run_flags.seed(), target, run_flags.write)
-    received = command_line.stop_on_signals(
-        "stopping after this iteration", communicator, session.stop
-    )
-
-    def work() -> None:
-        for _ in session.iterations():
-            pass
-
-    with contextlib.closing(session):
-        code = run_flags.to_the_end(work, received, communicator)
+    session = Session(RL2System(experiment, run_flags.seed()), target, run_flags.write)
+    code = run_flags.run_to_the_end(session, communicator, "stopping after this iteration")
     if not code:
         own = config_flag.words_of_own_family(experiment.task.family)
         run_flags.write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shlex
 import sys
@@ -15,6 +16,7 @@ from absl import flags
 from epg_tf.core import communication, files
 from epg_tf.core.errors import Interrupted, Stopped
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.session import Session
 
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
@@ -101,6 +103,39 @@ def alone(what: str) -> communication.Communicator:
             "horovodrun"
         )
     return communicator
+
+
+def run_to_the_end(
+    session: Session, communicator: communication.Communicator, notice: str, elastic: bool = False
+) -> int:
+    """Runs to the end or to a signal, closes the session, and prints what to do after a signal.
+
+    Args:
+      session: As new.
+      communicator: Of this process.
+      notice: What rank 0 prints at a signal.
+      elastic: Whether the session can go on after ranks were lost or joined.
+
+    Returns:
+      The exit code.
+    """
+
+    def work() -> None:
+        for _ in session.steps():
+            pass
+
+    received = command_line.stop_on_signals(notice, communicator, session.stop)
+    try:
+        with contextlib.closing(session):
+            if elastic:
+                communicator.run(work)
+            else:
+                work()
+    except (Interrupted, Stopped):
+        if communicator.rank == 0:
+            write(f"to go on, run the same command {_again()}")
+        return 128 + received[0]
+    return 0
 
 
 def to_the_end(

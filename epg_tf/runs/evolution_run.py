@@ -28,6 +28,7 @@ from epg_tf.runs.rare_drawing import RareDrawing
 
 EVOLUTION = RunKind(
     name="evolution",
+    unit="epoch",
     own=OWN_FILES,
     may_change=frozenset(
         {

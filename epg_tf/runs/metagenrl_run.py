@@ -28,6 +28,7 @@ from epg_tf.runs.rare_drawing import RareDrawing
 
 METAGENRL = RunKind(
     name="metagenrl",
+    unit="round",
     own=(
         "metrics.csv",
         "tensorboard",
