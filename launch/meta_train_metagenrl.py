@@ -11,8 +11,6 @@ The same on two ranks; all hosts must see the same --run_dir, as every rank save
 
 from __future__ import annotations
 
-import contextlib
-
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
 from absl import flags
@@ -22,8 +20,8 @@ from epg_tf.core.communication import Communicator
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.metagenrl.state import initial_state
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.metagenrl_progress import cost_lines
-from epg_tf.runs.metagenrl_session import MetaGenRLSession
+from epg_tf.runs.metagenrl import MetaGenRLSystem, cost_lines
+from epg_tf.runs.session import Session
 
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
@@ -43,17 +41,11 @@ def main(argv: list[str]) -> int:
 def _meta_learn(
     experiment: MetaGenRLExperiment, target: RunTarget, communicator: Communicator
 ) -> int:
-    session = MetaGenRLSession(experiment, run_flags.seed(), target, communicator, run_flags.write)
-    received = command_line.stop_on_signals(
-        "stopping after the update that agents are in", communicator, session.stop
+    system = MetaGenRLSystem(experiment, run_flags.seed(), communicator)
+    session = Session(system, target, run_flags.write)
+    code = run_flags.run_to_the_end(
+        session, communicator, "stopping after the update that agents are in"
     )
-
-    def work() -> None:
-        for _ in session.rounds():
-            pass
-
-    with contextlib.closing(session):
-        code = run_flags.to_the_end(work, received, communicator)
     if not code and communicator.rank == 0:
         run_flags.print_next(loss_folder(target.path).name, *experiment.environments)
     return code

@@ -20,7 +20,7 @@ from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid
-from epg_tf.runs.metagenrl_run import kept_name, kept_objectives
+from epg_tf.runs.kept_objectives import kept_name, kept_objectives
 from epg_tf.runs.reader import read_run
 from .evaluation_flags import prepare_results, request_of, required
 

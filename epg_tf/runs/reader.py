@@ -13,7 +13,7 @@ from epg_tf.runs import saved_settings
 from epg_tf.runs.evolution_run import EVOLUTION
 from epg_tf.runs.folder import CONFIG, beginning_in_words, kind_of
 from epg_tf.runs.maml import MAML
-from epg_tf.runs.metagenrl_run import METAGENRL
+from epg_tf.runs.metagenrl import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.rl2 import RL2
 

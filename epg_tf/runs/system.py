@@ -117,13 +117,13 @@ class System(abc.ABC, Generic[StepT]):
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Returns the arrays and the facts of a checkpoint, of which equal states have equal."""
 
-    @abc.abstractmethod
     def load(self, checkpoint: Checkpoint) -> None:
-        """Continues from a checkpoint.
+        """Continues from a checkpoint; for `restore`.
 
         Raises:
           KeyError, ValueError: Another version of this package wrote it.
         """
+        raise NotImplementedError
 
     def restore(self, path: Path, folder: RunFolder | None) -> None:
         """Continues from the newest state that is saved; every rank calls it before its steps.
