@@ -10,8 +10,6 @@ The same on two ranks:
 
 from __future__ import annotations
 
-import contextlib
-
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
 from absl import flags
@@ -21,9 +19,9 @@ from epg_tf.core.communication import Communicator
 from epg_tf.core.experiment import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.runs.beginning import scaled
-from epg_tf.runs.evolution_session import EvolutionSession, Workers
+from epg_tf.runs.evolution import EvolutionSystem, cost_lines
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.progress import cost_lines
+from epg_tf.runs.session import Session
 from .evaluation_flags import required
 
 _BEGIN_WITH = flags.DEFINE_string(
@@ -68,26 +66,13 @@ def _earlier() -> LearnedLoss | None:
 
 def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicator) -> int:
     with Shards(experiment, processes=communicator.local_size) as shards:
-        session = EvolutionSession(
-            experiment,
-            run_flags.seed(),
-            target,
-            Workers(shards, communicator),
-            run_flags.write,
-            _earlier(),
-        )
-        received = command_line.stop_on_signals(
-            "stopping as soon as the lives have finished the update they are in",
+        system = EvolutionSystem(experiment, run_flags.seed(), shards, communicator, _earlier())
+        code = run_flags.run_to_the_end(
+            Session(system, target, run_flags.write),
             communicator,
-            session.stop,
+            "stopping as soon as the lives have finished the update they are in",
+            elastic=True,
         )
-
-        def work() -> None:
-            for _ in session.epochs():
-                pass
-
-        with contextlib.closing(session):
-            code = run_flags.to_the_end(lambda: communicator.run(work), received, communicator)
     if not code and communicator.rank == 0:
         run_flags.print_next("best", experiment.task.family, learns=experiment.inner.updates > 0)
     return code

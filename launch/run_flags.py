@@ -138,28 +138,6 @@ def run_to_the_end(
     return 0
 
 
-def to_the_end(
-    work: Callable[[], object], received: list[int], communicator: communication.Communicator
-) -> int:
-    """Runs to the end or to a signal, and prints what to do next after a signal.
-
-    Args:
-      work: Runs; raises Interrupted or Stopped after a signal.
-      received: Will contain the number of the signal.
-      communicator: Of this process.
-
-    Returns:
-      The exit code.
-    """
-    try:
-        work()
-    except (Interrupted, Stopped):
-        if communicator.rank == 0:
-            write(f"to go on, run the same command {_again()}")
-        return 128 + received[0]
-    return 0
-
-
 def _again() -> str:
     """Returns how the command has to be repeated, so that the run goes on."""
     return "again" if _RESUME.value else "with --resume"

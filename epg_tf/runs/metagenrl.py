@@ -208,7 +208,7 @@ class MetaGenRLSystem(System[RoundResult]):
 
     def restore(self, path: Path, folder: RunFolder | None) -> None:
         """Restores objective and agents; raises as `System.restore`."""
-        self._path, self._folder = path, folder
+        self._path, self._folder = path, folder or self._folder
         self._wait()
         if not (path / CONFIG).is_file():
             raise RecordError(
@@ -268,8 +268,9 @@ class MetaGenRLSystem(System[RoundResult]):
         returns = {f"return in {place}": f"training_return/{place}" for place in places}
         objective_plots.training_curves(rows, returns, path)
 
-    def costs(self) -> list[str]:
+    def costs(self, path: Path) -> list[str]:
         """Returns lines on what is left to do, and what that costs."""
+        del path
         ranks, ended = self.communicator.size, self._ends_early()
         return cost_lines(self._experiment, self.state, ranks, ended)
 

@@ -128,8 +128,9 @@ class RL2System(System[IterationResult]):
         returns = {f"return of episode {k}": f"training_return/episode_{k}" for k in ends}
         objective_plots.training_curves(rows, returns, path)
 
-    def costs(self) -> list[str]:
+    def costs(self, path: Path) -> list[str]:
         """Returns lines on what is left to do, and what that costs."""
+        del path
         return cost_lines(self._experiment, self._done)
 
     def line(self, result: IterationResult) -> str:

@@ -54,7 +54,7 @@ class Session(Generic[StepT]):
         self._folder: RunFolder | None = None
         self._progress = Progress(system.kind.unit, self._path, write, system.lives)
         self._picture = RareDrawing(self._draw)
-        self._begun = self._stopped = False
+        self._continued = self._begun = self._stopped = False
         self._failed_steps = 0
 
     def steps(self) -> Iterator[StepT]:
@@ -74,7 +74,7 @@ class Session(Generic[StepT]):
         """
         system = self._system
         try:
-            self._begin()
+            self.begin()
             for result in system.steps(self._progress.advance):
                 self._record(result)
                 yield result
@@ -89,25 +89,40 @@ class Session(Generic[StepT]):
             self._progress.close()
         self._finish()
 
-    def _begin(self) -> None:
-        """Restores the newest state on all ranks, and shows what is left to do on rank 0."""
+    def begin(self) -> None:
+        """Restores the newest state on all ranks, and shows what is left to do on rank 0.
+
+        Raises:
+          RecordError, OSError: As `steps`, which calls this.
+        """
         system, communicator = self._system, self._system.communicator
         communicator.check_same(
             "what the run does (settings, seed, versions)", system.identity.digest()
         )
         opened = self._open() if communicator.rank == 0 and self._folder is None else None
         system.restore(self._path, opened)
-        if opened is not None:
-            opened.continue_after(system.done, system.length, system.columns, system.newer)
-            self._progress.lines(opened.warnings)
-            system.keep(opened, None)
-            self._save(opened)
-        self._begun = True
         if self._folder is not None:
-            self._progress.lines(system.costs())
+            self._continue(self._folder)
+            self._progress.lines(system.costs(self._path))
             self._progress.begin(system.done, system.length.epochs, communicator.size)
+        self._begun = True
         # The same on every rank, or one alone would end the run.
         self._failed_steps = communicator.broadcast_number(self._count_failed_steps())
+
+    def _continue(self, folder: RunFolder) -> None:
+        """Drops what was recorded after the restored state, once after the folder was opened."""
+        if not self._continued:
+            system = self._system
+            folder.continue_after(system.done, system.length, system.columns, system.newer)
+            self._progress.lines(folder.warnings)
+            system.keep(folder, None)
+            self._save(folder)
+            self._continued = True
+
+    @property
+    def warnings(self) -> list[str]:
+        """Lines about what is unusual in the folder."""
+        return [] if self._folder is None else self._folder.warnings
 
     def _open(self) -> RunFolder:
         """Opens the folder; where this rank replaces a rank 0 that was lost, it resumes."""

@@ -171,8 +171,8 @@ class System(abc.ABC, Generic[StepT]):
         """Draws the learning curve as a PNG file."""
 
     @abc.abstractmethod
-    def costs(self) -> list[str]:
-        """Returns lines on what is left to do, and what that costs."""
+    def costs(self, path: Path) -> list[str]:
+        """Returns lines on what is left to do in the folder of the run, and what that costs."""
 
     @abc.abstractmethod
     def line(self, result: StepT) -> str:

@@ -23,7 +23,7 @@ import pytest
 
 from epg_tf.core.errors import EpgError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.runs.evolution_session import evolve_in_folder
+from epg_tf.runs.evolution import evolve_in_folder
 from epg_tf.runs.metagenrl import meta_learn_in_folder
 from epg_tf.runs.tensorboard import TensorBoardWriter
 from tests.conftest import TINY

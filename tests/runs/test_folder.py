@@ -13,11 +13,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import folder_lock
-from epg_tf.runs.evolution_run import identity_of
+from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metagenrl import METAGENRL
+
+
+def identity_of(experiment, seed):
+    return RunIdentity(EVOLUTION, experiment.to_mapping(), seed)
 
 
 @pytest.fixture

@@ -9,16 +9,19 @@ import pytest
 
 import epg_tf
 from epg_tf.core.errors import RecordError
-from epg_tf.runs.evolution_run import EvolutionRun
+from epg_tf.epg.shards import Shards
+from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.session import Session
 
 
 @pytest.fixture
 def folder(tiny, tmp_path):
     """A run without any epoch."""
-    target = RunTarget(tmp_path / "run")
-    with contextlib.closing(EvolutionRun(tiny, 5, target)) as run:
-        run.restore()
+    with Shards(tiny) as shards:
+        session = Session(EvolutionSystem(tiny, 5, shards), RunTarget(tmp_path / "run"))
+        with contextlib.closing(session):
+            session.begin()
     return tmp_path / "run"
 
 

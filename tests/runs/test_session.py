@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from epg_tf.artifacts import loss_files
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, VersionError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.core.rl2_experiment import rl2_from_mapping
+from epg_tf.epg.shards import Shards
 from epg_tf.runs import checkpoints
+from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.maml import MAMLSystem
 from epg_tf.runs.metagenrl import MetaGenRLSystem
@@ -106,11 +108,23 @@ SLOW = ("rl2",)  # to compile
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SYSTEMS],
+    params=[
+        "evolution",
+        *(pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SYSTEMS),
+    ],
 )
-def case(request) -> Case:
-    """Each system in turn."""
-    return SYSTEMS[request.param]
+def case(request, tiny) -> Iterator[Case]:
+    """Each system in turn; that of EPG with shards that all its runs share."""
+    if request.param != "evolution":
+        yield SYSTEMS[request.param]
+        return
+    with Shards(tiny) as shards:
+
+        def make(experiment: Any, seed: int) -> System:
+            shards.stopped.clear()
+            return EvolutionSystem(experiment, seed, shards)
+
+        yield Case(make, "epoch", tiny, "evolution.epochs")
 
 
 @pytest.fixture(scope="module")
