@@ -133,6 +133,7 @@ class EvolutionSystem(System[EpochResult]):
         self._earlier = earlier
         self.state = self._before = self._first = beginning(experiment, seed, earlier)
         evolution = experiment.evolution
+        self.length = RunLength(evolution.epochs, "config.evolution.epochs")
         self.lives = evolution.lives
         self.standstill = standstill.of_evolution(experiment)
         most = min(evolution.failed_epochs, evolution.epochs)  # a short run does not end well
@@ -142,11 +143,6 @@ class EvolutionSystem(System[EpochResult]):
     def done(self) -> int:
         """Epochs done."""
         return self.state.epoch
-
-    @property
-    def length(self) -> RunLength:
-        """The epochs of the run."""
-        return RunLength(self._experiment.evolution.epochs, "config.evolution.epochs")
 
     def steps(self, advance: Callable[[int], None]) -> Iterator[EpochResult]:
         """Yields the result of each epoch, the same on every rank."""

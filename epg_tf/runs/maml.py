@@ -39,12 +39,6 @@ MAML = RunKind(
     from_mapping=maml_from_mapping,
 )
 
-CURVE_COLUMNS = {
-    "return before adaptation": "return_before_mean",
-    "return after adaptation": "return_after_mean",
-}
-"""Panels of the learning curve, and their columns in metrics.csv."""
-
 
 class MAMLSystem(System[IterationResult]):
     """One run of MAML in memory.
@@ -63,6 +57,10 @@ class MAMLSystem(System[IterationResult]):
 
     kind = MAML
     columns = COLUMNS
+    curves = {
+        "return before adaptation": "return_before_mean",
+        "return after adaptation": "return_after_mean",
+    }
 
     def __init__(self, experiment: MAMLExperiment, seed: int, threads: int = 1):
         super().__init__(experiment, seed)
@@ -72,16 +70,12 @@ class MAMLSystem(System[IterationResult]):
         self._stop = threading.Event()
         self.standstill = standstill.of_maml()
         self.state = initial_state(experiment, seed)
+        self.length = RunLength(experiment.outer.iterations, "config.outer.iterations")
 
     @property
     def done(self) -> int:
         """Iterations done."""
         return self.state.iteration
-
-    @property
-    def length(self) -> RunLength:
-        """The iterations of the run."""
-        return RunLength(self._experiment.outer.iterations, "config.outer.iterations")
 
     def steps(self, advance: Callable[[int], None]) -> Iterator[IterationResult]:
         """Yields the result of each iteration."""
@@ -159,12 +153,6 @@ class MAMLSystem(System[IterationResult]):
             "best_validation_return_mean": state.best_return,
             "failed_lives": int(sum(row["failed_lives"] for row in rows)),
         }
-
-    def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-        """Draws the returns before and after adaptation."""
-        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
-
-        objective_plots.training_curves(rows, CURVE_COLUMNS, path)
 
     def costs(self, path: Path) -> list[str]:
         """Returns lines on what is left to do, and what that costs."""

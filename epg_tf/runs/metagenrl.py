@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,24 +140,17 @@ class MetaGenRLSystem(System[RoundResult]):
         self._folder: RunFolder | None = None
         self.standstill = standstill.of_metagenrl(experiment)
         self.state = initial_state(experiment, seed)
+        self.length = RunLength(experiment.rounds, "config.steps_per_agent", experiment.round_steps)
+        self.columns = metric_columns(experiment)
+        self.curves = {
+            f"return in {place}": f"training_return/{place}" for place in experiment.environments
+        }
         self.failures = Failures("failed_agents", experiment.agents, experiment.failed_rounds)
 
     @property
     def done(self) -> int:
         """Rounds done."""
         return self.state.round
-
-    @property
-    def length(self) -> RunLength:
-        """The rounds of the run; fewer where tests have ended it."""
-        experiment = self._experiment
-        rounds = self.done if self._ends_early() else experiment.rounds
-        return RunLength(rounds, "config.steps_per_agent", experiment.round_steps)
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of a round's numbers."""
-        return metric_columns(self._experiment)
 
     def _ends_early(self) -> bool:
         """Reads it from the folder, so that stops do not matter; False on ranks without one."""
@@ -219,6 +213,8 @@ class MetaGenRLSystem(System[RoundResult]):
         digest = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
         self.communicator.check_same(f"what was restored from {path}", digest)
         self.state = state
+        if self._ends_early():  # there are no more rounds
+            self.length = dataclasses.replace(self.length, epochs=self.done)
         if folder is not None:
             folder.warnings[:0] = [f"damaged: {message}" for message in damaged]
 
@@ -259,14 +255,6 @@ class MetaGenRLSystem(System[RoundResult]):
             "best": best and {"round": int(best["epoch"]), **{name: best[name] for name in names}},
             "failed_agents": int(last.get("failed_agents", 0)),
         }
-
-    def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-        """Draws the returns in each environment."""
-        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
-
-        places = self._experiment.environments
-        returns = {f"return in {place}": f"training_return/{place}" for place in places}
-        objective_plots.training_curves(rows, returns, path)
 
     def costs(self, path: Path) -> list[str]:
         """Returns lines on what is left to do, and what that costs."""

@@ -52,21 +52,15 @@ class RL2System(System[IterationResult]):
         self._trainer = RL2Trainer(experiment, seed)
         self._agent = self._trainer.agent
         self._done, self._best_return = 0, float("-inf")
+        self.length = RunLength(experiment.iterations, "config.iterations")
+        self.columns = metric_columns(experiment)
+        ends = sorted({1, experiment.trial.episodes})
+        self.curves = {f"return of episode {k}": f"training_return/episode_{k}" for k in ends}
 
     @property
     def done(self) -> int:
         """Iterations done."""
         return self._done
-
-    @property
-    def length(self) -> RunLength:
-        """The iterations of the run."""
-        return RunLength(self._experiment.iterations, "config.iterations")
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of an iteration's numbers."""
-        return metric_columns(self._experiment)
 
     def steps(self, advance: Callable[[int], None]) -> Iterator[IterationResult]:
         """Yields the result of each iteration."""
@@ -119,14 +113,6 @@ class RL2System(System[IterationResult]):
             "parameters": int(self._agent.policy_vector().size),
             "best_validation_return": self._best_return,
         }
-
-    def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-        """Draws the returns of a trial's first and last episode."""
-        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
-
-        ends = sorted({1, self._experiment.trial.episodes})
-        returns = {f"return of episode {k}": f"training_return/episode_{k}" for k in ends}
-        objective_plots.training_curves(rows, returns, path)
 
     def costs(self, path: Path) -> list[str]:
         """Returns lines on what is left to do, and what that costs."""

@@ -52,8 +52,11 @@ class System(abc.ABC, Generic[StepT]):
 
     Attributes:
       identity: What makes the run this run.
+      length: How long it is.
+      columns: Names of the numbers of a step.
       newer: Columns that metrics.csv of earlier versions may lack.
       lives: Of a step, which move the progress bar; 1: only whole steps do.
+      curves: Panels of the learning curve against env steps, and their columns.
       failures: When the run has failed; None: the system itself says so.
       standstill: Finds steps that changed nothing; None: nothing does.
 
@@ -62,8 +65,11 @@ class System(abc.ABC, Generic[StepT]):
     """
 
     kind: ClassVar[RunKind]
+    length: RunLength
+    columns: Sequence[str]
     newer: Sequence[str] = ()
     lives = 1
+    curves: Mapping[str, str] = {}
     failures: Failures | None = None
     standstill: Standstill | None = None
 
@@ -81,16 +87,6 @@ class System(abc.ABC, Generic[StepT]):
     @abc.abstractmethod
     def done(self) -> int:
         """Number of steps done."""
-
-    @property
-    @abc.abstractmethod
-    def length(self) -> RunLength:
-        """How long the run is."""
-
-    @property
-    @abc.abstractmethod
-    def columns(self) -> Sequence[str]:
-        """Names of the numbers of a step."""
 
     @abc.abstractmethod
     def steps(self, advance: Callable[[int], None]) -> Iterator[StepT]:
@@ -166,9 +162,11 @@ class System(abc.ABC, Generic[StepT]):
 
     # What is shown
 
-    @abc.abstractmethod
     def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         """Draws the learning curve as a PNG file."""
+        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
+
+        objective_plots.training_curves(rows, self.curves, path)
 
     @abc.abstractmethod
     def costs(self, path: Path) -> list[str]:

@@ -13,7 +13,7 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.maml_experiment import maml_from_mapping
 from epg_tf.reports.objective_plots import column_panels
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.maml import CURVE_COLUMNS, MAMLSystem
+from epg_tf.runs.maml import MAMLSystem
 from epg_tf.runs.session import run_in_folder
 
 THREADS = 2  # of this process, see conftest.py
@@ -46,7 +46,7 @@ def test_a_run_says_what_it_costs_and_leaves_what_it_promises(tmp_path):
     assert load_start(folder).folder == folder / "best"
     assert load_start(folder / "best").facts["iteration"] == state.best_iteration == 2
     assert load_start(folder / "final").facts["iteration"] == 3
-    panels = column_panels({"": record.metrics}, CURVE_COLUMNS, "T").axes
+    panels = column_panels({"": record.metrics}, MAMLSystem.curves, "T").axes
     for axes, column in zip(panels, ("return_before_mean", "return_after_mean"), strict=True):
         drawn = axes.lines[0].get_ydata()
         assert list(drawn) == [row[column] for row in record.metrics] and np.isfinite(drawn).all()

@@ -19,18 +19,17 @@ from epg_tf.core import config_files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.epoch_metrics import COLUMNS
-from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import as_json
 from epg_tf.metagenrl.population import metric_columns
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.html_page import Code, Fold, Picture, Table, Text
 from epg_tf.runs import pages
-from epg_tf.runs.evolution import EvolutionSystem
-from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.evolution import EVOLUTION
+from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.page_entry import film_section
-from epg_tf.runs.session import Session
 from epg_tf.runs.study import StudyFolder
 from tests.evaluation.tables import NAN, table
 
@@ -50,10 +49,7 @@ def metrics(path, epochs=3, columns=COLUMNS):
 def run(tiny, tmp_path):
     """A run of three epochs."""
     path = tmp_path / "run"
-    with Shards(tiny) as shards:
-        session = Session(EvolutionSystem(tiny, 5, shards), RunTarget(path))
-        with contextlib.closing(session):
-            session.begin()
+    RunFolder(RunIdentity(EVOLUTION, tiny.to_mapping(), 5), RunTarget(path)).close()
     metrics(path)
     return path
 
