@@ -269,7 +269,7 @@ class EvolutionSystem(System[EpochResult]):
             f"{count(metrics['env_steps_per_second'])} env steps/s"
         )
 
-    def verdict(self, summary: Mapping[str, Any]) -> list[str]:
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns how a finished run ended, with a warning where its last lives failed."""
         best = summary["best_validation_return_mean"]
         validation = f"best validation return {best:.2f}"

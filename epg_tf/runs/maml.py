@@ -167,7 +167,7 @@ class MAMLSystem(System[IterationResult]):
             f"{metrics['return_after_mean']:.2f} after{_validation(result.state.best_return)}"
         )
 
-    def verdict(self, summary: Mapping[str, Any]) -> list[str]:
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns how a finished run ended."""
         learned = f"meta-trained an initialisation of {summary['parameters']} parameters in"
         return [

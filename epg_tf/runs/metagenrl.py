@@ -103,8 +103,8 @@ def meta_learn_in_folder(
       OSError: A file cannot be written; earlier checkpoints are unchanged.
       RunFailed: In `config.failed_rounds` rounds in a row all agents had failed.
     """
-    system = MetaGenRLSystem(experiment, seed)
-    yield from run_in_folder(system, RunTarget(run_dir, resume, overwrite), write)
+    target = RunTarget(run_dir, resume, overwrite)
+    yield from run_in_folder(MetaGenRLSystem(experiment, seed), target, write)
 
 
 class MetaGenRLSystem(System[RoundResult]):
@@ -281,7 +281,7 @@ class MetaGenRLSystem(System[RoundResult]):
         )
         return [f"round {self.done}: fresh agents with this objective end at {tested}"]
 
-    def verdict(self, summary: Mapping[str, Any]) -> list[str]:
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns how a finished run ended, and why where that was early."""
         lines = []
         if self.done < self._experiment.rounds:

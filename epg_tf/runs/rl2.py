@@ -127,7 +127,7 @@ class RL2System(System[IterationResult]):
         )
         return f"mean return by episode {returns}  best validation {result.best_return:.2f}"
 
-    def verdict(self, summary: Mapping[str, Any]) -> list[str]:
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns how a finished run ended."""
         return [
             f"meta-trained a policy of {summary['parameters']} parameters in "

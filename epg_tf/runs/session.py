@@ -195,7 +195,7 @@ class Session(Generic[StepT]):
         files.write_json(folder.path / "summary.json", summary | folder.facts)
         if verdict := summary.get("verdict"):
             self._progress.lines([verdict])
-        self._progress.lines(self._system.verdict(summary))
+        self._progress.lines(self._system.ending(summary))
 
     def stop(self) -> None:
         """Ends the step that runs now, or the run after it, and the waiting for other ranks."""

@@ -182,7 +182,7 @@ class System(abc.ABC, Generic[StepT]):
         return []
 
     @abc.abstractmethod
-    def verdict(self, summary: Mapping[str, Any]) -> list[str]:
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns lines on how a finished run ended."""
 
     def what_it_did(self, summary: Mapping[str, Any], learned: str) -> str:
