@@ -25,9 +25,7 @@ from epg_tf.runs.reader import read_run
 from .evaluation_flags import prepare_results, request_of, required
 
 flags.adopt_module_key_flags(config_flag)
-_RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Run of epg-tf meta-train-metagenrl, finished or not."
-)
+_RUN_DIR = flags.DEFINE_string("run_dir", None, "Run of epg-tf meta-train, finished or not.")
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, curves.png and summary.json."
 )
@@ -65,7 +63,7 @@ def main(argv: list[str]) -> int:
     if not kept:
         raise command_line.UsageError(
             f"--run_dir={run}: it holds no objectives/round_*; name a run of "
-            f"{command_line.program('meta_train_metagenrl')}"
+            f"{command_line.program('meta_train')}"
         )
     learned = {number: load_objective(folder) for number, folder in kept}
     request = request_of(

@@ -115,6 +115,7 @@ class EvolutionSystem(System[EpochResult]):
     """
 
     kind = EVOLUTION
+    stopping = "stopping as soon as the lives have finished the update they are in"
     columns = COLUMNS
     newer = NEWER_COLUMNS
 

@@ -56,6 +56,7 @@ class MAMLSystem(System[IterationResult]):
     """
 
     kind = MAML
+    stopping = "stopping before the next iteration"
     columns = COLUMNS
     curves = {
         "return before adaptation": "return_before_mean",

@@ -82,7 +82,7 @@ def meta_learn_in_folder(
 ) -> Iterator[RoundResult]:
     """Meta-learns an objective in this process and records the run.
 
-    The files are those of the command epg-tf meta-train-metagenrl. Stopped in any way, the run can
+    The files are those of the command epg-tf meta-train. Stopped in any way, the run can
     be resumed, and ends with the same bits as without the stop.
 
     Args:
@@ -123,6 +123,7 @@ class MetaGenRLSystem(System[RoundResult]):
     """
 
     kind = METAGENRL
+    stopping = "stopping after the update that agents are in"
 
     def __init__(
         self, experiment: MetaGenRLExperiment, seed: int, communicator: Communicator | None = None

@@ -44,6 +44,7 @@ class RL2System(System[IterationResult]):
     """
 
     kind = RL2
+    stopping = "stopping after this iteration"
 
     def __init__(self, experiment: RL2Experiment, seed: int):
         super().__init__(experiment, seed)

@@ -51,6 +51,8 @@ class System(abc.ABC, Generic[StepT]):
       begun: What the run says of what it begins with, see `RunIdentity`.
 
     Attributes:
+      kind: What is the same for all runs of the system.
+      stopping: What users read when they stop the run.
       identity: What makes the run this run.
       length: How long it is.
       columns: Names of the numbers of a step.
@@ -65,6 +67,7 @@ class System(abc.ABC, Generic[StepT]):
     """
 
     kind: ClassVar[RunKind]
+    stopping: ClassVar[str]
     length: RunLength
     columns: Sequence[str]
     newer: Sequence[str] = ()

@@ -206,7 +206,7 @@ def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
     assert stated[BEGUN_WITH]["scale"] == 0.25 and begun_scale(stated) == 0.25
     assert stated[BEGUN_WITH]["phi_sha256"] != facts_of(policy)[BEGUN_WITH]["phi_sha256"]
     assert begun_scale(facts_of(policy)) is None
-    command = repeat_run(Path("runs/a"), "evolution", 3, "runs/policy", 0.25)
+    command = repeat_run(Path("runs/a"), 3, "runs/policy", 0.25)
     assert command.split()[-3::2] == ["--begin_with=runs/policy", "--begin_scale=0.25"]
 
 
@@ -296,7 +296,7 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
         assert summary["env_steps"] > earlier.facts["env_steps"]
         assert _run_facts(summary)["begun with"] == begun_with(facts) == earlier.name
     assert ends[0] == ends[1] == ends[2]
-    command = repeat_run(tmp_path / "whole", "evolution", 3, begun_with(facts))
+    command = repeat_run(tmp_path / "whole", 3, begun_with(facts))
     assert command.endswith(f"--begin_with={earlier.name}")
 
 

@@ -164,7 +164,7 @@ def test_a_run_of_metagenrl(tmp_path):
         for kind in ("training", "validation"):
             assert f"{kind} return in {name}</text>".encode() in picture.svg
     (command,) = blocks(entry, Code)
-    assert command.text.startswith("epg-tf meta-train-metagenrl \\\n")
+    assert command.text.startswith("epg-tf meta-train \\\n")
 
 
 def test_a_test_s_numbers_are_those_of_its_summary(tested):
