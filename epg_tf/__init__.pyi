@@ -27,8 +27,8 @@ from .evaluation.summary import Summary, summarize
 from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective_agent
 from .metagenrl.population import meta_learn
 from .metagenrl.state import ObjectiveState, RoundResult
-from .runs.evolution_session import evolve_in_folder
-from .runs.metagenrl_session import meta_learn_in_folder
+from .runs.evolution import evolve_in_folder
+from .runs.metagenrl import meta_learn_in_folder
 from .runs.reader import RunRecord, read_run
 from .tasks.gymnasium_environment import register_environments
 

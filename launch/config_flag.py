@@ -17,11 +17,9 @@ from epg_tf.core import communication, config_files
 from epg_tf.core.config_files import AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, from_mapping
-from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.mix_settings import Physics
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
-from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
@@ -53,67 +51,59 @@ def is_given() -> bool:
     return _CONFIG.value is not None
 
 
-def experiment(cost: Cost | None = None, physics: Physics | None = None) -> Experiment:
-    """Returns the validated experiment of --config; for --print_config prints it and ends.
+def experiment(physics: Physics | None = None) -> Experiment:
+    """Returns the validated experiment of EPG of --config; for --print_config prints it and ends.
+
+    Args:
+      physics: What the command simulates, whatever the config says; None: as it says.
+
+    Raises:
+      UsageError, ConfigError: As `any_experiment`, or it is of another system.
+    """
+    read = from_mapping(_settings_of("EPG", "point_goal"))
+    _check_environments(read)
+    return print_and_end(read.in_physics(physics) if physics else read)
+
+
+def metagenrl_experiment() -> MetaGenRLExperiment:
+    """Returns the validated experiment of MetaGenRL of --config; for --print_config prints it.
+
+    Raises:
+      UsageError, ConfigError: As `any_experiment`, or it is of another system.
+    """
+    read = metagenrl_from_mapping(_settings_of("MetaGenRL", "metagenrl_laptop"))
+    _check_environments(read)
+    return print_and_end(read)
+
+
+def any_experiment(cost: Cost) -> AnyExperiment:
+    """Returns the validated experiment of --config, of whatever system; for --print_config prints
+    it and ends.
 
     Args:
       cost: Returns lines on what the experiment costs, to be printed with it.
-      physics: What the command simulates, whatever the config says; None: as it says.
 
     Raises:
       UsageError: The flag was not given, or its file cannot be loaded.
       ConfigError: A setting is unusable.
     """
-    read = from_mapping(_settings_of("EPG", "point_goal"))
-    for task in read.tasks:
-        make_family(task)
-    return print_and_end(read.in_physics(physics) if physics else read, cost)
+    read = read_experiment(_settings())
+    _check_environments(read)
+    print_and_end(read, cost)
+    return read
 
 
-def metagenrl_experiment(cost: Cost | None = None) -> MetaGenRLExperiment:
-    """Returns the validated experiment of MetaGenRL of --config; for --print_config prints it.
-
-    Args:
-      cost: As for `experiment`.
-
-    Raises:
-      UsageError, ConfigError: As `experiment`, or an environment does not fit.
-    """
-    read = metagenrl_from_mapping(_settings_of("MetaGenRL", "metagenrl_laptop"))
+def _check_environments(read: AnyExperiment) -> None:
+    """Raises UsageError or ConfigError if an environment cannot be made."""
+    if not isinstance(read, MetaGenRLExperiment):
+        for task in read.tasks if isinstance(read, Experiment) else (read.task,):
+            make_family(task)
+        return
     for name in read.environments:
         several = (
             "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
         )
         continuous_environment("config.environments", name, several)
-    return print_and_end(read, cost)
-
-
-def maml_experiment(cost: Cost | None = None) -> MAMLExperiment:
-    """Returns the validated experiment of MAML of --config; for --print_config prints it and ends.
-
-    Args:
-      cost: As for `experiment`.
-
-    Raises:
-      UsageError, ConfigError: As `experiment`.
-    """
-    read = maml_from_mapping(_settings_of("MAML", "maml_half_cheetah"))
-    make_family(read.task)
-    return print_and_end(read, cost)
-
-
-def rl2_experiment(cost: Cost | None = None) -> RL2Experiment:
-    """Returns the validated experiment of RL² of --config; for --print_config prints it and ends.
-
-    Args:
-      cost: As for `experiment`.
-
-    Raises:
-      UsageError, ConfigError: As `experiment`.
-    """
-    read = rl2_from_mapping(_settings_of("RL²", "rl2_half_cheetah"))
-    make_family(read.task)
-    return print_and_end(read, cost)
 
 
 def _settings_of(system: str, example: str) -> Mapping[str, Any]:
@@ -121,13 +111,6 @@ def _settings_of(system: str, example: str) -> Mapping[str, Any]:
     found = _settings(example)
     kind = next((name for mark, name in _MARKS.items() if mark in found), "EPG")
     if kind != system:
-        words = sys.argv[1:]
-        if not _typed() and (folder := arguments.given("run_dir", words)):
-            command = command_line.program(config_files.COMMANDS[kind])
-            raise command_line.UsageError(
-                f"--run_dir={folder} is a run of {kind}, and this command is for {system}; use "
-                f"`{command} --run_dir={shlex.quote(folder)} --resume`"
-            )
         raise command_line.UsageError(
             f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "
             f"another, e.g. --config={example}"

@@ -1,36 +1,43 @@
-"""Evolves a loss (Algorithm 1), in one process or in several.
+"""Meta-trains what the config names: EPG's losses, MetaGenRL's objectives, MAML or RL².
 
     epg-tf meta-train --config=point_goal --run_dir=runs/first
 
-The same on two ranks:
+On two ranks, EPG (Algorithm 1) and MetaGenRL alone; for MetaGenRL all hosts must see the same
+--run_dir, as every rank saves its agents there:
 
     horovodrun -np 2 -H localhost:2 epg-tf meta-train \\
         --config=point_goal --run_dir=runs/first
+
+MAML and RL² are baselines, see `epg-tf meta-test --compare`; E-RL² is
+--config.trial.exploratory_episodes=1.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shlex
+from typing import Any
 
 from . import command_line, config_flag, run_flags  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
 from epg_tf.core.communication import Communicator
+from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.experiment import Experiment
-from epg_tf.epg.shards import Shards
-from epg_tf.runs.beginning import scaled
-from epg_tf.runs.evolution_session import EvolutionSession, Workers
+from epg_tf.core.maml_experiment import MAMLExperiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.progress import cost_lines
-from .evaluation_flags import required
+from epg_tf.runs.session import Session
+from epg_tf.runs.system import System
 
 _BEGIN_WITH = flags.DEFINE_string(
     "begin_with",
     None,
-    "Loss that a new run begins with: a shipped loss or a run's folder, of the same inputs and "
-    "sizes; or a fixed linear policy, around which a loss begins. By default a fresh loss.",
+    "Loss that a new run of EPG begins with: a pretrained loss or a run's folder, of the same "
+    "inputs and sizes; or a fixed linear policy, around which a loss begins. By default a fresh "
+    "loss.",
 )
 _BEGIN_SCALE = flags.DEFINE_float(
     "begin_scale",
@@ -44,53 +51,122 @@ flags.adopt_module_key_flags(run_flags)
 
 
 def main(argv: list[str]) -> int:
-    """Runs evolution to its end, or to Ctrl-C or SIGTERM; returns the exit code."""
+    """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = config_flag.experiment(lambda found: cost_lines(found, "", 0, 1)[1:])
+    experiment = config_flag.any_experiment(_cost)
     target = run_flags.target("runs/first")
-    communicator = run_flags.join()
-    return run_flags.guard(lambda: _evolve(experiment, target, communicator))
+    if isinstance(experiment, MAMLExperiment | RL2Experiment):
+        communicator = run_flags.alone("meta-training by MAML and RL²")
+    else:
+        communicator = run_flags.join()
+    return run_flags.guard(lambda: _meta_train(experiment, target, communicator))
 
 
-def _earlier() -> LearnedLoss | None:
-    """Returns what a new run begins with; None: a fresh loss."""
-    scale = _BEGIN_SCALE.value
-    if _BEGIN_WITH.value is None:
-        if scale is not None:
-            raise command_line.UsageError(
-                f"--begin_scale={scale} scales the policy of --begin_with, which is not given; "
-                "name one, or leave it out"
-            )
-        return None
-    earlier = load_loss(required(_BEGIN_WITH, "runs/first"))
-    return earlier if scale is None else scaled(earlier, scale)
+# Modules of a system are imported where it runs: each brings libraries that others do without.
 
 
-def _evolve(experiment: Experiment, target: RunTarget, communicator: Communicator) -> int:
-    with Shards(experiment, processes=communicator.local_size) as shards:
-        session = EvolutionSession(
-            experiment,
-            run_flags.seed(),
-            target,
-            Workers(shards, communicator),
-            run_flags.write,
-            _earlier(),
+def _cost(experiment: AnyExperiment) -> list[str]:
+    """Returns lines on what a whole run costs."""
+    match experiment:
+        case Experiment():
+            from epg_tf.runs import evolution
+
+            return evolution.cost_lines(experiment, "", 0, 1)[1:]
+        case MetaGenRLExperiment():
+            from epg_tf.metagenrl.state import initial_state
+            from epg_tf.runs import metagenrl
+
+            state = initial_state(experiment, run_flags.seed())
+            return metagenrl.cost_lines(experiment, state, 1)[1:]
+        case MAMLExperiment():
+            from epg_tf.runs import maml
+
+            return maml.cost_lines(experiment, 0)[1:]
+        case RL2Experiment():
+            from epg_tf.runs import rl2
+
+            return rl2.cost_lines(experiment, 0)[1:]
+
+
+def _system(
+    experiment: AnyExperiment, communicator: Communicator, resources: contextlib.ExitStack
+) -> System[Any]:
+    """Returns the system of an experiment; `resources` closes what it uses.
+
+    Raises:
+      UsageError: A flag has no effect on it.
+    """
+    seed, beginning = run_flags.seed(), _BEGIN_WITH.value or _BEGIN_SCALE.value
+    if beginning is not None and not isinstance(experiment, Experiment):
+        flag = _BEGIN_WITH if _BEGIN_WITH.value is not None else _BEGIN_SCALE
+        raise command_line.UsageError(
+            f"--{flag.name}={beginning} is for runs of EPG, which this is not; leave it out"
         )
-        received = command_line.stop_on_signals(
-            "stopping as soon as the lives have finished the update they are in",
-            communicator,
-            session.stop,
+    match experiment:
+        case Experiment():
+            return _evolution(experiment, communicator, resources)
+        case MetaGenRLExperiment():
+            from epg_tf.runs.metagenrl import MetaGenRLSystem
+
+            return MetaGenRLSystem(experiment, seed, communicator)
+        case MAMLExperiment():
+            from epg_tf.runs.maml import MAMLSystem
+
+            return MAMLSystem(experiment, seed)
+        case RL2Experiment():
+            from epg_tf.runs.rl2 import RL2System
+
+            return RL2System(experiment, seed)
+
+
+def _evolution(
+    experiment: Experiment, communicator: Communicator, resources: contextlib.ExitStack
+) -> System[Any]:
+    """Returns EPG with what --begin_with names."""
+    from epg_tf.artifacts.learned_loss import load_loss
+    from epg_tf.epg.shards import Shards
+    from epg_tf.runs.beginning import scaled
+    from epg_tf.runs.evolution import EvolutionSystem
+
+    name, scale, earlier = _BEGIN_WITH.value, _BEGIN_SCALE.value, None
+    if name is not None:
+        earlier = load_loss(name)
+        earlier = earlier if scale is None else scaled(earlier, scale)
+    elif scale is not None:
+        raise command_line.UsageError(
+            f"--begin_scale={scale} scales the policy of --begin_with, which is not given; "
+            "name one, or leave it out"
         )
+    shards = resources.enter_context(Shards(experiment, processes=communicator.local_size))
+    return EvolutionSystem(experiment, run_flags.seed(), shards, communicator, earlier)
 
-        def work() -> None:
-            for _ in session.epochs():
-                pass
 
-        with contextlib.closing(session):
-            code = run_flags.to_the_end(lambda: communicator.run(work), received, communicator)
+def _meta_train(experiment: AnyExperiment, target: RunTarget, communicator: Communicator) -> int:
+    with contextlib.ExitStack() as resources:
+        system = _system(experiment, communicator, resources)
+        session = Session(system, target, run_flags.write)
+        code = run_flags.run_to_the_end(session, system, elastic=isinstance(experiment, Experiment))
     if not code and communicator.rank == 0:
-        run_flags.print_next("best", experiment.task.family, learns=experiment.inner.updates > 0)
+        _print_next(experiment, target)
     return code
+
+
+def _print_next(experiment: AnyExperiment, target: RunTarget) -> None:
+    """Prints where the results are, and the command that evaluates them."""
+    match experiment:
+        case Experiment():
+            learns = experiment.inner.updates > 0
+            run_flags.print_next(experiment.task.family, learns=learns)
+        case MetaGenRLExperiment():
+            run_flags.print_next(*experiment.environments)
+        case _:
+            method = "maml" if isinstance(experiment, MAMLExperiment) else experiment.method
+            own = config_flag.words_of_own_family(experiment.task.family)
+            run_flags.write(
+                f"results are in {target.path}; next: {command_line.program('meta_test')} "
+                f"{shlex.quote(f'--compare={method}:{target.path}')}{own} with a --loss for the "
+                "same body"
+            )
 
 
 if __name__ == "__main__":

@@ -20,14 +20,12 @@ from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.evaluation_report import OWN, write_grid
-from epg_tf.runs.metagenrl_run import kept_name, kept_objectives
+from epg_tf.runs.kept_objectives import kept_name, kept_objectives
 from epg_tf.runs.reader import read_run
 from .evaluation_flags import prepare_results, request_of, required
 
 flags.adopt_module_key_flags(config_flag)
-_RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Run of epg-tf meta-train-metagenrl, finished or not."
-)
+_RUN_DIR = flags.DEFINE_string("run_dir", None, "Run of epg-tf meta-train, finished or not.")
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, curves.png and summary.json."
 )
@@ -65,7 +63,7 @@ def main(argv: list[str]) -> int:
     if not kept:
         raise command_line.UsageError(
             f"--run_dir={run}: it holds no objectives/round_*; name a run of "
-            f"{command_line.program('meta_train_metagenrl')}"
+            f"{command_line.program('meta_train')}"
         )
     learned = {number: load_objective(folder) for number, folder in kept}
     request = request_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shlex
 import sys
@@ -12,9 +13,12 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
+from epg_tf.artifacts.learned_loss import loss_folder
 from epg_tf.core import communication, files
 from epg_tf.core.errors import Interrupted, Stopped
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.session import Session
+from epg_tf.runs.system import System
 
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
@@ -103,21 +107,30 @@ def alone(what: str) -> communication.Communicator:
     return communicator
 
 
-def to_the_end(
-    work: Callable[[], object], received: list[int], communicator: communication.Communicator
-) -> int:
-    """Runs to the end or to a signal, and prints what to do next after a signal.
+def run_to_the_end(session: Session, system: System, elastic: bool) -> int:
+    """Runs to the end or to a signal, closes the session, and prints what to do after a signal.
 
     Args:
-      work: Runs; raises Interrupted or Stopped after a signal.
-      received: Will contain the number of the signal.
-      communicator: Of this process.
+      session: As new.
+      system: That it runs.
+      elastic: Whether it can go on after ranks were lost or joined.
 
     Returns:
       The exit code.
     """
+    communicator = system.communicator
+
+    def work() -> None:
+        for _ in session.steps():
+            pass
+
+    received = command_line.stop_on_signals(system.stopping, communicator, session.stop)
     try:
-        work()
+        with contextlib.closing(session):
+            if elastic:
+                communicator.run(work)
+            else:
+                work()
     except (Interrupted, Stopped):
         if communicator.rank == 0:
             write(f"to go on, run the same command {_again()}")
@@ -145,17 +158,16 @@ def guard(run: Callable[[], int]) -> int:
         return 1
 
 
-def print_next(loss: str, *families: str, learns: bool = True) -> None:
+def print_next(*families: str, learns: bool = True) -> None:
     """Prints where the results are, and the commands that test a loss and make the run's page.
 
     Args:
-      loss: Name of its folder in the folder of the run.
       families: FAMILY or FAMILY@EPISODE_LIMIT, in which it was made; the file of an own one is
         named in the command.
       learns: Whether agents do; beside others nothing learns either.
     """
     path = Path(_RUN_DIR.value or "")
-    flag, output = shlex.quote(f"{path}/{loss}"), shlex.quote(f"{path}-test")
+    flag, output = shlex.quote(f"{loss_folder(path)}"), shlex.quote(f"{path}-test")
     own = next(filter(None, map(config_flag.words_of_own_family, families)), "")
     write(
         f"results are in {path}; next: {command_line.program('meta_test')} --loss={flag} "

@@ -31,7 +31,7 @@ _RUN_DIR = flags.DEFINE_string(
     "run_dir",
     None,
     "Finished run of epg-tf meta-train, whose best/ is shipped; or run of epg-tf "
-    "meta-train-metagenrl, or folder of its objective.",
+    "meta-train, or folder of its objective.",
 )
 _TEST_DIR = flags.DEFINE_string(
     "test_dir",

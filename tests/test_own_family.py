@@ -177,7 +177,7 @@ def test_every_command_takes_the_file(name, tmp_path):
     sizes = {field: value for field, value in SETTINGS.items() if field != "environments"}
     numbers = [f"--config.{field}={value}" for field, value in sizes.items()]
     folder = f"{tmp_path}/objective"
-    output = call("meta_train_metagenrl", f"{config}:metagenrl", f"--run_dir={folder}", *numbers)
+    output = call("meta_train", f"{config}:metagenrl", f"--run_dir={folder}", *numbers)
     assert f" --output_dir={folder}-test {config}:metagenrl" in output.splitlines()[-2]
     tested = ("--lives=2", "--episodes=1", "--compare=none", f"--output_dir={folder}-test")
     assert name in call("meta_test", f"--loss={folder}", config, *tested)

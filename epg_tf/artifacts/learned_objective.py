@@ -105,7 +105,7 @@ def load_objective(folder: PathLike) -> LearnedObjective:
     if description.get("kind") != KIND:
         raise RecordError(
             f"{folder}: it is a {str(description.get('kind'))[:50]}, not an {KIND}; name a folder "
-            "written by epg-tf meta-train-metagenrl, e.g. RUN_DIR/final"
+            "written by epg-tf meta-train, e.g. RUN_DIR/final"
         )
     try:
         experiment = metagenrl_from_mapping(renamed(description.get("config", {})))

@@ -85,7 +85,7 @@ def load_start(folder: PathLike) -> LearnedStart:
     if description.get("kind") != KIND:
         raise RecordError(
             f"{folder}: it is a {str(description.get('kind'))[:50]}, not a {KIND}; name the folder "
-            "of a run of epg-tf meta-train-maml"
+            "of a run of epg-tf meta-train"
         )
     try:
         experiment = maml_from_mapping(description.get("config", {}))

@@ -16,7 +16,7 @@ from epg_tf.core.types import Array
 _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
 _FILE_LIMIT = 64 * 2**20  # bytes, packed or unpacked
-_REMEDY = "name the folder of a run of epg-tf meta-train or epg-tf meta-train-metagenrl"
+_REMEDY = "name the folder of a run of epg-tf meta-train"
 
 
 def save_loss(folder: files.PathLike, phi: Array, description: Mapping[str, Any]) -> None:

@@ -79,7 +79,7 @@ def load_rl2(folder: PathLike) -> RL2Policy:
     if description.get("kind") != KIND:
         raise RecordError(
             f"{folder}: it is a {str(description.get('kind'))[:50]}, not an {KIND}; name a folder "
-            "written by epg-tf meta-train-rl2, e.g. RUN_DIR/best"
+            "written by epg-tf meta-train, e.g. RUN_DIR/best"
         )
     try:
         experiment = rl2_from_mapping(description.get("config"))

@@ -34,14 +34,6 @@ _READERS: dict[str, Callable[[Any], AnyExperiment]] = {
     "trial": rl2_from_mapping,
 }
 
-COMMANDS = {
-    "EPG": "meta_train",
-    "MAML": "meta_train_maml",
-    "RL²": "meta_train_rl2",
-    "MetaGenRL": "meta_train_metagenrl",
-}
-"""System -> the command that makes its runs."""
-
 RUN_SETTINGS = "config.json"  # of the folder of a run
 _RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
 _PACKAGE = Path(__file__).parents[1]

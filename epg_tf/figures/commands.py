@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epg_tf.figures.declaration import Changes, Need, ProgressNeed, RunNeed, TestNeed
-from epg_tf.figures.settings import command_of, of_run, wanted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,17 +54,13 @@ def test_folder(need: TestNeed | ProgressNeed, folder: Path) -> Path:
 def make_run(need: RunNeed, folder: Path) -> Command:
     """Returns the command of a run."""
     flags = [("config", need.config), ("seed", need.seed), ("run_dir", run_folder(need, folder))]
-    return Command(
-        command_of(wanted(need.config, need.changes)), (*flags, *_settings(need.changes))
-    )
+    return Command("meta_train", (*flags, *_settings(need.changes)))
 
 
 def resume_run(need: Need, path: Path) -> Command:
     """Returns the command that continues the run in a folder."""
-    run = of_run(need)
-    return Command(
-        command_of(wanted(run.config, run.changes)), (("run_dir", path), ("resume", True))
-    )
+    del need
+    return Command("meta_train", (("run_dir", path), ("resume", True)))
 
 
 def make_test(need: TestNeed, loss: str, trained: dict[str, Path], folder: Path) -> Command:

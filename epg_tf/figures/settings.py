@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.baselines.method import learned_name
-from epg_tf.core.config_files import COMMANDS, AnyExperiment, load_experiment, read_experiment
+from epg_tf.core.config_files import AnyExperiment, load_experiment, read_experiment
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.rl2_experiment import RL2Experiment
@@ -58,11 +58,6 @@ def system_of(experiment: AnyExperiment) -> str:
     if isinstance(experiment, MetaGenRLExperiment):
         return "MetaGenRL"
     return "RL²" if isinstance(experiment, RL2Experiment) else "MAML"
-
-
-def command_of(experiment: AnyExperiment) -> str:
-    """Returns the name of the command that makes a run with these settings."""
-    return COMMANDS[system_of(experiment)]
 
 
 @functools.cache

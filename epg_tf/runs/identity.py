@@ -31,6 +31,7 @@ class RunKind:
 
     Attributes:
       name: Of the system, e.g. "evolution".
+      unit: What a step of it is called, e.g. "epoch".
       own: Names of what a run writes; overwriting removes them in this order, config.json last.
       may_change: Settings, as "config.GROUP.FIELD", that may differ when a run is resumed.
       per_rank: Settings that may differ between the ranks of a run.
@@ -38,6 +39,7 @@ class RunKind:
     """
 
     name: str
+    unit: str
     own: tuple[str, ...]
     may_change: frozenset[str]
     per_rank: frozenset[str]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +37,17 @@ class Needed(enum.Enum):
 
 def save_state(path: Path, state: ObjectiveState) -> None:
     """Saves the objective; the shards of the same round must be saved before."""
+    checkpoints.save(path / "checkpoints", state.round, *arrays_of(state), _KEEP)
+
+
+def arrays_of(state: ObjectiveState) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Returns the arrays and the facts of the checkpoint of an objective."""
     arrays = {
         "parameters": state.parameters,
         "first_moment": state.first_moment,
         "second_moment": state.second_moment,
     }
-    checkpoints.save(path / "checkpoints", state.round, arrays, {"updates": state.updates}, _KEEP)
+    return arrays, {"updates": state.updates}
 
 
 def save_shards(path: Path, population: Population) -> None:
@@ -128,13 +134,16 @@ def _read(
         weights = checkpoints.load(folder / "weights", number)
         messages += _restore_replay(shard, folder, number, population.experiment, needed)
         shard.load(number, weights.arrays)
-    state = ObjectiveState(
-        round=number,
-        parameters=saved.arrays["parameters"],
-        first_moment=saved.arrays["first_moment"],
-        second_moment=saved.arrays["second_moment"],
-        updates=saved.facts["updates"],
-    )
+    try:
+        state = ObjectiveState(
+            round=number,
+            parameters=saved.arrays["parameters"],
+            first_moment=saved.arrays["first_moment"],
+            second_moment=saved.arrays["second_moment"],
+            updates=saved.facts["updates"],
+        )
+    except KeyError as error:
+        raise VersionError(f"{path}: the checkpoint of round {number} has no {error}") from error
     return state, messages
 
 

@@ -10,12 +10,12 @@ from epg_tf.core import files
 from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import saved_settings
-from epg_tf.runs.evolution_run import EVOLUTION
+from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import CONFIG, beginning_in_words, kind_of
-from epg_tf.runs.maml_run import MAML
-from epg_tf.runs.metagenrl_run import METAGENRL
+from epg_tf.runs.maml import MAML
+from epg_tf.runs.metagenrl import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
-from epg_tf.runs.rl2_run import RL2
+from epg_tf.runs.rl2 import RL2
 
 _KINDS = {kind.name: kind for kind in (EVOLUTION, METAGENRL, MAML, RL2)}
 

@@ -13,22 +13,12 @@ from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.zero_shot import NAMES
 from epg_tf.tasks.registry import is_shipped
 
-_RUNS = {
-    "evolution": "meta-train",
-    "metagenrl": "meta-train-metagenrl",
-    "maml": "meta-train-maml",
-    "rl2": "meta-train-rl2",
-}
 
-
-def repeat_run(
-    path: Path, kind: str, seed: int, begun: str | None = None, scale: float | None = None
-) -> str:
+def repeat_run(path: Path, seed: int, begun: str | None = None, scale: float | None = None) -> str:
     """Returns the command that makes a run with the settings of the run in `path` once more.
 
     Args:
       path: Folder of the run.
-      kind: Of the run, see `reader.RunRecord`.
       seed: Of the run.
       begun: What it began with; None: a fresh vector.
       scale: What the policy that it began with was multiplied by; None: nothing.
@@ -36,7 +26,7 @@ def repeat_run(
     words = {"config": path, "seed": seed, "run_dir": f"{path}-again"}
     start = {"begin_with": begun, "begin_scale": scale}
     given = {name: value for name, value in start.items() if value is not None}
-    return _command(_RUNS[kind], words | given)
+    return _command("meta-train", words | given)
 
 
 def remark_on_files(families: Iterable[str]) -> str | None:

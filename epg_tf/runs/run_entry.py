@@ -50,9 +50,7 @@ def run_entry(path: Path, film: bool) -> Entry:
     if film and epg and record.best is not None:
         sections.append(film_section(record.best))
     sections.append(page_tables.settings_section(experiment))
-    command = repeat_commands.repeat_run(
-        path, record.kind, record.seed, begun_with(facts), begun_scale(facts)
-    )
+    command = repeat_commands.repeat_run(path, record.seed, begun_with(facts), begun_scale(facts))
     remark = repeat_commands.remark_on_files(_extent(experiment)[0].split(", "))
     note = [Text(remark)] if remark else []
     sections.append(Section("To run it again", [*_checkout(facts), *note, Code(command)]))

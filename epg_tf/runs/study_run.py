@@ -21,10 +21,11 @@ from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.study_costs import epoch_env_steps, evaluation_epochs
 from epg_tf.evaluation.summary import summarize, summarize_lives
 from epg_tf.reports.study_plots import EvaluatedRun
-from epg_tf.runs.evolution_run import EvolutionRun
+from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.progress import Write
+from epg_tf.runs.session import Session
 from epg_tf.runs.study import StudyFolder, interval
 
 
@@ -90,8 +91,9 @@ def run_study(
     for name, settings in plan.experiments.items():
         with Shards(settings) as shards:  # its processes end before those of the next estimator
             for seed in plan.seeds:
-                with contextlib.closing(StudyRun(folder, plan, name, seed, write)) as run:
-                    runs.append(run.evolve_and_evaluate(shards))
+                run = StudyRun(folder, plan, (name, seed), shards, write)
+                with contextlib.closing(run):
+                    runs.append(run.evolve_and_evaluate())
     return folder.finish(runs, ppo, f"{experiment.task.family}: what evolving a loss costs")
 
 
@@ -112,8 +114,8 @@ class StudyRun:
     Args:
       folder: Of the study.
       plan: Of the study.
-      estimator: Name of the estimator.
-      seed: Of the run.
+      run: Name of the estimator, and seed.
+      shards: Run the lives.
       write: Called with lines about progress.
 
     Raises:
@@ -121,20 +123,28 @@ class StudyRun:
     """
 
     def __init__(
-        self, folder: StudyFolder, plan: StudyPlan, estimator: str, seed: int, write: Write
+        self,
+        folder: StudyFolder,
+        plan: StudyPlan,
+        run: tuple[str, int],
+        shards: Shards,
+        write: Write,
     ):
-        self._plan, self._estimator, self._seed, self._write = plan, estimator, seed, write
+        (self._estimator, self._seed), self._plan, self._write = run, plan, write
+        estimator, seed = run
         self._experiment = plan.experiments[estimator]
         self._path = folder.run_path(estimator, seed)
         self._points = set(evaluation_epochs(self._experiment.evolution.epochs, plan.points))
         self._tests = MetricsFile(self._path / "tests.csv")
         self._started = time.perf_counter()
+        self._shards = shards
+        system = EvolutionSystem(self._experiment, seed, shards)
+        self._session = Session(system, RunTarget(self._path, resume=True))
         try:
-            target = RunTarget(self._path, resume=True)
-            self._run = EvolutionRun(self._experiment, seed, target)
             with contextlib.ExitStack() as stack:
-                stack.callback(self._run.close)
-                self._state = self._run.restore()
+                stack.callback(self._session.close)
+                self._session.begin()
+                self._state = system.state
                 self._tests.truncate_after(self._state.epoch)
                 tested = {row["epoch"] for row in self._tests.read()}
                 stack.pop_all()
@@ -143,32 +153,25 @@ class StudyRun:
                 f"{folder.path}: the run {self._path.name} cannot continue "
                 f"({str(error).split(';')[0]}); restore that folder, or remove it"
             ) from error
-        for warning in self._run.warnings:
+        for warning in self._session.warnings:
             write(f"{self._path.name}: {warning}")
         due = {epoch for epoch in self._points if epoch <= self._state.epoch}
         self._missing = sorted(due - tested)
 
-    def evolve_and_evaluate(self, shards: Shards) -> EvaluatedRun:
-        """Evolves to the end and tests on the way; returns all tests.
-
-        Args:
-          shards: Run the lives.
-        """
+    def evolve_and_evaluate(self) -> EvaluatedRun:
+        """Evolves to the end and tests on the way; returns all tests."""
         state = self._state
         if self._missing:
             self._tests.truncate_after(self._missing[0] - 1)
             only_newest = self._missing == [state.epoch]
-            for earlier in [state] if only_newest else self._repeated(state.epoch, shards):
+            for earlier in [state] if only_newest else self._repeated(state.epoch):
                 if earlier.epoch >= self._missing[0]:
-                    self._evaluate(earlier, shards)
-        for result in evolve(self._experiment, self._seed, state, shards):
-            state = result.state
-            self._run.record(result)
-            self._evaluate(state, shards)
-        self._run.finish(state)
+                    self._evaluate(earlier)
+        for result in self._session.steps():
+            self._evaluate(result.state)
         return EvaluatedRun(self._estimator, self._seed, self._tests.read())
 
-    def _repeated(self, last: int, shards: Shards) -> Iterator[EvolutionState]:
+    def _repeated(self, last: int) -> Iterator[EvolutionState]:
         """Yields all states up to `last` again: states before the newest checkpoints are gone."""
         self._write(
             f"{self._path / 'tests.csv'} lacks tests before epoch {last}; evolution is repeated "
@@ -177,10 +180,10 @@ class StudyRun:
         evolution = dataclasses.replace(self._experiment.evolution, epochs=last)
         shorter = dataclasses.replace(self._experiment, evolution=evolution)
         yield initial_state(self._experiment, self._seed)
-        for result in evolve(shorter, self._seed, shards=shards):
+        for result in evolve(shorter, self._seed, shards=self._shards):
             yield result.state
 
-    def _evaluate(self, state: EvolutionState, shards: Shards) -> None:
+    def _evaluate(self, state: EvolutionState) -> None:
         """Tests phi itself on the same tasks as `evaluate`, and in exact physics as there, after
         the epochs to be tested.
         """
@@ -189,7 +192,7 @@ class StudyRun:
         plan, experiment = self._plan, self._experiment
         keys = [LifeKey(plan.test_seed, "test", 0, index) for index in range(plan.lives)]
         teaching = final_teaching(experiment)
-        lives = shards.run(keys, lambda life: state.phi, teaching, exact=True)
+        lives = self._shards.run(keys, lambda life: state.phi, teaching, exact=True)
         result = summarize_lives(lives, experiment.life_steps)
         row = {
             "epoch": state.epoch,
@@ -208,7 +211,7 @@ class StudyRun:
 
     def close(self) -> None:
         """Lets other processes use the folder."""
-        self._run.close()
+        self._session.close()
 
 
 def with_interval(row: Mapping[str, float]) -> str:

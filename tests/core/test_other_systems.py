@@ -10,7 +10,8 @@ import pytest
 
 from epg_tf.core.memory import MemoryNeed
 from epg_tf.runs import folder
-from epg_tf.runs.evolution_run import identity_of
+from epg_tf.runs.evolution import EVOLUTION
+from epg_tf.runs.identity import RunIdentity
 from tests.core import other_systems
 
 
@@ -48,7 +49,7 @@ def test_a_run_says_that_it_is_not_locked(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "UNLOCKED", lock.UNLOCKED)
     for _ in range(2):  # neither keeps the other out
         target = folder.RunTarget(tmp_path / "run", resume=True)
-        opened = folder.RunFolder(identity_of(tiny, 0), target)
+        opened = folder.RunFolder(RunIdentity(EVOLUTION, tiny.to_mapping(), 0), target)
         assert opened.warnings == [
             "runs are not locked on this system; let one process at a time use a folder"
         ]

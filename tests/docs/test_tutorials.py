@@ -38,8 +38,9 @@ def small(step: Command) -> list[str]:
     configured = any(word.startswith("--config=") for word in step.words)
     objective = any("objective" in word for word in step.words)
     flags = {
-        "meta_train": [*commands.settings(), *EVOLUTION] if configured else [],
-        "meta_train_metagenrl": OBJECTIVE if configured else [],
+        "meta_train": (OBJECTIVE if objective else [*commands.settings(), *EVOLUTION])
+        if configured
+        else [],
         "meta_test": FRESH_AGENTS[objective],
         "tune_baseline": [*LIVES, "--lives=2", "--budget=2"],
         "objective_progress": ("--agents=1", "--env_steps=20", "--episodes=1"),

@@ -9,7 +9,6 @@ import itertools
 import numpy as np
 import pytest
 
-from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey, SavedAgent
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
@@ -24,8 +23,9 @@ from epg_tf.epg.past_policies import (
 )
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import broadcast_state, initial_state
-from epg_tf.runs.evolution_session import EvolutionSession, Workers
+from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.session import run_in_folder
 from epg_tf.tasks.registry import make_family
 from tests.epg.test_outer_loop import results_of
 from tests.thread_ranks import on_ranks
@@ -141,15 +141,15 @@ def test_processes_have_the_pool_of_threads(make_tiny, alone):
 
 @pytest.mark.slow
 def test_a_resumed_run_has_the_same_pool(with_past, alone, crews, tmp_path):
-    def session(resume):
-        target, workers = RunTarget(tmp_path / "run", resume), Workers(crews[0], SingleProcess())
-        return contextlib.closing(EvolutionSession(with_past, 5, target, workers))
+    def run(resume):
+        system = EvolutionSystem(with_past, 5, crews[0])
+        return contextlib.closing(run_in_folder(system, RunTarget(tmp_path / "run", resume)))
 
-    with session(False) as first:
-        for _ in itertools.islice(first.epochs(), 2):
+    with run(False) as first:
+        for _ in itertools.islice(first, 2):
             pass
-    with session(True) as second:
-        (last,) = second.epochs()
+    with run(True) as second:
+        (last,) = second
     assert bits(last.state) == bits(alone[-1].state)
 
 

@@ -23,12 +23,12 @@ import pytest
 
 from epg_tf.core.errors import EpgError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.runs.evolution_session import evolve_in_folder
-from epg_tf.runs.metagenrl_session import meta_learn_in_folder
+from epg_tf.runs.evolution import evolve_in_folder
+from epg_tf.runs.metagenrl import meta_learn_in_folder
 from epg_tf.runs.tensorboard import TensorBoardWriter
 from tests.conftest import TINY
 from tests.faults.test_kills import left
-from tests.runs.test_metagenrl_session import TINY as OBJECTIVE
+from tests.runs.test_metagenrl import TINY as OBJECTIVE
 
 pytestmark = pytest.mark.slow
 

@@ -20,10 +20,10 @@ import sys
 from pathlib import Path
 from epg_tf.core.experiment import from_mapping
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.runs.evolution_session import evolve_in_folder
-from epg_tf.runs.metagenrl_session import meta_learn_in_folder
+from epg_tf.runs.evolution import evolve_in_folder
+from epg_tf.runs.metagenrl import meta_learn_in_folder
 from tests.conftest import TINY
-from tests.runs.test_metagenrl_session import TINY as OBJECTIVE
+from tests.runs.test_metagenrl import TINY as OBJECTIVE
 
 kind, folder, parallel = sys.argv[1:]
 print("ready", flush=True)

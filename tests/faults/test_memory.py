@@ -104,11 +104,11 @@ def test_the_papers_sizes_are_far_below_a_laptops_memory():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("launcher", "flags", "field"),
+    ("config", "flags", "field"),
     [
-        ("meta_train", ["policy.hidden=(100000,100000)"], "config.policy.hidden=(100000"),
+        ("point_goal", ["policy.hidden=(100000,100000)"], "config.policy.hidden=(100000"),
         (
-            "meta_train",
+            "point_goal",
             [
                 "compute.shard_lives=1000000",
                 "evolution.lives=1000000",
@@ -116,13 +116,12 @@ def test_the_papers_sizes_are_far_below_a_laptops_memory():
             ],
             "config.compute.shard_lives=1000000",
         ),
-        ("meta_train_metagenrl", ["agent.chunk=1000000"], "config.agent.chunk=1000000"),
+        ("metagenrl_laptop", ["agent.chunk=1000000"], "config.agent.chunk=1000000"),
     ],
 )
-def test_sizes_that_cannot_fit_are_refused_before_anything_starts(launcher, flags, field, tmp_path):
-    config = "point_goal" if launcher == "meta_train" else "metagenrl_laptop"
+def test_sizes_that_cannot_fit_are_refused_before_anything_starts(config, flags, field, tmp_path):
     run = commands.run(
-        launcher,
+        "meta_train",
         f"--config={config}",
         f"--run_dir={tmp_path / 'run'}",
         *(f"--config.{flag}" for flag in flags),

@@ -170,7 +170,7 @@ def test_rivals_that_are_meta_trained_before_are_made_first(tmp_path):
     need = TestNeed(RunNeed("directional_half_cheetah:laptop"), trained=trained)
     kept.run(tmp_path / "first", "maml_half_cheetah:laptop")
     rl2, test = texts(status(tmp_path, need))
-    assert rl2.startswith("epg-tf meta_train_rl2 --config=rl2_half_cheetah:laptop --seed=0")
+    assert rl2.startswith("epg-tf meta_train --config=rl2_half_cheetah:laptop --seed=0")
     rivals = f"ppo,maml:{tmp_path}/first,rl2:{tmp_path}/rl2_half_cheetah_laptop-0"
     assert f"--compare={rivals} " in test
 

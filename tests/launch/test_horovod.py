@@ -350,9 +350,7 @@ def test_metagenrl_gives_the_same_bits_on_any_number_of_ranks(tmp_path, size):
     """
     flags = test_metagenrl_launchers.flags(agents=4, shard_agents=2, threads=1)
     for folder, under in (("alone", []), ("ranks", ranks(size))):
-        process = commands.run(
-            "meta_train_metagenrl", *flags, f"--run_dir={tmp_path / folder}", under=under
-        )
+        process = commands.run("meta_train", *flags, f"--run_dir={tmp_path / folder}", under=under)
         assert process.returncode == 0, process.stderr
     for name in (
         "final/loss.npz",

@@ -1,4 +1,4 @@
-"""launch.meta_train_maml, and launch.meta_test beside it, as users run them."""
+"""launch.meta_train, and launch.meta_test beside it, as users run them."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def lines_without_seconds(folder):
 def test_killed_and_resumed_gives_the_same_bits_and_is_a_row_of_a_test(tmp_path):
     """kill -9 after the first checkpoint."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    finished = commands.run("meta_train_maml", *SHORT, f"--run_dir={whole}")
+    finished = commands.run("meta_train", *SHORT, f"--run_dir={whole}")
     assert (finished.returncode, finished.stderr) == (0, "")
     assert "cost: 3 iterations x 2 lives x 2 x 12 env steps = 144 env steps" in finished.stdout
-    process = commands.start("meta_train_maml", *SHORT, f"--run_dir={killed}")
+    process = commands.start("meta_train", *SHORT, f"--run_dir={killed}")
     while process.poll() is None and not (killed / "checkpoints" / "epoch_00000001.npz").exists():
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "final").exists()
-    resumed = commands.run("meta_train_maml", f"--run_dir={killed}", "--resume")  # no --config
+    resumed = commands.run("meta_train", f"--run_dir={killed}", "--resume")  # no --config
     assert resumed.returncode == 0, resumed.stderr
     for name in ("best", "final"):
         both = [(path / name / "loss.npz").read_bytes() for path in (whole, killed)]
@@ -74,7 +74,7 @@ def test_killed_and_resumed_gives_the_same_bits_and_is_a_row_of_a_test(tmp_path)
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     folder = tmp_path / "run"
     process = commands.start(
-        "meta_train_maml",
+        "meta_train",
         *FLAGS,
         "--config.outer.iterations=100000",
         f"--run_dir={folder}",
@@ -92,10 +92,9 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("name", "flags", "message"),
     [
-        ("meta_train_maml", ["--config=point_goal"], "holds settings of EPG, and this command is"),
-        ("meta_train", ["--config=maml_goal_ant"], "holds settings of MAML, and this command is"),
-        ("meta_train_maml", [*SHORT, "--config.adaptation.env_steps=5"], "must hold a whole ep"),
-        ("meta_train_maml", [*SHORT, "--config.task.family=nowhere"], "is not a task family"),
+        ("meta_train", [*SHORT, "--begin_with=point_goal"], "--begin_with=point_goal is for runs"),
+        ("meta_train", [*SHORT, "--config.adaptation.env_steps=5"], "must hold a whole ep"),
+        ("meta_train", [*SHORT, "--config.task.family=nowhere"], "is not a task family"),
         ("meta_test", ["--loss=point_goal", "--compare=maml"], "--compare='maml' was meta-trained"),
         ("meta_test", ["--loss=point_goal", "--compare=maml:/nowhere"], "no such folder"),
     ],

@@ -1,4 +1,4 @@
-"""launch.meta_train_rl2 as users run it."""
+"""launch.meta_train as users run it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FLAGS = [
 def test_a_killed_run_ends_with_the_bits_of_an_undisturbed_one(tmp_path):
     """Killed after an iteration, and resumed with another number of threads."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = commands.run("meta_train_rl2", *FLAGS, "--config.threads=1", f"--run_dir={whole}")
+    process = commands.run("meta_train", *FLAGS, "--config.threads=1", f"--run_dir={whole}")
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.splitlines()
     assert lines[0] == "meta-training a recurrent policy by RL² in hidden_goal"
@@ -49,13 +49,13 @@ def test_a_killed_run_ends_with_the_bits_of_an_undisturbed_one(tmp_path):
     assert json.loads((whole / "final" / "loss.json").read_text())["kind"] == "rl2_policy"
     assert (whole / "learning_curve.png").is_file()
 
-    running = commands.start("meta_train_rl2", *FLAGS, f"--run_dir={killed}")
+    running = commands.start("meta_train", *FLAGS, f"--run_dir={killed}")
     while running.poll() is None and not (killed / "checkpoints/epoch_00000001.npz").is_file():
         time.sleep(0.02)
     running.send_signal(signal.SIGKILL)
     running.wait()
     resumed = commands.run(
-        "meta_train_rl2", *FLAGS, "--config.threads=2", f"--run_dir={killed}", "--resume"
+        "meta_train", *FLAGS, "--config.threads=2", f"--run_dir={killed}", "--resume"
     )
     assert resumed.returncode == 0, resumed.stderr
     for name in ("best/loss.npz", "final/loss.npz", "checkpoints/epoch_00000003.npz"):
@@ -65,19 +65,18 @@ def test_a_killed_run_ends_with_the_bits_of_an_undisturbed_one(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--config=point_goal"], "--config=point_goal holds settings of EPG"),
         ([*FLAGS, "--config.trials=5"], "config.ppo.minibatches=2 does not divide"),
         ([*FLAGS, "--config.task.family=none"], "config.task.family='none' is not a task family"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(flags, message, tmp_path):
-    process = commands.run("meta_train_rl2", *flags, f"--run_dir={tmp_path / 'run'}")
+    process = commands.run("meta_train", *flags, f"--run_dir={tmp_path / 'run'}")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
     assert message in process.stderr and not (tmp_path / "run").exists()
 
 
 def test_print_config_shows_settings_and_cost():
-    process = commands.run("meta_train_rl2", "--config=rl2_goal_ant:paper", "--print_config")
+    process = commands.run("meta_train", "--config=rl2_goal_ant:paper", "--print_config")
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.splitlines()
     assert "config.task.family='goal_ant'" in lines and "config.trial.episodes=2" in lines

@@ -59,7 +59,7 @@ def parameters(folder) -> np.ndarray:
 def finished(tmp_path_factory):
     """A run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("finished") / "run"
-    return folder, commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}")
+    return folder, commands.run("meta_train", *flags(), f"--run_dir={folder}")
 
 
 def test_leaves_what_it_promises(finished):
@@ -96,13 +96,13 @@ def test_leaves_what_it_promises(finished):
 def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
     """kill -9 between the agents' checkpoint and the objective's."""
     folder, moment = tmp_path / "run", "agents/shard_000/weights/epoch_00000002.npz"
-    process = commands.start("meta_train_metagenrl", *flags(), f"--run_dir={folder}")
+    process = commands.start("meta_train", *flags(), f"--run_dir={folder}")
     while process.poll() is None and not (folder / moment).exists():
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (folder / "final").exists()
-    resumed = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", "--resume")
+    resumed = commands.run("meta_train", *flags(), f"--run_dir={folder}", "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert parameters(folder / "final").tobytes() == parameters(finished[0] / "final").tobytes()
     rows = [
@@ -115,9 +115,7 @@ def test_killed_and_resumed_gives_the_same_bits(finished, tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
     folder = tmp_path / "run"
-    process = commands.start(
-        "meta_train_metagenrl", *flags(steps_per_agent=100_000), f"--run_dir={folder}"
-    )
+    process = commands.start("meta_train", *flags(steps_per_agent=100_000), f"--run_dir={folder}")
     while not (folder / "checkpoints" / "epoch_00000001.npz").exists():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
@@ -127,7 +125,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(finished, tmp_path):
     assert output.splitlines()[-1] == "to go on, run the same command with --resume"
     done = len((folder / "metrics.csv").read_text().splitlines()) - 1
     resumed = commands.run(
-        "meta_train_metagenrl",
+        "meta_train",
         *flags(steps_per_agent=20 * (done + 1)),
         f"--run_dir={folder}",
         "--resume",
@@ -167,9 +165,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refuses_in_one_line(case, tmp_path):
     settings, message = REFUSED[case]
-    process = commands.run(
-        "meta_train_metagenrl", *flags(**settings), f"--run_dir={tmp_path / 'run'}"
-    )
+    process = commands.run("meta_train", *flags(**settings), f"--run_dir={tmp_path / 'run'}")
     assert process.returncode == 2
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
     assert not (tmp_path / "run").exists()
@@ -184,9 +180,7 @@ def test_never_overwrites_unasked(finished):
         ({"agent.batch": 3}, ["--resume"], "config.agent.batch=3"),
         ({"steps_per_agent": 40}, ["--resume"], "has done 60; use at least as many"),
     ):
-        process = commands.run(
-            "meta_train_metagenrl", *flags(**settings), f"--run_dir={folder}", *extra
-        )
+        process = commands.run("meta_train", *flags(**settings), f"--run_dir={folder}", *extra)
         assert process.returncode == 2 and message in process.stderr
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -207,7 +201,7 @@ def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finish
         (bare, "--resume", "there is none, but metrics.csv has rows"),
     ):
         before = sorted(path.name for path in folder.rglob("*"))
-        process = commands.run("meta_train_metagenrl", *flags(), f"--run_dir={folder}", extra)
+        process = commands.run("meta_train", *flags(), f"--run_dir={folder}", extra)
         assert process.returncode == 2 and message in process.stderr
         assert {path.name for path in folder.rglob("*")} >= set(before)
         assert (folder / "metrics.csv").read_bytes() == (finished[0] / "metrics.csv").read_bytes()
@@ -224,7 +218,7 @@ def test_runs_of_another_kind_and_runs_without_checkpoints_are_left_alone(finish
 def test_the_next_command_tests_the_best_objective_where_tests_chose_one(tmp_path):
     tests = {"validation.period": 2, "validation.agents": 1, "validation.env_steps": 40}
     folder = tmp_path / "run"
-    process = commands.run("meta_train_metagenrl", *flags(**tests), f"--run_dir={folder}")
+    process = commands.run("meta_train", *flags(**tests), f"--run_dir={folder}")
     assert (process.returncode, process.stderr) == (0, "")
     assert f"--loss={folder}/best " in process.stdout and (folder / "best").is_dir()
 

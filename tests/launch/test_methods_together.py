@@ -35,12 +35,12 @@ def runs(tmp_path_factory):
         "epg_i": (*epg, "--config.evolution.moves=both"),
         "ppo_i": (*epg, *(f"--config.{setting}" for setting in PPO_I)),
         "maml": (
-            "meta_train_maml",
+            "meta_train",
             "--config=maml_half_cheetah",
             *_flags(FAMILY | maml | {"outer.iterations": 2, "outer.validation_period": 1}),
         ),
         "rl2": (
-            "meta_train_rl2",
+            "meta_train",
             "--config=rl2_half_cheetah",
             *_flags(FAMILY | rl2 | {"iterations": 2, "validation_period": 1, "ppo.epochs": 1}),
         ),

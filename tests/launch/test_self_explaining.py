@@ -72,7 +72,7 @@ def test_a_command_can_be_run_by_its_name():
     """With dashes or underscores; its own --help is its module's."""
     process = epg_tf("meta-train", "--help")
     assert process.returncode == 0 and "--run_dir" in process.stdout
-    assert "Evolves a loss (Algorithm 1)" in process.stdout
+    assert "Meta-trains what the config names" in process.stdout
     assert "launch.settings` lists all" in " ".join(process.stdout.split())
 
 
@@ -210,13 +210,13 @@ def test_the_version_is_told():
 @pytest.mark.parametrize(
     ("name", "config", "proposed"),
     [
-        ("meta_train", "metagenrl_laptop", "point_goal"),
-        ("meta_train", "rl2_half_cheetah", "point_goal"),
-        ("meta_train_metagenrl", "point_goal", "metagenrl_laptop"),
+        ("benchmark", "metagenrl_laptop", "point_goal"),
+        ("benchmark", "rl2_half_cheetah", "point_goal"),
+        ("benchmark_metagenrl", "point_goal", "metagenrl_laptop"),
     ],
 )
 def test_a_config_of_the_other_system_is_refused(name, config, proposed):
-    process = commands.run(name, f"--config={config}", "--run_dir=nowhere")
+    process = commands.run(name, f"--config={config}")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
     assert f"--config={config} holds" in process.stderr and proposed in process.stderr
 

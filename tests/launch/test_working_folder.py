@@ -105,7 +105,9 @@ def run(empty, name, *flags):
 
 def test_a_family_that_mujoco_warns_about_leaves_nothing(file, empty, tmp_path):
     own = f"--config={file}"
-    small = commands.settings(evolution__epochs=2, evolution__validation_period=1)
+    small = commands.settings(
+        evolution__epochs=2, evolution__validation_period=1, evolution__failed_epochs=0
+    )
     errors = run(empty, "list_tasks", own)
     errors += run(empty, "meta_train", own, f"--run_dir={tmp_path}/run", *small)
     drawn = ("--view=path", f"--output={tmp_path}/life.png")

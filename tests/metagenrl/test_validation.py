@@ -21,7 +21,7 @@ from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.objective_methods import EvaluatedObjective, learned_objective
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.validation import best_round, validation_return
-from epg_tf.runs.metagenrl_session import meta_learn_in_folder
+from epg_tf.runs.metagenrl import meta_learn_in_folder
 from tests.metagenrl.test_population import TINY
 from tests.thread_ranks import on_ranks
 

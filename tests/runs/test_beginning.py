@@ -17,7 +17,6 @@ import epg_tf
 from epg_tf.artifacts.cards import _run_facts
 from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.artifacts.loss_files import checksum
-from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.parameters import split
 from epg_tf.core.products import products_of_pairs
@@ -27,8 +26,7 @@ from epg_tf.epg.state import initial_state
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, kernel_rows
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from epg_tf.runs.beginning import beginning, facts_of, scaled
-from epg_tf.runs.evolution_run import identity_of
-from epg_tf.runs.evolution_session import EvolutionSession, Workers
+from epg_tf.runs.evolution import EVOLUTION, EvolutionSystem
 from epg_tf.runs.folder import (
     BEGUN_WITH,
     RunFolder,
@@ -37,7 +35,9 @@ from epg_tf.runs.folder import (
     begun_scale,
     begun_with,
 )
+from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.repeat_commands import repeat_run
+from epg_tf.runs.session import run_in_folder
 from tests.thread_ranks import on_ranks
 
 
@@ -51,14 +51,14 @@ def shards(tiny):
 def earlier(tiny, shards, tmp_path_factory):
     """The loss of a finished run with another seed."""
     folder = tmp_path_factory.mktemp("earlier") / "run"
-    with contextlib.closing(open_session(tiny, shards, folder, seed=7)) as session:
-        list(session.epochs())
+    with contextlib.closing(run(tiny, shards, folder, seed=7)) as epochs:
+        list(epochs)
     return epg_tf.load_loss(folder / "final")
 
 
-def open_session(experiment, shards, folder, earlier=None, seed=3, **how):
-    workers = Workers(shards, SingleProcess())
-    return EvolutionSession(experiment, seed, RunTarget(folder, **how), workers, None, earlier)
+def run(experiment, shards, folder, earlier=None, seed=3, **how):
+    system = EvolutionSystem(experiment, seed, shards, earlier=earlier)
+    return run_in_folder(system, RunTarget(folder, **how))
 
 
 def test_the_first_state_holds_its_vector_and_its_env_steps(tiny, earlier):
@@ -206,7 +206,7 @@ def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
     assert stated[BEGUN_WITH]["scale"] == 0.25 and begun_scale(stated) == 0.25
     assert stated[BEGUN_WITH]["phi_sha256"] != facts_of(policy)[BEGUN_WITH]["phi_sha256"]
     assert begun_scale(facts_of(policy)) is None
-    command = repeat_run(Path("runs/a"), "evolution", 3, "runs/policy", 0.25)
+    command = repeat_run(Path("runs/a"), 3, "runs/policy", 0.25)
     assert command.split()[-3::2] == ["--begin_with=runs/policy", "--begin_scale=0.25"]
 
 
@@ -229,7 +229,10 @@ def test_a_policy_whose_deviations_depend_on_the_state_is_not_scaled(make_tiny):
 def test_a_run_with_a_scaled_policy_names_the_scale_where_it_refuses_another(make_tiny, tmp_path):
     """One that is not named is the run's own."""
     policy = of_ants(make_tiny)
-    identities = [identity_of(policy.experiment, 3, scaled(policy, s)) for s in (0.5, 0.25)]
+    settings = policy.experiment.to_mapping()
+    identities = [
+        RunIdentity(EVOLUTION, settings, 3, facts_of(scaled(policy, s))) for s in (0.5, 0.25)
+    ]
     folder = tmp_path / "run"
     RunFolder(identities[0], RunTarget(folder)).close()
     assert beginning_in_words(json.loads((folder / "config.json").read_text())) == (
@@ -238,7 +241,7 @@ def test_a_run_with_a_scaled_policy_names_the_scale_where_it_refuses_another(mak
     message = r"begin_with=phi with begin_scale=0.25: the run in .* with phi with begin_scale=0.5;"
     with pytest.raises(RecordError, match=message):
         RunFolder(identities[1], RunTarget(folder, resume=True))
-    RunFolder(identity_of(policy.experiment, 3, None), RunTarget(folder, resume=True)).close()
+    RunFolder(RunIdentity(EVOLUTION, settings, 3), RunTarget(folder, resume=True)).close()
 
 
 def test_only_a_linear_policy_can_be_scaled(tiny, earlier):
@@ -279,14 +282,12 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
     ends = []
     for name, again in (("whole", None), ("unnamed", None), ("named", earlier)):
         folder = tmp_path / name
-        with contextlib.closing(open_session(tiny, shards, folder, earlier)) as session:
+        with contextlib.closing(run(tiny, shards, folder, earlier)) as epochs:
             stop = None if name == "whole" else 1
-            list(itertools.islice(session.epochs(), stop))
+            list(itertools.islice(epochs, stop))
         if name != "whole":
-            with contextlib.closing(
-                open_session(tiny, shards, folder, again, resume=True)
-            ) as session:
-                list(session.epochs())
+            with contextlib.closing(run(tiny, shards, folder, again, resume=True)) as epochs:
+                list(epochs)
         ends.append((folder / "final" / "loss.npz").read_bytes())
         facts = json.loads((folder / "config.json").read_text())
         assert facts[BEGUN_WITH] == {"loss": earlier.name, "phi_sha256": checksum(earlier.phi)}
@@ -295,7 +296,7 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
         assert summary["env_steps"] > earlier.facts["env_steps"]
         assert _run_facts(summary)["begun with"] == begun_with(facts) == earlier.name
     assert ends[0] == ends[1] == ends[2]
-    command = repeat_run(tmp_path / "whole", "evolution", 3, begun_with(facts))
+    command = repeat_run(tmp_path / "whole", 3, begun_with(facts))
     assert command.endswith(f"--begin_with={earlier.name}")
 
 
@@ -313,17 +314,17 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
     """Without it the run would go on with a fresh loss, and state the other one."""
     whole, folder = tmp_path / "whole", tmp_path / "run"
     for path in (whole, folder):
-        with contextlib.closing(open_session(tiny, shards, path, earlier)) as session:
-            list(itertools.islice(session.epochs(), None if path == whole else 1))
+        with contextlib.closing(run(tiny, shards, path, earlier)) as epochs:
+            list(itertools.islice(epochs, None if path == whole else 1))
     shutil.rmtree(folder / "checkpoints")
     (folder / "metrics.csv").unlink()
     with (
         pytest.raises(RecordError, match="began with .*final and has no checkpoint yet; pass"),
-        contextlib.closing(open_session(tiny, shards, folder, None, resume=True)) as session,
+        contextlib.closing(run(tiny, shards, folder, None, resume=True)) as epochs,
     ):
-        next(session.epochs())
-    with contextlib.closing(open_session(tiny, shards, folder, earlier, resume=True)) as session:
-        list(session.epochs())
+        next(epochs)
+    with contextlib.closing(run(tiny, shards, folder, earlier, resume=True)) as epochs:
+        list(epochs)
     ends = [(path / "final" / "loss.npz").read_bytes() for path in (whole, folder)]
     assert ends[0] == ends[1]
 
@@ -331,18 +332,16 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
 @pytest.mark.parametrize("begun", ["x", [], 5, {}, {"loss": "a"}, {"phi_sha256": 3}, None])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_damaged_statement_is_refused(tiny, shards, earlier, tmp_path, begun, named):
-    with contextlib.closing(open_session(tiny, shards, tmp_path / "run", earlier)) as session:
-        next(session.epochs())
+    with contextlib.closing(run(tiny, shards, tmp_path / "run", earlier)) as epochs:
+        next(epochs)
     config = tmp_path / "run" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {BEGUN_WITH: begun}))
     given = earlier if named else None
     with (
         pytest.raises(RecordError, match="config.json is damaged .begun_with=") as raised,
-        contextlib.closing(
-            open_session(tiny, shards, tmp_path / "run", given, resume=True)
-        ) as session,
+        contextlib.closing(run(tiny, shards, tmp_path / "run", given, resume=True)) as epochs,
     ):
-        next(session.epochs())
+        next(epochs)
     assert "\n" not in str(raised.value)
 
 
@@ -353,14 +352,14 @@ def test_another_beginning_is_refused_where_a_run_is_resumed(tiny, shards, earli
         ("other", other, "began with .*final"),
     ):
         folder = tmp_path / name
-        with contextlib.closing(open_session(tiny, shards, folder, first)) as session:
-            next(session.epochs())
+        with contextlib.closing(run(tiny, shards, folder, first)) as epochs:
+            next(epochs)
         before = {path: path.read_bytes() for path in folder.rglob("*.npz")}
         with (
             pytest.raises(RecordError, match=f"^begin_with=.*: the run in .*{name} {message}"),
-            contextlib.closing(open_session(tiny, shards, folder, earlier, resume=True)) as session,
+            contextlib.closing(run(tiny, shards, folder, earlier, resume=True)) as epochs,
         ):
-            next(session.epochs())
+            next(epochs)
         assert {path: path.read_bytes() for path in folder.rglob("*.npz")} == before
 
 
@@ -368,11 +367,9 @@ def test_all_ranks_begin_with_that_of_rank_0(tiny, earlier, tmp_path):
     def first_state(rank):
         with Shards(tiny) as own:
             given = earlier if rank.rank == 0 else None
-            session = EvolutionSession(
-                tiny, 3, RunTarget(tmp_path / "run"), Workers(own, rank), None, given
-            )
-            with contextlib.closing(session):
-                return next(session.epochs()).state.phi
+            system = EvolutionSystem(tiny, 3, own, rank, given)
+            with contextlib.closing(run_in_folder(system, RunTarget(tmp_path / "run"))) as epochs:
+                return next(epochs).state.phi
 
     one, two = on_ranks(2, first_state)
     assert one.tobytes() == two.tobytes()

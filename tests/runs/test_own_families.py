@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -11,8 +12,9 @@ from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ValidationConfig
 from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.runs import own_families
-from epg_tf.runs.evolution_run import EvolutionRun
-from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.evolution import EVOLUTION
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
+from epg_tf.runs.identity import RunIdentity
 
 PARTS = {"source": "a", "model": "b", "mujoco": "4.0.0"}
 
@@ -64,9 +66,9 @@ def run(make_tiny, tmp_path, monkeypatch):
 
     def open_run(digest, **how):
         monkeypatch.setattr(own_families, "fingerprint", lambda task: digest)
-        opened = EvolutionRun(make_tiny(), 0, RunTarget(tmp_path / "run", **how))
-        opened.restore()
-        opened.close()
+        identity = RunIdentity(EVOLUTION, make_tiny().to_mapping(), 0)
+        with contextlib.closing(RunFolder(identity, RunTarget(tmp_path / "run", **how))) as opened:
+            opened.continue_after(0, RunLength(3, "config.evolution.epochs"), ["epoch"])
         return opened.warnings
 
     return open_run

@@ -25,8 +25,9 @@ from epg_tf.metagenrl.population import metric_columns
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.html_page import Code, Fold, Picture, Table, Text
 from epg_tf.runs import pages
-from epg_tf.runs.evolution_run import EvolutionRun
-from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.evolution import EVOLUTION
+from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.page_entry import film_section
 from epg_tf.runs.study import StudyFolder
@@ -48,8 +49,7 @@ def metrics(path, epochs=3, columns=COLUMNS):
 def run(tiny, tmp_path):
     """A run of three epochs."""
     path = tmp_path / "run"
-    with contextlib.closing(EvolutionRun(tiny, 5, RunTarget(path))) as opened:
-        opened.restore()
+    RunFolder(RunIdentity(EVOLUTION, tiny.to_mapping(), 5), RunTarget(path)).close()
     metrics(path)
     return path
 
@@ -164,7 +164,7 @@ def test_a_run_of_metagenrl(tmp_path):
         for kind in ("training", "validation"):
             assert f"{kind} return in {name}</text>".encode() in picture.svg
     (command,) = blocks(entry, Code)
-    assert command.text.startswith("epg-tf meta-train-metagenrl \\\n")
+    assert command.text.startswith("epg-tf meta-train \\\n")
 
 
 def test_a_test_s_numbers_are_those_of_its_summary(tested):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 
 import pytest
 
 import epg_tf
 from epg_tf.core.errors import RecordError
-from epg_tf.runs.evolution_run import EvolutionRun
-from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.evolution import EVOLUTION
+from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.identity import RunIdentity
 
 
 @pytest.fixture
 def folder(tiny, tmp_path):
     """A run without any epoch."""
-    target = RunTarget(tmp_path / "run")
-    with contextlib.closing(EvolutionRun(tiny, 5, target)) as run:
-        run.restore()
+    RunFolder(RunIdentity(EVOLUTION, tiny.to_mapping(), 5), RunTarget(tmp_path / "run")).close()
     return tmp_path / "run"
 
 

@@ -7,9 +7,7 @@ import pytest
 
 import epg_tf
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.epg.state import EpochResult, initial_state
 from epg_tf.runs import standstill
-from epg_tf.runs.progress import EvolutionProgress
 from epg_tf.tasks.point_goal import PointGoal
 
 NAN = float("nan")
@@ -113,25 +111,17 @@ def test_maml_stands_without_a_gradient():
     assert line.startswith("the gradient of the initialisation was 0 in 2 of 3 iterations")
 
 
-def test_a_run_without_rewards_ends_with_the_verdict(make_tiny, tmp_path, monkeypatch):
+def test_a_run_without_rewards_says_so_on_the_way_and_ends_with_the_verdict(
+    make_tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(standstill, "IN_A_ROW", 2)
     monkeypatch.setattr(
         PointGoal, "reward", lambda self, before, after, action: np.zeros(len(action))
     )
     experiment, lines = make_tiny(evolution={"guidance": 0.0, "l2": 0.0}), []
     for _ in epg_tf.evolve_in_folder(experiment, 3, tmp_path / "run", write=lines.append):
         pass
+    assert any(line.startswith("the loss was not changed in epochs 1 to 2, ") for line in lines)
     start = "the loss was not changed in 3 of 3 epochs, because all their lifetimes had the same"
     assert [line.startswith(start) for line in lines[-2:]] == [True, False]
     assert lines[-1].startswith("ended after ") and not any("evolved" in line for line in lines)
-
-
-def test_progress_writes_the_notice(many, tmp_path):
-    lines = []
-    progress = EvolutionProgress(many, tmp_path, lines.append)
-    progress.begin(0, 1)
-    state = initial_state(many, 0)
-    costs = {"fitness_mean": 0.0, "env_steps_per_second": 1.0}
-    for epoch in range(1, 6):
-        progress.show(EpochResult(state, LEARNS | ALIKE | costs | {"epoch": epoch}))
-    progress.close()
-    assert lines[-1].startswith("the loss was not changed in epochs 1 to 5, because")

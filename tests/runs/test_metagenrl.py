@@ -1,4 +1,4 @@
-"""Tests runs of MetaGenRL through the library: the same bits after any interruption."""
+"""Tests epg_tf.runs.metagenrl: ranks, damaged agents, failures; test_session.py interrupts it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 import epg_tf
 from epg_tf.core import array_files
-from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.metagenrl_run import kept_objectives
-from epg_tf.runs.metagenrl_session import MetaGenRLSession, meta_learn_in_folder
+from epg_tf.runs.kept_objectives import kept_objectives
+from epg_tf.runs.metagenrl import MetaGenRLSystem, meta_learn_in_folder
+from epg_tf.runs.session import Session
 from epg_tf.tasks.point_goal import PointGoal
 from tests.thread_ranks import on_ranks
 
@@ -70,23 +70,11 @@ def test_a_run_is_silent_and_can_be_read(finished, tiny, capsys):
     assert kept == ["round_00000000", "round_00000002"]
 
 
-def test_an_abandoned_run_is_resumed_to_the_same_bits(finished, tiny, tmp_path):
-    rounds = meta_learn_in_folder(tiny, 0, tmp_path / "run")
-    assert len(list(itertools.islice(rounds, 2))) == 2
-    rounds.close()
-    assert not epg_tf.read_run(tmp_path / "run").finished
-    lines = []
-    resumed = meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True, write=lines.append)
-    assert [result.state.round for result in resumed] == [3]
-    assert "continued after round 2" in lines[0] and lines[-1].startswith("meta-learned ")
-    assert objective(tmp_path / "run") == objective(finished[0])
-
-
 def test_two_ranks_share_a_folder_and_give_the_same_bits(finished, tiny, tmp_path):
     def work(rank):
-        session = MetaGenRLSession(tiny, 0, RunTarget(tmp_path / "run"), rank)
+        session = Session(MetaGenRLSystem(tiny, 0, rank), RunTarget(tmp_path / "run"))
         with contextlib.closing(session):
-            return [result.state.parameters.tobytes() for result in session.rounds()]
+            return [result.state.parameters.tobytes() for result in session.steps()]
 
     one, other = on_ranks(2, work)
     assert one == other and objective(tmp_path / "run") == objective(finished[0])
@@ -95,25 +83,11 @@ def test_two_ranks_share_a_folder_and_give_the_same_bits(finished, tiny, tmp_pat
 def test_stop_ends_the_run_within_a_round(tiny, tmp_path):
     lines = []
     target = RunTarget(tmp_path / "run")
-    session = MetaGenRLSession(tiny, 0, target, SingleProcess(), lines.append)
+    session = Session(MetaGenRLSystem(tiny, 0), target, lines.append)
     session.stop()
     with contextlib.closing(session), pytest.raises(Interrupted):
-        next(session.rounds())
+        next(session.steps())
     assert lines[-1] == "stopped after round 0 of 3"
-
-
-def test_a_refused_folder_is_left_alone(finished, tiny):
-    folder, _ = finished
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    shorter = metagenrl_from_mapping({**TINY, "steps_per_agent": 24})
-    for experiment, seed, resume, message in (
-        (tiny, 1, False, "not empty"),
-        (tiny, 1, True, "has seed 0"),
-        (shorter, 0, True, r"^config.steps_per_agent=24: .* has done 36; use at least as many"),
-    ):
-        with pytest.raises(RecordError, match=message):
-            list(meta_learn_in_folder(experiment, seed, folder, resume=resume))
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_path):
@@ -234,25 +208,13 @@ def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, tmp_
     rounds.close()
     (folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz").write_bytes(b"")
     (folder / "objectives" / "round_00000002_old").mkdir()  # a user's copy
-    session = MetaGenRLSession(tiny, 0, RunTarget(folder, resume=True), SingleProcess(), print)
+    session = Session(MetaGenRLSystem(tiny, 0), RunTarget(folder, resume=True), print)
     session.stop()
     with contextlib.closing(session), pytest.raises(Interrupted):
-        next(session.rounds())
+        next(session.steps())
     assert max(checkpoints.epochs(folder / "checkpoints")) == 1
     assert 2 not in [number for number, _ in kept_objectives(folder)]
     assert (folder / "objectives" / "round_00000002_old").is_dir()
-
-
-def test_unfinished_files_of_a_killed_process_are_removed(tiny, tmp_path):
-    folder = tmp_path / "run"
-    rounds = meta_learn_in_folder(tiny, 0, folder)
-    next(rounds)
-    rounds.close()
-    (folder / ".learning_curve.png.123.tmp").write_bytes(b"half")
-    (folder / ".of_another_program.png.123.tmp").write_bytes(b"half")
-    list(meta_learn_in_folder(tiny, 0, folder, resume=True))
-    hidden = {path.name for path in folder.iterdir() if path.suffix == ".tmp"}
-    assert hidden == {".of_another_program.png.123.tmp"}
 
 
 @pytest.mark.parametrize(
@@ -286,32 +248,3 @@ def test_a_resumed_run_goes_on_counting_failed_rounds(tiny, tmp_path, monkeypatc
     assert next(rounds).state.round == 2
     with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row"):
         next(rounds)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
-        ("seconds", "minutes", "line 1"),
-        ("\n1,", "\none,", "line 2 has 'one' in column 'epoch'"),
-        ("\n2,", "\n2,5,", "line 3 has"),
-    ],
-)
-def test_edited_metrics_are_refused_before_anything_is_lived(
-    finished, tiny, tmp_path, old, new, complaint
-):
-    shutil.copytree(finished[0], tmp_path / "run")
-    path = tmp_path / "run" / "metrics.csv"
-    edited = path.read_text("utf-8").replace(old, new, 1)
-    path.write_text(edited, "utf-8")
-    with pytest.raises(RecordError, match=f"^{path}: .*{complaint}") as error:
-        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))
-    assert "\n" not in str(error.value)
-    assert path.read_text("utf-8") == edited
-
-
-def test_a_file_in_the_place_of_a_folder_is_refused(finished, tiny, tmp_path):
-    shutil.copytree(finished[0], tmp_path / "run")
-    shutil.rmtree(tmp_path / "run" / "tensorboard")
-    (tmp_path / "run" / "tensorboard").write_bytes(b"")
-    with pytest.raises(RecordError, match="tensorboard: this is a file, but a folder of a run"):
-        list(meta_learn_in_folder(tiny, 0, tmp_path / "run", resume=True))

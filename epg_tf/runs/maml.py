@@ -1,0 +1,237 @@
+"""Adapts MAML to a session.
+
+It runs in one process on one thread; lives are in lockstep, so an iteration is one shard.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epg_tf.agents.normalizer import Moments
+from epg_tf.artifacts.learned_start import save_start
+from epg_tf.baselines.maml import COLUMNS, MetaTraining
+from epg_tf.baselines.maml_lives import Initialisation
+from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
+from epg_tf.core.formatting import count, duration
+from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
+from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.products import number_of_pairs
+from epg_tf.core.threads import configure_tensorflow
+from epg_tf.core.types import Array
+from epg_tf.runs import standstill
+from epg_tf.runs.checkpoints import Checkpoint
+from epg_tf.runs.folder import RunFolder, RunLength
+from epg_tf.runs.identity import OWN_FILES, RunKind
+from epg_tf.runs.system import System
+from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.units import remarks
+
+MAML = RunKind(
+    name="maml",
+    unit="iteration",
+    own=OWN_FILES,
+    may_change=frozenset({"config.outer.iterations"}),
+    per_rank=frozenset(),
+    from_mapping=maml_from_mapping,
+)
+
+
+class MAMLSystem(System[IterationResult]):
+    """One run of MAML in memory.
+
+    Args:
+      experiment: Settings.
+      seed: Of all randomness.
+      threads: Operations of TensorFlow at once; no effect on results, and little on speed.
+
+    Attributes:
+      state: The newest one.
+
+    Raises:
+      ConfigError: The settings need more memory than there is.
+    """
+
+    kind = MAML
+    stopping = "stopping before the next iteration"
+    columns = COLUMNS
+    curves = {
+        "return before adaptation": "return_before_mean",
+        "return after adaptation": "return_after_mean",
+    }
+
+    def __init__(self, experiment: MAMLExperiment, seed: int, threads: int = 1):
+        super().__init__(experiment, seed)
+        refuse_what_cannot_fit(memory_needs(experiment))
+        configure_tensorflow(threads)
+        self._experiment, self._seed = experiment, seed
+        self._stop = threading.Event()
+        self.standstill = standstill.of_maml()
+        self.state = initial_state(experiment, seed)
+        self.length = RunLength(experiment.outer.iterations, "config.outer.iterations")
+
+    @property
+    def done(self) -> int:
+        """Iterations done."""
+        return self.state.iteration
+
+    def steps(self, advance: Callable[[int], None]) -> Iterator[IterationResult]:
+        """Yields the result of each iteration."""
+        del advance
+        training = MetaTraining(self._experiment, self._seed, self._stop)
+        for result in training.iterations(self.state):
+            self.state = result.state
+            yield result
+
+    def stop(self) -> None:
+        """Ends the current iteration."""
+        self._stop.set()
+
+    def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Returns the arrays and the numbers of the state."""
+        state = self.state
+        arrays = {
+            "weights": state.weights,
+            "first_moment": state.first_moment,
+            "second_moment": state.second_moment,
+            "observed_mean": state.observed.mean,
+            "observed_squares": state.observed.squares,
+            **{f"best_{name}": values for name, values in state.best._asdict().items()},
+        }
+        facts = {
+            "observed_steps": state.observed.steps,
+            "env_steps": state.env_steps,
+            "best_return": state.best_return,
+            "best_iteration": state.best_iteration,
+        }
+        return arrays, facts
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Continues from the state in a checkpoint."""
+        arrays, facts = checkpoint.arrays, checkpoint.facts
+        self.state = MAMLState(
+            iteration=checkpoint.epoch,
+            weights=arrays["weights"],
+            first_moment=arrays["first_moment"],
+            second_moment=arrays["second_moment"],
+            observed=Moments(
+                facts["observed_steps"], arrays["observed_mean"], arrays["observed_squares"]
+            ),
+            env_steps=facts["env_steps"],
+            best=Initialisation(*(arrays[f"best_{name}"] for name in Initialisation._fields)),
+            best_return=facts["best_return"],
+            best_iteration=facts["best_iteration"],
+        )
+
+    def keep(self, folder: RunFolder, result: IterationResult | None) -> None:
+        """Writes `best/`, which a kill may have left one validation behind."""
+        if self.state.best_return > -math.inf:
+            self._save(folder, "best", self.state.best, self.state.best_iteration)
+
+    def _save(self, folder: RunFolder, name: str, start: Initialisation, iteration: int) -> None:
+        best = self.state.best_return
+        facts = {
+            **folder.facts,
+            "env_steps": self.state.env_steps,
+            "iteration": iteration,
+            "best_validation_return_mean": best if best > -math.inf else None,
+            "chosen": "best in validation" if name == "best" else "last iteration",
+        }
+        save_start(folder.path / name, start, self._experiment, facts)
+
+    def finish(self, folder: RunFolder, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Writes `final/`."""
+        state, last = self.state, rows[-1] if rows else {}
+        self._save(folder, "final", state.start, state.iteration)
+        return {
+            "env_steps": state.env_steps,
+            "parameters": state.weights.size,
+            "last_return_before_mean": last.get("return_before_mean"),
+            "last_return_after_mean": last.get("return_after_mean"),
+            "best_validation_return_mean": state.best_return,
+            "failed_lives": int(sum(row["failed_lives"] for row in rows)),
+        }
+
+    def costs(self, path: Path) -> list[str]:
+        """Returns lines on what is left to do, and what that costs."""
+        del path
+        return cost_lines(self._experiment, self.done)
+
+    def line(self, result: IterationResult) -> str:
+        """Returns the mean returns of an iteration."""
+        metrics = result.metrics
+        return (
+            f"mean return {metrics['return_before_mean']:.2f} before adaptation, "
+            f"{metrics['return_after_mean']:.2f} after{_validation(result.state.best_return)}"
+        )
+
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
+        """Returns how a finished run ended."""
+        learned = f"meta-trained an initialisation of {summary['parameters']} parameters in"
+        return [
+            f"{self.what_it_did(summary, learned)} {duration(summary['seconds'])}, "
+            f"{count(summary['env_steps'])} env steps"
+            f"{_validation(summary['best_validation_return_mean'])}"
+        ]
+
+
+def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:
+    """Returns what meta-training keeps in memory at once, without the libraries; a lower bound."""
+    spec, adaptation = make_family(experiment.task).spec, experiment.adaptation
+    hidden, samples = sum(experiment.policy.hidden), experiment.outer.tasks * adaptation.env_steps
+    batches = adaptation.steps + 1
+    sampled = 2 * (2 * spec.observation_size + 2 * spec.action_size + 4)
+    # Outputs of the layers, of the gradient step through them, and of the gradient of both.
+    derived = hidden * (1 if adaptation.first_order else 4)
+    pairs = experiment.policy.observation_pairs
+    products = 3 * number_of_pairs(spec.observation_size) * pairs  # factors, products, inputs
+    named = (
+        f"config.outer.tasks={experiment.outer.tasks}, config.adaptation.env_steps="
+        f"{adaptation.env_steps}, config.adaptation.steps={adaptation.steps}"
+    )
+    return [
+        MemoryNeed(4.0 * samples * batches * sampled, "the samples", named),
+        MemoryNeed(
+            4.0 * samples * batches * (derived + products),
+            "the outputs of policies that gradients need",
+            f"{named}, config.policy.hidden={experiment.policy.hidden}, "
+            f"config.policy.observation_pairs={pairs}",
+        ),
+    ]
+
+
+def _validation(best: float) -> str:
+    """Returns the best mean return in validation, for a line; empty before the first."""
+    return "" if best == -math.inf else f", {best:.2f} in the best validation"
+
+
+def cost_lines(experiment: MAMLExperiment, done: int) -> list[str]:
+    """Returns lines on what a run does after `done` iterations, and what that costs."""
+    outer, adaptation = experiment.outer, experiment.adaptation
+    left = outer.iterations - done
+    if not left:
+        return [f"all {done} iterations are done; writing what a finished run leaves"]
+    order = "first-order gradients" if adaptation.first_order else "second-order gradients"
+    validations = 0
+    if outer.validation_period:
+        period = outer.validation_period
+        validations = outer.iterations // period - done // period
+    tested = validations * outer.tasks * adaptation.steps * adaptation.env_steps
+    return [
+        f"meta-training an initialisation in {experiment.task.family}, for {adaptation.steps} "
+        f"gradient step{'s' if adaptation.steps > 1 else ''}, on one thread"
+        + (f", continued after iteration {done}" if done else ""),
+        f"cost: {left} iterations x {outer.tasks} lives x {adaptation.steps + 1} x "
+        f"{adaptation.env_steps} env steps = {count(left * experiment.iteration_steps)} env steps, "
+        f"{left * outer.epochs} {order}"
+        + (
+            f"; besides, {validations} validations of {count(tested)} env steps in all, and "
+            f"{outer.final_episodes} final episodes a life"
+            if validations
+            else ""
+        ),
+        *remarks(make_family(experiment.task)),
+    ]

@@ -1,0 +1,169 @@
+"""Adapts RL² and E-RL² to a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epg_tf.artifacts.loss_files import holds_loss
+from epg_tf.artifacts.rl2_policy import load_rl2, save_rl2
+from epg_tf.baselines.rl2 import IterationResult, RL2Trainer, metric_columns
+from epg_tf.core.formatting import count, duration
+from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
+from epg_tf.core.types import Array
+from epg_tf.runs.checkpoints import Checkpoint
+from epg_tf.runs.folder import RunFolder, RunLength
+from epg_tf.runs.identity import OWN_FILES, RunKind
+from epg_tf.runs.system import System
+from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.units import remarks
+
+RL2 = RunKind(
+    name="rl2",
+    unit="iteration",
+    own=OWN_FILES,
+    may_change=frozenset({"config.iterations", "config.threads"}),
+    per_rank=frozenset({"config.threads"}),
+    from_mapping=rl2_from_mapping,
+)
+
+_NUMBERS = 20  # float32 that backpropagation keeps of an env step, for each unit of the LSTM
+
+
+class RL2System(System[IterationResult]):
+    """One run of RL² in memory.
+
+    Args:
+      experiment: Settings.
+      seed: Of all randomness.
+
+    Raises:
+      ConfigError: The family does not fit, or the settings need more memory than there is.
+    """
+
+    kind = RL2
+    stopping = "stopping after this iteration"
+
+    def __init__(self, experiment: RL2Experiment, seed: int):
+        super().__init__(experiment, seed)
+        refuse_what_cannot_fit([_need(experiment)])
+        self._experiment = experiment
+        self._trainer = RL2Trainer(experiment, seed)
+        self._agent = self._trainer.agent
+        self._done, self._best_return = 0, float("-inf")
+        self.length = RunLength(experiment.iterations, "config.iterations")
+        self.columns = metric_columns(experiment)
+        ends = sorted({1, experiment.trial.episodes})
+        self.curves = {f"return of episode {k}": f"training_return/episode_{k}" for k in ends}
+
+    @property
+    def done(self) -> int:
+        """Iterations done."""
+        return self._done
+
+    def steps(self, advance: Callable[[int], None]) -> Iterator[IterationResult]:
+        """Yields the result of each iteration."""
+        del advance
+        for result in self._trainer.iterate(self._done, self._best_return):
+            self._done, self._best_return = result.iteration, result.best_return
+            yield result
+
+    def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Returns the agent, and the best validation return so far."""
+        return self._agent.arrays(), {"best_return": self._best_return}
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Sets the agent to a checkpoint."""
+        self._done, self._best_return = checkpoint.epoch, float(checkpoint.facts["best_return"])
+        self._agent.load(checkpoint.arrays)
+
+    def keep(self, folder: RunFolder, result: IterationResult | None) -> None:
+        """Writes `best/` where validation has just found it; checkpoints do not hold it."""
+        if result is not None and result.is_best:
+            self._save_policy(folder, "best", self._best_return)
+
+    def _save_policy(self, folder: RunFolder, name: str, validation_return: float | None) -> None:
+        facts = {
+            **folder.facts,
+            "iteration": self._done,
+            "env_steps": self._env_steps(),
+            "validation_return": validation_return,
+        }
+        self._write(folder.path / name, self._agent.policy_vector(), facts)
+
+    def _write(self, path: Path, vector: Array, facts: Mapping[str, Any]) -> None:
+        save_rl2(path, vector, self._agent.policy_shapes(), self._experiment, facts)
+
+    def _env_steps(self) -> int:
+        return self._experiment.env_steps_after(self._done)
+
+    def finish(self, folder: RunFolder, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Writes `final/`, and in `best/` the env steps of the whole run, which found out that it
+        is the best.
+        """
+        del rows
+        self._save_policy(folder, "final", None)
+        if holds_loss(folder.path / "best"):
+            best = load_rl2(folder.path / "best")
+            facts = {**best.facts, "env_steps": self._env_steps()}
+            self._write(folder.path / "best", best.vector, facts)
+        return {
+            "env_steps": self._env_steps(),
+            "parameters": int(self._agent.policy_vector().size),
+            "best_validation_return": self._best_return,
+        }
+
+    def costs(self, path: Path) -> list[str]:
+        """Returns lines on what is left to do, and what that costs."""
+        del path
+        return cost_lines(self._experiment, self._done)
+
+    def line(self, result: IterationResult) -> str:
+        """Returns the mean returns of an iteration."""
+        returns = ", ".join(
+            f"{result.metrics[f'training_return/episode_{number}']:.2f}"
+            for number in range(1, self._experiment.trial.episodes + 1)
+        )
+        return f"mean return by episode {returns}  best validation {result.best_return:.2f}"
+
+    def ending(self, summary: Mapping[str, Any]) -> list[str]:
+        """Returns how a finished run ended."""
+        return [
+            f"meta-trained a policy of {summary['parameters']} parameters in "
+            f"{duration(summary['seconds'])}, {count(summary['env_steps'])} env steps; best "
+            f"validation return of a trial's last episode {summary['best_validation_return']:.2f}"
+        ]
+
+
+def _need(experiment: RL2Experiment) -> MemoryNeed:
+    """Returns what backpropagation through a minibatch of trials needs."""
+    units, minibatches = experiment.network.lstm_units, experiment.ppo.minibatches
+    steps = experiment.iteration_steps / minibatches
+    return MemoryNeed(
+        4.0 * _NUMBERS * units * steps,
+        "gradients of trials",
+        f"config.trials={experiment.trials}, config.task.episode_limit="
+        f"{experiment.task.episode_limit} and config.network.lstm_units={units}",
+    )
+
+
+def cost_lines(experiment: RL2Experiment, done: int) -> list[str]:
+    """Returns lines on what a run does after some iterations, and what that costs."""
+    left = experiment.iterations - done
+    if not left:
+        return [f"all {done} iterations are done; writing what a finished run leaves"]
+    trial, validations = experiment.trial, experiment.iterations // experiment.validation_period
+    validations -= done // experiment.validation_period
+    counted = validations * experiment.validation_trials * experiment.trial_steps
+    name = "E-RL²" if trial.exploratory_episodes else "RL²"
+    return [
+        f"meta-training a recurrent policy by {name} in {experiment.task.family}"
+        + (f", continued after iteration {done}" if done else ""),
+        f"cost: {left} iterations x {experiment.trials} trials x {experiment.trial_steps} env "
+        f"steps = {count(left * experiment.iteration_steps)} env steps; "
+        f"{experiment.ppo.epochs * experiment.ppo.minibatches} updates by PPO in an iteration; "
+        f"validation {count(counted)} env steps more",
+        *remarks(make_family(experiment.task)),
+    ]
