@@ -105,16 +105,15 @@ class TrainedPolicy(AgentPolicy):
         # With a population axis of length 1, as the functions of populations take them.
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
         self._activation = tf.keras.activations.get(activation)
-        if family.observation_units is not None:
-            first, factor = family.observation_units
-            shift, scale = first + shift / factor, scale * factor
+        self._observation_units = family.observation_units
         self._shift, self._scale = (tf.Variable(part, trainable=False) for part in (shift, scale))
 
     def _variables(self) -> list[tf.Variable]:
         return [*self._weights, self._shift, self._scale]
 
     def _distribution(self, time_step: ts.TimeStep, policy_state: Any) -> policy_step.PolicyStep:
-        observation = (time_step.observation - self._shift) * self._scale
+        observation = _seen(time_step.observation, self._observation_units)
+        observation = (observation - self._shift) * self._scale
         shared = len(self._weights) % 2  # a last array without kernel: log_std of all states
         layers = self._weights[:-1] if shared else self._weights
         pairs = list(zip(layers[::2], layers[1::2], strict=True))
@@ -148,15 +147,17 @@ class TrainedDeterministicPolicy(AgentPolicy):
         return self._weights
 
     def _distribution(self, time_step: ts.TimeStep, policy_state: Any) -> policy_step.PolicyStep:
-        observation = time_step.observation
-        if self._observation_units is not None:
-            shift, scale = self._observation_units
-            observation = (observation - shift) * scale
+        observation = _seen(time_step.observation, self._observation_units)
         action = policy_action(observation[None], self._weights)[0]
         if self._action_units is not None:
             middle, half = self._action_units
             action = middle + half * action
         return policy_step.PolicyStep(tfp.distributions.Deterministic(action), policy_state)
+
+
+def _seen(observation: tf.Tensor, units: tuple[Array, Array] | None) -> tf.Tensor:
+    """Returns observations in a policy's units."""
+    return observation if units is None else (observation - units[0]) * units[1]
 
 
 def _float32(units: tuple[Array, Array] | None) -> tuple[Array, Array] | None:

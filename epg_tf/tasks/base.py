@@ -42,6 +42,16 @@ class StepResult:
     success: Array
 
 
+def usable_bounds(low: Array, high: Array) -> tuple[Array, Array]:
+    """Returns bounds of actions, both [A] float64; infinite where they are beyond 1e9, which says
+    that there are none, e.g. the limits of a type of numbers.
+    """
+    bounds = low.ravel().astype(np.float64), high.ravel().astype(np.float64)
+    return np.where(bounds[0] < -1e9, -np.inf, bounds[0]), np.where(
+        bounds[1] > 1e9, np.inf, bounds[1]
+    )
+
+
 class TaskFamily(abc.ABC):
     """Describes a distribution p(M) over MDPs that share sizes, time limit and termination rule.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
-from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.base import TaskFamily, usable_bounds
 from epg_tf.tasks.quantities import Task
 
 GYMNASIUM_MODELS = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
@@ -135,7 +135,9 @@ class BodyFamily(TaskFamily):
         self.action_size = self.model.nu
         limited = self.model.actuator_ctrllimited.astype(bool)
         low, high = self.model.actuator_ctrlrange.T
-        self.action_bounds = np.where(limited, low, -np.inf), np.where(limited, high, np.inf)
+        self.action_bounds = usable_bounds(
+            np.where(limited, low, -np.inf), np.where(limited, high, np.inf)
+        )
 
     @property
     def seconds_per_step(self) -> float:

@@ -9,6 +9,7 @@ import json
 import gymnasium
 import mujoco
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.bodies import BodyFamily
@@ -52,7 +53,8 @@ def _of_environment(family: GymnasiumFamily) -> tuple[list[object], dict[str, st
     A model that is drawn at random has another digest each time.
     """
     spec = registered(family.env_id, family.name)
-    kinds: list[object] = [spec.entry_point]
+    entry = spec.entry_point
+    kinds: list[object] = [load_env_creator(entry) if isinstance(entry, str) else entry]
     with contextlib.closing(family.make()) as environment:
         layer = environment
         while isinstance(layer, gymnasium.Wrapper):

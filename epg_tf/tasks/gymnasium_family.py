@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Discrete
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
-from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.base import TaskFamily, usable_bounds
 from epg_tf.tasks.gymnasium_spaces import observed_box, one_line, taken_actions
 from epg_tf.tasks.quantities import Task
 
@@ -79,10 +79,7 @@ class GymnasiumFamily(TaskFamily):
             self.action_bounds = np.zeros(self.action_size), np.ones(self.action_size)
         else:
             self.action_size = math.prod(self.action_space.shape)
-            self.action_bounds = (
-                self.action_space.low.ravel().astype(np.float64),
-                self.action_space.high.ravel().astype(np.float64),
-            )
+            self.action_bounds = usable_bounds(self.action_space.low, self.action_space.high)
 
     def configure(self, environment: gymnasium.Env, task: Task) -> None:
         """Sets the attributes of an environment that `task` determines.

@@ -18,7 +18,7 @@ from epg_tf.tasks.gymnasium_family import SUCCESS, GymnasiumFamily
 from epg_tf.tasks.gymnasium_spaces import one_line
 from epg_tf.tasks.quantities import Task
 
-_STEPS = 5  # env steps of the episodes that are compared
+_STEPS = 50  # env steps of the episodes that are compared, if they last so long
 _REMEDY = "correct the environment, gymnasium.utils.env_checker.check_env may help"
 
 
@@ -66,7 +66,9 @@ class _Episodes:
         space.seed(0)
         found = [self._reset()]
         for _ in range(_STEPS):
-            part, over = self._step(space.sample())
+            with reraise_as_config_error(self._family.name, "drawing an action", _REMEDY):
+                action = space.sample()
+            part, over = self._step(action)
             found.append(part)
             if over:
                 break
@@ -150,10 +152,23 @@ class _Episodes:
                 f"its {method}() returns an observation that is not finite",
                 "return finite numbers",
             )
+        with np.errstate(all="ignore"):
+            rounded = values.astype(np.float32)
+        if (~np.isfinite(rounded) | ((rounded == 0.0) & (values != 0.0))).any():
+            self._refuse(
+                f"its {method}() returns an observation that float32 does not hold, "
+                f"{one_line(values):.60}",
+                "use units in which its numbers are within 1e-37 and 1e38",
+            )
         return values.tobytes()
 
     def _note_success(self, info: dict[str, Any]) -> None:
-        if any(name in info and np.ndim(info[name]) == 0 for name in SUCCESS):
+        for name in (name for name in SUCCESS if name in info):
+            value = np.asarray(info[name])
+            if value.ndim or value.dtype.kind not in "biuf":
+                self._refuse(
+                    f"its info has {name}={one_line(repr(info[name])):.50}", "report True or False"
+                )
             self.reports_success = True
 
     def _refuse(self, fault: str, remedy: str) -> None:

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from epg_tf.core.errors import ConfigError
 
 LARGEST_OBSERVATION = 4096  # numbers; more are a picture, for which there is no network here
+_SMALL = 64  # numbers; a table of more is a picture
 _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
@@ -35,7 +36,7 @@ def observed_box(named: str, space: spaces.Space) -> spaces.Box:
                 "flattened: register a version of it with a gymnasium.ObservationWrapper whose "
                 "observation_space is a Box"
             )
-        if len(part.shape or ()) > 1:
+        if len(part.shape or ()) > 1 and math.prod(part.shape or ()) > _SMALL:
             raise ConfigError(
                 f"{named} has observations {one_line(part)}, of {len(part.shape or ())} axes as "
                 "pictures have; register a version of it with a wrapper that reduces them to at "

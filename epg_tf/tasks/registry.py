@@ -64,6 +64,7 @@ FAMILIES: dict[str, type[TaskFamily]] = {
     )
 }
 
+_LONG = 1000  # env steps; no measurement reaches this limit
 _UNITS: dict[TaskConfig, tuple[object, tuple[Array, Array] | None]] = {}
 """What was registered when the units were measured, and they; by the family's settings."""
 # Before any file of a user was loaded, if this module was imported before that.
@@ -147,7 +148,7 @@ def _is_own(name: str) -> bool:
 
 def _observation_units(config: TaskConfig) -> tuple[Array, Array] | None:
     """Returns the units that tasks of training have in exact physics, measured once a process."""
-    nominal = dataclasses.replace(config, range="training", physics="exact")
+    nominal = dataclasses.replace(config, range="training", physics="exact", episode_limit=_LONG)
     known = FAMILIES.get(config.family) or _registered(config.family)
     measured = _UNITS.get(nominal)
     if measured is None or measured[0] is not known:  # a family may be registered anew

@@ -29,6 +29,7 @@ def source_digest(*kinds: object) -> str:
     waiting: list[tuple[ModuleType, str]] = []
     for kind in kinds:
         name = str(getattr(kind, "__qualname__", "")).partition(".")[0]
+        name = "" if name == "<lambda>" else name  # the whole file, as nothing defines it by name
         waiting.append((sys.modules[getattr(kind, "__module__", "")], name))
     found: dict[tuple[Path, str], str] = {}
     while waiting:

@@ -10,17 +10,20 @@ from epg_tf.tasks.episodes import Episodes
 
 POPULATION = 4  # simulations of a measurement
 _STEPS = 32  # env steps of each
-_NEAR_ONE = 1e-2, 1e2  # sizes that policies see as they are
-_OFFSET = 1e-6, 1e-3  # deviation / |mean|: more varies about 0, less is rounding
+_NEAR_ONE = 1e-2, 10.0  # sizes that policies see as they are
+_ROUNDING = 1e-6  # deviation / |mean| of what does not vary
+_OFFSET = 1e-3, 0.3  # deviation / |mean| of what lies far from 0; the second for means above 2
 _SEED = 0
 
 
 def measured_units(simulation: Simulation) -> tuple[Array, Array] | None:
-    """Measures `TaskFamily.observation_units` in a few env steps of random actions.
+    """Measures `TaskFamily.observation_units` under random actions; what changes its size later is
+    not noticed.
 
-    A component whose root mean square is not within 0.01 and 100 is multiplied by a power of two,
+    A component whose root mean square is not within 0.01 and 10 is multiplied by a power of two,
     which rounds nothing, so that it is about 1. One that varies by less than a thousandth of its
-    mean is shifted by the mean first.
+    mean, or by less than 0.3 of a mean above 2, is shifted by the mean, and its deviation becomes
+    about 1.
 
     Args:
       simulation: Of `POPULATION` tasks.
@@ -35,11 +38,12 @@ def measured_units(simulation: Simulation) -> tuple[Array, Array] | None:
     if not len(seen):
         return None
     mean, deviation = seen.mean(axis=0), seen.std(axis=0)
-    least, most = (share * np.abs(mean) for share in _OFFSET)
-    moved = (deviation > least) & (deviation < most)
+    distance = np.abs(mean)
+    moved = deviation < np.where(distance > 2.0, _OFFSET[1], _OFFSET[0]) * distance
+    moved &= deviation > _ROUNDING * distance
     size = np.where(moved, deviation, np.sqrt(np.square(seen).mean(axis=0)))
-    far = (size > 0.0) & ((size < _NEAR_ONE[0]) | (size > _NEAR_ONE[1]))
-    if not (far | moved).any():
+    far = moved | ((size > 0.0) & ((size < _NEAR_ONE[0]) | (size > _NEAR_ONE[1])))
+    if not far.any():
         return None
     shift = np.where(moved, mean, 0.0).astype(np.float32)
     exponent = np.round(-np.log2(np.where(far, size, 1.0)))
@@ -76,8 +80,8 @@ def remarks(family: TaskFamily) -> list[str]:
         shift, scale = family.observation_units
         changed = np.flatnonzero((shift != 0.0) | (scale != 1.0))
         lines.append(
-            f"observations {_listed(changed)} of {family.name} are far from 1, so policies see "
-            "them in other units, near 1"
+            f"observations {_listed(changed)} of {family.name} are far from 1 under random "
+            "actions, so policies see them shifted or scaled"
         )
     return lines
 

@@ -419,8 +419,8 @@ def test_discrete_actions_count_from_their_start(fake):
             r"register .* a wrapper that reduces .*, or with gymnasium.wrappers.FlattenObservation",
         ),
         (
-            {"observation_space": Dict({"camera": Box(0, 1, (4, 4)), "k": Discrete(3)})},
-            r"observations Box\(0\.0, 1\.0, \(4, 4\), float32\), of 2 axes",
+            {"observation_space": Dict({"camera": Box(0, 1, (9, 9)), "k": Discrete(3)})},
+            r"observations Box\(0\.0, 1\.0, \(9, 9\), float32\), of 2 axes",
         ),
         ({"observation_space": Box(0, 1, (4097,))}, r"observations .* of 4097 numbers; register"),
         ({"observation_space": Box(0, 1, (0,))}, r"observations .* of 0 numbers; register"),
