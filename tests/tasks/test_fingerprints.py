@@ -115,6 +115,16 @@ def test_a_wrapper_of_the_user_around_an_environment_of_a_package_counts(line):
     assert "source" in line(entry, additional_wrappers=(Doubled.wrapper_spec(),))
 
 
+def doubled_line():
+    """A factory: the environment itself does not name it."""
+    return Doubled(Line())
+
+
+@pytest.mark.parametrize("entry", [f"{__name__}:doubled_line", doubled_line, lambda: Line()])
+def test_a_factory_counts_however_it_is_named(line, entry):
+    assert line(entry)["source"] != line()["source"]
+
+
 @pytest.mark.parametrize("name", ["point_goal", "gymnasium:Pendulum-v1@50"])
 def test_families_of_packages_are_described_by_versions(name):
     assert fingerprint(name) == {}

@@ -88,6 +88,17 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 FAULTS = {
+    "success in words": (
+        step_with(lambda self, o, r, te, tr, i: (o, r, te, tr, {"success": "no"})),
+        r"its info has success='no'; report True or False",
+    ),
+    "beyond float32": (
+        walk(
+            observation_space=spaces.Box(-np.inf, np.inf, (2,), np.float64),
+            observe=lambda self: np.array([1e-60, 1.0]),
+        ),
+        r"its reset\(\) returns an observation that float32 does not hold, \[1.*; use units .*",
+    ),
     "no info": (
         walk(reset=lambda self, seed=None, options=None: Walk.reset(self, seed=seed)[0]),
         r"its reset\(\) does not return what Gymnasium expects; return two values, .*",

@@ -34,7 +34,7 @@ from epg_tf.evaluation.trained_agent import train_agent, train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
 from epg_tf.metagenrl.population import meta_learn
 from epg_tf.tasks import units
-from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.base import TaskFamily, usable_bounds
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 from tests.conftest import TINY
 
@@ -283,6 +283,12 @@ class Bounds(TaskFamily):
 
 def test_actions_between_one_and_minus_one_stay_as_they_are():
     assert Bounds([-1.0, -1.0], [1.0, 1.0]).action_units is None
+
+
+def test_bounds_at_the_limits_of_a_type_are_none():
+    largest = np.finfo(np.float32).max
+    low, high = usable_bounds(np.array([-largest, -100.0]), np.array([largest, 2.0**63]))
+    assert low.tolist() == [-np.inf, -100.0] and high.tolist() == [np.inf, np.inf]
 
 
 def test_bounded_actions_are_mapped_and_others_keep_their_scale():
