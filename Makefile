@@ -45,13 +45,13 @@ demo: $(READY)
 	@$(PY) -m launch.meta_train --config=configs/hidden_goal.py:demo --run_dir=$(RUN)/teacher --seed=$(SEED) --resume
 	@$(PY) -m launch.meta_test --loss=$(RUN)/teacher/best --output_dir=$(RUN)/teacher-test --lives=128 --overwrite
 
-# The papers' figures, as far as shipped losses and results/ allow; tests that are there are not repeated.
+# The papers' figures, as far as pretrained losses and results/ allow; tests in $(FIGURES) are read, too.
 figures: $(READY)
-	@mkdir -p $(FIGURES)/tests
-	@$(PY) tools/figure_tests.py $(FIGURES)/tests results
-	@$(PY) -m launch.figure --name=all --runs=$(FIGURES)/tests,results --output_dir=$(FIGURES)/pictures --overwrite
-	@$(PY) -m launch.figure --list --runs=$(FIGURES)/tests,results --json=$(FIGURES)/figures.json > $(FIGURES)/figures.txt
-	@tail -n 1 $(FIGURES)/figures.txt; echo "pictures are in $(FIGURES)/pictures, what is missing is in $(FIGURES)/figures.txt"
+	@mkdir -p $(FIGURES)
+	@for scale in laptop night; do \
+	  $(PY) -m launch.figure --name=all --scale=$$scale --runs=$(FIGURES),results --output_dir=$(FIGURES)/pictures/$$scale --overwrite || exit; \
+	done
+	@echo "pictures are in $(FIGURES)/pictures; what is missing: $(PY) -m launch.figure --list --runs=$(FIGURES),results"
 
 test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests

@@ -13,10 +13,9 @@ import numpy as np
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.failures import worst_for_failed
-from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.results import Results, read_results
 from epg_tf.evaluation.return_dips import return_dips, summarize_return_dips
 from epg_tf.figures.declaration import Findings, Found, Row
-from epg_tf.figures.settings import wanted
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import agent_plots, life_columns, panels
 from epg_tf.reports.panels import Curves
@@ -38,8 +37,8 @@ def learning_curves(methods: Sequence[str], levels: Sequence[str] = ()) -> Analy
     """
 
     def analysis(found: Found) -> Findings:
-        _, test = found.tests[-1]  # of several the one with most rivals
-        results = chosen(test.results(), (*LEARNED, *methods))
+        ((_, path),) = found.tests
+        results = chosen(read_results(path), (*LEARNED, *methods))
         return Findings(
             rows_of(results),
             summary_lines(results),
@@ -50,8 +49,7 @@ def learning_curves(methods: Sequence[str], levels: Sequence[str] = ()) -> Analy
 
 
 def side_by_side(methods: Sequence[str], mark_training: bool = False) -> Analysis:
-    """Returns the analysis of several tests, one panel for each label of the needs; tests of the
-    same label share a panel.
+    """Returns the analysis of several tests, one panel for each word before ": " of the labels.
 
     Args:
       methods: To draw beside what was learned.
@@ -59,51 +57,34 @@ def side_by_side(methods: Sequence[str], mark_training: bool = False) -> Analysi
     """
 
     def analysis(found: Found) -> Findings:
-        grid: dict[str, dict[str, list[Results]]] = {}
+        grid: dict[str, dict[str, Curves]] = {}
         rows: list[Row] = []
         numbers: list[str] = []
-        labels = [need.label for need, _ in found.tests]
-        for need, test in found.tests:
-            above, _, own = need.label.partition(": ")
-            one_of_several = f", seed {need.run.seed}" if labels.count(need.label) > 1 else ""
-            results = chosen(test.results(), (*LEARNED, *methods))
-            rows += rows_of(results, need.label)
-            numbers += summary_lines(results, need.label + one_of_several)
-            for group in results.groups().values():
-                key = own if own and group.method[0] in LEARNED else label(str(group.method[0]))
-                grid.setdefault(above, {}).setdefault(key, []).append(group)
-        curves = {
-            above: {key: _joined(tables) for key, tables in groups.items()}
-            for above, groups in grid.items()
-        }
+        for test, path in found.tests:
+            panel, _, own = test.label.partition(": ")
+            results = chosen(read_results(path), (*LEARNED, *methods))
+            rows += rows_of(results, test.label)
+            numbers += summary_lines(results, test.label)
+            for name in dict.fromkeys(results.method.tolist()):
+                key = own if own and name in LEARNED else label(name)
+                curves = Curves.of_agents(results.select(method=name))
+                grid.setdefault(panel, {}).setdefault(key, curves)
         marks = _training_steps(found) if mark_training else []
-        return Findings(rows, numbers, functools.partial(panels.agent_panels, curves, marks=marks))
+        return Findings(rows, numbers, functools.partial(panels.agent_panels, grid, marks=marks))
 
     return analysis
 
 
-def _joined(tables: Sequence[Results]) -> Curves:
-    """Returns the curves of the agents of several tables over the env steps of all of them."""
-    pivots = [table.pivot() for table in tables]
-    steps = np.unique(np.concatenate([each for each, _ in pivots]))
-    whole = []
-    for mine, values in pivots:
-        wide = np.full((len(values), len(steps)), np.nan)
-        wide[:, np.searchsorted(steps, mine)] = values
-        whole.append(wide)
-    return Curves(steps, np.concatenate(whole))
-
-
 def _training_steps(found: Found) -> list[float]:
     """Returns the env steps of a life in the evolution of what was tested, each once."""
-    runs = [wanted(need.run.config, need.run.changes) for need, _ in found.tests]
-    return sorted({float(run.life_steps) for run in runs if isinstance(run, Experiment)})
+    experiments = [test.runs[0].experiment() for test, _ in found.tests]
+    return sorted({float(e.life_steps) for e in experiments if isinstance(e, Experiment)})
 
 
 def single_lives(found: Found) -> Findings:
     """Draws single lives of the learned loss, one column a task, for each test (EPG, Figure 22)."""
-    need, test = found.tests[0]
-    results = chosen(test.results(), LEARNED)
+    ((test, path),) = found.tests
+    results = chosen(read_results(path), LEARNED)
     agents = life_columns.spread(results, _COLUMNS)
     rows = results.rows(np.isin(results.agent, agents))
     finals = dict(zip((agent for *_, agent in results.agents()), results.final(), strict=True))
@@ -113,7 +94,7 @@ def single_lives(found: Found) -> Findings:
     mean = mean_with_interval(worst_for_failed(results.final()))
     numbers.append(f"mean over all {len(finals)} agents: {mean}")
     return Findings(
-        rows_of(rows, need.label),
+        rows_of(rows, test.label),
         numbers,
         functools.partial(life_columns.life_columns, results, agents),
     )
@@ -129,12 +110,12 @@ def compared_lives(methods: Sequence[str]) -> Analysis:
     """
 
     def analysis(found: Found) -> Findings:
-        ((_, test),) = found.tests
-        results = chosen(test.results(), (*LEARNED, *methods))
+        ((_, path),) = found.tests
+        results = chosen(read_results(path), (*LEARNED, *methods))
         groups = results.groups()
         learned = next((rows for rows in groups.values() if rows.method[0] in LEARNED), None)
         if learned is None:
-            raise RecordError(f"{test.shown}: the test has no learned loss; run it again")
+            raise RecordError(f"{path}: the test has no learned loss; run it again")
         agents = life_columns.spread(learned, _COLUMNS)
         numbers = summary_lines(results)
         numbers += [f"{label(name)}: {_dips(rows)}" for name, rows in groups.items()]

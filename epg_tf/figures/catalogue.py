@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from epg_tf.core.errors import ConfigError
 from epg_tf.figures.catalogue_epg import EPG
 from epg_tf.figures.catalogue_metagenrl import METAGENRL
-from epg_tf.figures.catalogue_own import OWN
 from epg_tf.figures.catalogue_v1 import EPG_V1
 from epg_tf.figures.declaration import Declaration
 
-CATALOGUE: Sequence[Declaration] = (*EPG, *EPG_V1, *METAGENRL, *OWN)
-"""All figures and tables, in the order of the papers, then those of no paper."""
+CATALOGUE: Sequence[Declaration] = (*EPG, *EPG_V1, *METAGENRL)
+"""All figures and tables, in the order of the papers."""
 
 
 def declaration(name: str) -> Declaration:

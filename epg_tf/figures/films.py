@@ -29,7 +29,7 @@ def film(found: Found) -> Findings:
     Raises:
       RenderError: There is nothing to draw with.
     """
-    learned = load_loss(found.losses[0][1].name)
+    learned = load_loss(found.runs[0][1])
     family = make_family(learned.experiment.in_physics("exact").task)
     camera = life_pictures.make_camera(family, _KEY, *_PIXELS)
     recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
@@ -55,7 +55,7 @@ def paths(found: Found) -> Findings:
     Raises:
       RenderError: The body has no way over the ground.
     """
-    learned = load_loss(found.losses[0][1].name)
+    learned = load_loss(found.runs[0][1])
     recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
     if not all(episode.places for episode in recorder.episodes()):
         raise RenderError(f"{learned.experiment.task.family} has no way over the ground")

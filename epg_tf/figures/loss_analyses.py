@@ -102,7 +102,7 @@ def gradients_beside_ppo(found: Found) -> Findings:
 
 def _lives_of(found: Found) -> tuple[LearnedLoss, Request]:
     """Returns the loss and the lives in which it is analysed."""
-    learned = load_loss(found.losses[0][1].name)
+    learned = load_loss(found.runs[0][1])
     compute = dataclasses.replace(learned.experiment.compute, threads=_THREADS)
     experiment = dataclasses.replace(learned.experiment, compute=compute)
     learned = dataclasses.replace(learned, experiment=experiment)

@@ -11,10 +11,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from epg_tf.core import files
-from epg_tf.core.config_files import AnyExperiment
-from epg_tf.figures import settings
-from epg_tf.figures.declaration import Findings, RunNeed
-from epg_tf.figures.search import Status
+from epg_tf.figures.declaration import Findings, Found, Run
+from epg_tf.figures.sources import Status
 from epg_tf.reports.plots import write_csv, write_svg
 
 PICTURE, VECTOR, DATA, CAPTION = "figure.png", "figure.svg", "data.csv", "caption.md"
@@ -25,7 +23,7 @@ def make_figure(status: Status, folder: files.PathLike, overwrite: bool = False)
     """Analyses, draws and writes a figure.
 
     Args:
-      status: Of a figure whose state is "ready".
+      status: Of a figure that is ready.
       folder: For its files; may be missing or empty.
       overwrite: Whether its files there are replaced; others stay.
 
@@ -37,13 +35,12 @@ def make_figure(status: Status, folder: files.PathLike, overwrite: bool = False)
       EpgError: The analysis does not succeed.
       OSError: A file cannot be written.
     """
-    analysis = status.declaration.analysis
-    if status.state != "ready":
-        raise ValueError(f"{status.declaration.name} is {status.state}; make what it lacks first")
+    if not status.ready:
+        raise ValueError(f"{status.figure.name} is not ready; make what it lacks first")
     folder = Path(folder)
     files.prepare_folder(folder, (), overwrite=overwrite)
-    findings = analysis(status.found)
-    figure = findings.draw(status.declaration.title)
+    findings = status.figure.analysis(status.found)
+    figure = findings.draw(status.figure.title)
     (folder / CAPTION).unlink(missing_ok=True)  # written last: it never tells of other files
     write_csv(_lines(findings), folder / DATA)
     _write_picture(figure, folder / PICTURE)
@@ -71,14 +68,14 @@ def _lines(findings: Findings) -> list[list[float | str]]:
 
 def caption(status: Status, findings: Findings) -> str:
     """Returns the caption: what is shown, the claim, numbers, and what it is made from."""
-    figure = status.declaration
+    figure = status.figure
     parts = [
         f"# {figure.name}: {figure.title}",
-        f"{figure.source}, at the scale {status.found.scale}. {figure.claimant}: {figure.claim}",
+        f"{figure.source}, at the scale {status.found.scale}. The paper: {figure.claim}",
         figure.method,
         _list("Numbers (means with 95 % intervals in brackets)", findings.numbers),
-        _list("Made from", _sources(status)),
-        _list("Not there yet", status.missing),
+        _list("Made from", _sources(status.found)),
+        _list("Not there yet", [*map(str, status.missing)]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -87,36 +84,11 @@ def _list(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head}:", "", *(f"- {line}" for line in lines)]) if lines else ""
 
 
-def _differences(need: RunNeed, found: AnyExperiment | None, beginning: str | None) -> str:
-    """Returns how settings differ from those of a config, and what a run began with, to end a line
-    with.
-    """
-    begun = f"; begun with {beginning}" if beginning else ""
-    if found is None:
-        return f"{begun}; its settings are not stated"
-    other = settings.differences(need, found)
-    words = ", ".join(f"{name}={value}" for name, value in other.items())
-    return begun + (f"; other than there: {words}" if words else "")
-
-
-def _sources(status: Status) -> list[str]:
-    """Returns folder, config and seed of each run, test and loss."""
-    found, lines = status.found, []
-    for run_need, run in found.runs:
-        differs = _differences(run_need, run.record.experiment, run.record.beginning)
-        done = len(run.record.metrics)
-        lines.append(
-            f"run {run.shown}: {run_need.config}, seed {run.record.seed}, {done} epochs{differs}"
-        )
-    for test_need, test in found.tests:
-        about = test.about
-        lines.append(
-            f"test {test.shown}: {about.get('loss') or about.get('run')}, "
-            f"{test_need.run.config}, seed of meta-training "
-            f"{about.get('loss_facts', {}).get('seed', test_need.run.seed)}, seed of the tasks "
-            f"{about.get('seed')}{_differences(test_need.run, test.experiment, test.beginning)}"
-        )
-    for loss_need, loss in found.losses:
-        begun = f"; begun with {loss.beginning}" if loss.beginning else ""
-        lines.append(f"loss {loss.shown}: {loss_need.run.config}, seed {loss_need.run.seed}{begun}")
+def _sources(found: Found) -> list[str]:
+    """Returns path, config and seeds of each run and evaluation."""
+    lines = []
+    for source, path in found.sources:
+        runs = (source,) if isinstance(source, Run) else source.runs
+        seeds = ", ".join(str(run.seed) for run in runs)
+        lines.append(f"{path}: {runs[0].config}, seed{'s' * (len(runs) > 1)} {seeds}")
     return lines

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import formatting
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
+from epg_tf.evaluation.results import read_results
 from epg_tf.evaluation.summary import Summary, summarize
-from epg_tf.figures.declaration import Findings, Found, Row, RunNeed
-from epg_tf.figures.records import FoundRun
-from epg_tf.figures.settings import wanted
-from epg_tf.figures.tidy import epochs_of, mean_with_interval, rows_of, summary_lines
+from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import panels
 from epg_tf.reports.panels import Curves
 from epg_tf.reports.plots import column
+from epg_tf.runs.metrics import MetricsFile
 
 
 def evolution_curves(
@@ -41,17 +40,22 @@ def evolution_curves(
         rows: list[Row] = []
         numbers: list[str] = []
         grid: dict[str, dict[str, Curves]] = {}
-        for above in dict.fromkeys(need.label for need, _ in found.runs):
-            runs = [run for need, run in found.runs if need.label == above]
-            seeds = [run.record.seed for run in runs]
+        for above in dict.fromkeys(run.label for run, _ in found.runs):
+            seeds = [run.seed for run, _ in found.runs if run.label == above]
+            paths = [path for run, path in found.runs if run.label == above]
             for name, shown in columns:
-                curves = _curves(runs, name)
+                curves = _curves(paths, name)
                 if not np.isfinite(curves.values).any():
                     continue
                 grid.setdefault(above, {})[shown] = curves
                 rows += _tidy(above, name, seeds, curves)
                 numbers.append(_ends(above, shown, seeds, curves))
-        _check_drawn(grid, [name for name, _ in columns], found)
+        if not grid:
+            folders = ", ".join(str(path) for _, path in found.runs)
+            raise RecordError(
+                f"{folders}: metrics.csv has no value of {', '.join(name for name, _ in columns)}; "
+                "make such runs again"
+            )
         labels = ("epoch", columns[0][1] if len(columns) == 1 else "value")
         levels = _levels(found, level) if level else {}
         for above, row in levels.items():
@@ -65,66 +69,29 @@ def evolution_curves(
     return analysis
 
 
-def _check_drawn(grid: Mapping[str, Any], columns: Sequence[str], found: Found) -> None:
-    """Raises RecordError if no run has a value in any of the columns."""
-    if not grid:
-        runs = ", ".join(str(run.shown) for _, run in found.runs)
-        raise RecordError(
-            f"{runs}: metrics.csv has no value of {', '.join(columns)}; make such runs again, with "
-            "config.evolution.validation_period above 0 for values of validation"
-        )
-
-
 def _levels(found: Found, method: str) -> dict[str, Summary]:
     """Returns how a method did, by the label of the test."""
-    return {need.label: summarize(test.results())[method] for need, test in found.tests}
+    return {test.label: summarize(read_results(path))[method] for test, path in found.tests}
 
 
-def validation_curves(found: Found) -> Findings:
-    """Draws the validation of runs against epochs, mean and standard deviation over seeds, where
-    all of a curve's runs were tested, up to the epochs that the needs ask for. Labels of the needs
-    are "PANEL: CURVE".
+def _curves(folders: Sequence[Path], name: str) -> Curves:
+    """Returns a column of several runs over all epochs; NaN where one has none.
+
+    Raises:
+      RecordError: Metrics cannot be read, or a row does not state its epoch.
     """
-    name = "validation_return_mean"
-    rows: list[Row] = []
-    numbers: list[str] = []
-    grid: dict[str, dict[str, Curves]] = {}
-    for label in dict.fromkeys(need.label for need, _ in found.runs):
-        needs, runs = zip(*(pair for pair in found.runs if pair[0].label == label), strict=True)
-        seeds = [run.record.seed for run in runs]
-        every = _curves(runs, name)
-        last = min(_epochs(need, len(every.x)) for need in needs)
-        tested = np.flatnonzero(np.isfinite(every.values[:, :last]).all(axis=0))
-        if not tested.size:
-            continue
-        curves = Curves(every.x[tested], every.values[:, tested])
-        panel, _, curve = label.partition(": ")
-        grid.setdefault(panel, {})[curve.replace("_", " ")] = curves
-        rows += _tidy(label, name, seeds, curves)
-        first, final = (mean_with_interval(curves.values[:, place]) for place in (0, -1))
-        words = ", ".join(map(str, seeds))
-        numbers.append(
-            f"{label}: validation {first} after {curves.x[0]} epochs, {final} after "
-            f"{curves.x[-1]}; seed{'s' * (len(seeds) > 1)} {words}"
-        )
-    _check_drawn(grid, [name], found)
-    labels = ("epoch", "final return in validation")
-    return Findings(rows, numbers, functools.partial(panels.run_panels, grid, labels=labels))
-
-
-def _epochs(need: RunNeed, otherwise: int) -> int:
-    """Returns how many epochs a need asks for."""
-    experiment = wanted(need.config, need.changes)
-    return experiment.evolution.epochs if isinstance(experiment, Experiment) else otherwise
-
-
-def _curves(runs: Sequence[FoundRun], name: str) -> Curves:
-    """Returns a column of several runs over all epochs; NaN where one has none."""
-    epochs = [epochs_of(run) for run in runs]
-    last = max(int(done.max(initial=0)) for done in epochs)
-    values = np.full((len(runs), last), np.nan)
-    for number, (run, done) in enumerate(zip(runs, epochs, strict=True)):
-        values[number, done - 1] = column(run.record.metrics, name)
+    found = []
+    for folder in folders:
+        metrics = MetricsFile(folder / "metrics.csv").read()
+        epochs = column(metrics, "epoch")
+        if not (epochs >= 1).all():  # NaN is not, either
+            row = 1 + int(np.argmin(epochs >= 1))
+            raise RecordError(f"{folder}: row {row} of metrics.csv states no epoch; restore it")
+        found.append((epochs.astype(int), column(metrics, name)))
+    last = max(int(epochs.max(initial=0)) for epochs, _ in found)
+    values = np.full((len(folders), last), np.nan)
+    for number, (epochs, cells) in enumerate(found):
+        values[number, epochs - 1] = cells
     return Curves(np.arange(1, last + 1), values)
 
 
@@ -162,9 +129,9 @@ def objective_stages(found: Found) -> Findings:
     """Draws fresh agents with the objectives of several stages of meta-training, one panel each
     (MetaGenRL, Figures 4 and 10).
     """
-    ((need, test),) = found.tests
-    results = test.results()
-    experiment = wanted(need.run.config, need.run.changes)
+    ((test, path),) = found.tests
+    results = read_results(path)
+    experiment = test.runs[0].experiment()
     period = experiment.round_steps if isinstance(experiment, MetaGenRLExperiment) else 1
     titles = {}
     for name in dict.fromkeys(results.loss.tolist()):
@@ -181,10 +148,9 @@ def without_worst(found: Found) -> Findings:
     """Draws the learned objectives of all seeds, and again without the two that end lowest
     (MetaGenRL, Figure 11).
     """
-    tables = {
-        test.about.get("loss_facts", {}).get("seed"): test.results().select(method="objective")
-        for _, test in found.tests
-    }
+    ((_, path),) = found.tests
+    learned = read_results(path).select(method="objective")
+    tables = {int(rows.loss_seed[0]): rows for rows in learned.groups().values()}
     finals: dict[int, float] = {
         seed: float(worst_for_failed(table.final()).mean()) for seed, table in tables.items()
     }

@@ -6,35 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from epg_tf.core.errors import RecordError
 from epg_tf.core.types import Array
 from epg_tf.evaluation.results import COLUMNS, HEADER, Results
 from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.figures.declaration import Row
-from epg_tf.figures.records import FoundRun
-from epg_tf.reports.plots import column
 from epg_tf.reports.tables import label
 
 
 def chosen(results: Results, methods: tuple[str, ...]) -> Results:
     """Returns the rows of some methods, in their order; those that are absent are left out."""
     return Results.join([results.select(method=name) for name in methods])
-
-
-def epochs_of(run: FoundRun) -> Array:
-    """Returns which epochs (or rounds) the rows of a run's metrics are of, whole numbers from 1.
-
-    Raises:
-      RecordError: A row does not say it.
-    """
-    found = column(run.record.metrics, "epoch")
-    if not (found >= 1).all():  # NaN is not, either
-        raise RecordError(
-            f"{run.shown}: row {1 + int(np.argmin(found >= 1))} of metrics.csv states no epoch; "
-            "restore it"
-        )
-    return found.astype(int)
 
 
 def rows_of(results: Results, panel: str = "") -> list[Row]:

@@ -1,4 +1,4 @@
-"""Draws tables of texts, bars, and means with their 95 % intervals."""
+"""Draws tables of texts, and means with their 95 % intervals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 from matplotlib.transforms import Bbox
 
 from epg_tf.reports.plots import COLOURS, FAINT, INK, as_it_is, dress, head
@@ -48,32 +47,6 @@ def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: 
             color=INK if row else "#555555",
             fontweight="normal" if row else "bold",
         )
-    head(figure, title)
-    return figure
-
-
-def bars(
-    values: Mapping[str, float], title: str, x_label: str, faint: Sequence[str] = ()
-) -> Figure:
-    """Draws numbers of very different size as horizontal bars over a logarithmic axis.
-
-    Args:
-      values: Name of a bar -> number above 0, from top to bottom.
-      title: Line above them.
-      x_label: Of the axis.
-      faint: Names of bars of another kind.
-    """
-    figure = Figure(figsize=(9, 1.3 + 0.3 * len(values)), dpi=100, facecolor="white")
-    axes = figure.subplots()
-    colours = [FAINT if name in faint else COLOURS[0] for name in values]
-    drawn = axes.barh(list(values), list(values.values()), color=colours, height=0.62)
-    axes.bar_label(drawn, fmt=EngFormatter(places=1, sep=" "), padding=3, fontsize=9.5, color=INK)
-    axes.set_xscale("log")
-    axes.set_xlim(min(values.values()) / 3, max(values.values()) * 6)
-    axes.invert_yaxis()
-    dress(axes, x_label, "")
-    axes.grid(visible=False, axis="y")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     head(figure, title)
     return figure
 

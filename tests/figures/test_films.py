@@ -9,8 +9,7 @@ from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures import films
-from epg_tf.figures.declaration import Found, LossNeed, RunNeed
-from epg_tf.figures.records import FoundLoss
+from epg_tf.figures.declaration import Found, Run
 from epg_tf.reports import life_pictures
 
 
@@ -46,8 +45,7 @@ def found(make_tiny, tmp_path):
             task={"family": family, "frame_skip": 4, "episode_limit": 6}, loss={"reward": True}
         )
         save_loss(tmp_path, initial_phi(tiny, 0), tiny, {"seed": 0})
-        need = LossNeed(RunNeed("goal_ant:laptop"))
-        return Found("laptop", losses=[(need, FoundLoss(str(tmp_path), tmp_path))]), tiny
+        return Found("laptop", [(Run("loss", "goal_ant:laptop"), tmp_path)]), tiny
 
     return make
 

@@ -11,18 +11,9 @@ from matplotlib.figure import Figure
 from epg_tf.artifacts.learned_loss import save_loss
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures import loss_analyses
-from epg_tf.figures.catalogue import declaration
-from epg_tf.figures.declaration import Found, LossNeed, RunNeed
-from epg_tf.figures.records import FoundLoss
+from epg_tf.figures.declaration import Found, Run
 
 WITH_INTERVAL = re.compile(r"-?[\d.e+-]+ \[-?[\d.e+inf-]+, -?[\d.e+inf-]+\]")
-FIGURES = {
-    "epg.fig16": loss_analyses.kl_of_updates,
-    "epg.v1.fig6": loss_analyses.kl_of_updates,
-    "epg.fig21": loss_analyses.input_sensitivity,
-    "epg.v1.fig9": loss_analyses.input_sensitivity,
-    "epg.spearman": loss_analyses.gradients_beside_ppo,
-}
 # (analysis, columns, rows of 2 lives of 3 updates, with 32 steps in the buffer, 24 of them lived)
 MADE = [
     (loss_analyses.kl_of_updates, ["stage", "life", "update", "kl"], 3 * 2 * 3),
@@ -44,13 +35,7 @@ def found(tiny, tmp_path_factory):
     """A loss in a folder, which says the seed of its evolution."""
     folder = tmp_path_factory.mktemp("loss")
     save_loss(folder, initial_phi(tiny, 0) * np.float32(1.2), tiny, {"seed": 0})
-    need = LossNeed(RunNeed("point_goal:laptop"))
-    return Found("laptop", losses=[(need, FoundLoss(str(folder), folder))])
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_their_analyses(name):
-    assert declaration(name).analysis is FIGURES[name]
+    return Found("laptop", [(Run("loss", "point_goal:laptop"), folder)])
 
 
 @pytest.mark.slow

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import json
 import shlex
 
 import pytest
 
 from epg_tf.core.config_files import find_config
 from epg_tf.figures.catalogue import CATALOGUE
-from epg_tf.figures.declaration import SCALES
-from epg_tf.figures.records import open_library
-from epg_tf.figures.search import status_of
-from epg_tf.figures.settings import wanted
+from epg_tf.figures.declaration import SCALES, Run
+from epg_tf.figures.sources import status_of
 from tests.figures import kept
 from tests.launch import commands
 
@@ -23,13 +20,12 @@ from tests.launch import commands
 def made(tmp_path_factory):
     """All commands that the figures need where nothing is there."""
     folder = tmp_path_factory.mktemp("nothing")
-    with open_library([folder]) as library:
-        found = [
-            command
-            for each in CATALOGUE
-            for scale in SCALES
-            for command in status_of(each, scale, library, folder).commands
-        ]
+    found = [
+        command
+        for figure in CATALOGUE
+        for scale in SCALES
+        for command in status_of(figure, scale, [folder]).missing.values()
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -59,17 +55,15 @@ def test_every_command_has_flags_that_its_launcher_knows(made):
             assert flag in known or flag.startswith("config."), (command, flag)
 
 
-def test_every_config_and_every_setting_of_a_command_is_usable(made):
+def test_every_config_and_every_setting_of_a_run_is_usable(made):
     for command in made:
-        flags = dict(command.flags)
-        if "config" in flags:
-            find_config(flags["config"])
-            changes = tuple(
-                (name.removeprefix("config."), value)
-                for name, value in command.flags
-                if name.startswith("config.")
-            )
-            wanted(flags["config"], changes)
+        if "config" in dict(command.flags):
+            find_config(dict(command.flags)["config"])
+    for figure in CATALOGUE:
+        for sources in figure.sources.values():
+            for source in sources:
+                for run in (source,) if isinstance(source, Run) else source.runs:
+                    run.experiment()
 
 
 def test_commands_survive_a_shell(made):
@@ -99,41 +93,28 @@ def test_commands_of_tests_are_parsed_by_their_launcher(made):
     (chosen, *_) = [
         command
         for command in made
-        if dict(command.flags).get("loss") == "random_hopper"
-        and command.name == "meta_test"
-        and "updates" in dict(command.flags)
+        if dict(command.flags).get("loss") == "random_hopper" and "updates" in dict(command.flags)
     ]
     process = commands.run("meta_test", *chosen.words(), "--print_config")
     assert process.returncode == 0, process.stderr
 
 
-def test_the_list_tells_of_every_figure_and_goes_to_json(tmp_path):
-    kept.test(tmp_path / "runs" / "test", "random_hopper:laptop")
-    kept.run(tmp_path / "runs" / "begun", "random_hopper:laptop_past", finished=False)
-    (tmp_path / "runs" / "broken").mkdir()
-    (tmp_path / "runs" / "broken" / "config.json").write_text("{")
-    file = tmp_path / "list.json"
-    flags = ["--list", f"--runs={tmp_path}/runs", f"--json={file}"]
-    process = commands.run("figure", *flags)
+def test_the_list_tells_what_is_missing_of_every_figure(tmp_path):
+    kept.test(tmp_path / "tests" / "random_hopper-laptop")
+    kept.run(tmp_path / "goal_ant-laptop-0", finished=False)
+    process = commands.run("figure", "--list", f"--runs={tmp_path}")
     assert process.returncode == 0, process.stderr
-    assert process.stderr.startswith(f"left out: {tmp_path}/runs/broken cannot be read")
-    found = {each["name"]: each for each in json.loads(file.read_text())}
-    assert list(found) == [each.name for each in CATALOGUE]
-    for each in found.values():
-        assert {"name", "title", "state", "missing", "command"} <= set(each)
-        assert f"{each['name']}: {each['title']} (" in process.stdout
-        assert set(each["command"].splitlines()) <= {
-            line.strip() for line in process.stdout.splitlines()
-        }
-    assert (found["epg.fig5"]["state"], found["epg.fig5"]["missing"]) == ("ready", [])
-    assert found["epg.fig6"]["state"] == "missing"
-    assert found["epg.fig12"]["state"] == "interrupted"
-    assert f"--run_dir={tmp_path}/runs/begun --resume" in found["epg.fig12"]["command"]
-    assert commands.run("figure", *flags).returncode == 0  # its own file is replaced
+    figures = process.stdout.split("\n\n")
+    for figure, text in zip(CATALOGUE, figures, strict=False):
+        assert text.startswith(f"{figure.name}: {figure.title} (")
+    by_name = dict(zip((figure.name for figure in CATALOGUE), figures, strict=False))
+    assert "ready\n" in by_name["epg.fig5"] and "missing:" not in by_name["epg.fig5"]
+    assert f"  missing: {tmp_path}/tests/random_walker-laptop\n" in by_name["epg.fig6"]
+    assert f"--run_dir={tmp_path}/goal_ant-laptop-0 --resume" in by_name["epg.fig10"]
 
 
 def test_a_figure_is_made_and_its_folder_refused_the_second_time(tmp_path):
-    kept.test(tmp_path / "runs" / "test", "random_hopper:laptop")
+    kept.test(tmp_path / "runs" / "tests" / "random_hopper-laptop")
     flags = ["--name=epg.fig5", f"--runs={tmp_path}/runs", f"--output_dir={tmp_path}/out"]
     process = commands.run("figure", *flags)
     assert process.returncode == 0, process.stderr
@@ -146,8 +127,7 @@ def test_a_figure_is_made_and_its_folder_refused_the_second_time(tmp_path):
 
 
 def test_one_of_several_that_cannot_be_made_leaves_the_others(tmp_path):
-    kept.test(tmp_path / "runs" / "test", "random_hopper:laptop")
-    table = tmp_path / "runs" / "test" / "curves.csv"
+    table = kept.test(tmp_path / "runs" / "tests" / "random_hopper-laptop") / "curves.csv"
     table.write_text(table.read_text()[:-40])
     names = "--name=epg.fig5,epg.table1"
     process = commands.run(
@@ -163,6 +143,7 @@ def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
         "figure", "--name=epg.fig6", f"--runs={tmp_path}", f"--output_dir={tmp_path}/out"
     )
     assert process.returncode == 2
+    assert f"missing: {tmp_path}/evolved_starts/walker-epg-0\n" in process.stderr
     assert "python -m launch.meta_train --config=random_walker:laptop" in process.stderr
     assert process.stderr.splitlines()[-1].startswith("error: --name=epg.fig6 cannot be made yet")
     assert not (tmp_path / "out").exists()
@@ -173,12 +154,9 @@ def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
     [
         ([], "give either --name=epg.fig5 or --list"),
         (["--list", "--name=epg.fig5"], "give either --name=epg.fig5 or --list"),
-        (["--name=epg.cost", "--json=a.json"], "--json=a.json goes with --list"),
         (["--list", "--output_dir=a"], "--output_dir=a goes with --name"),
         (["--name=epg.fig99"], "--name='epg.fig99' is no figure"),
         (["--list", "--runs=nowhere"], "--runs=nowhere is no folder"),
-        (["--list", "--json=nowhere/a.json"], "--json=nowhere/a.json"),
-        (["--list", "--json=README.md"], "--json=README.md is there"),
         (["--list", "--overwrite"], "--overwrite=True goes with --name"),
         (["--name=all,epg.fig99", "--output_dir=a"], "--name='epg.fig99' is no figure"),
     ],
