@@ -12,9 +12,9 @@ from epg_tf.figures.agent_analyses import (
     side_by_side,
     single_lives,
 )
-from epg_tf.figures.declaration import SCALES, Changes, Declaration, Source, Test
+from epg_tf.figures.declaration import SCALES, Changes, Declaration, Run, Source, Test
 from epg_tf.figures.films import film, paths
-from epg_tf.figures.folders import run, test
+from epg_tf.figures.folders import run, test_folder
 from epg_tf.figures.loss_analyses import gradients_beside_ppo, input_sensitivity, kl_of_updates
 from epg_tf.figures.run_analyses import evolution_curves
 from epg_tf.figures.tables import settings_table
@@ -47,10 +47,13 @@ def at_scales(
     return {scale: sources(scale) for scale in scales}
 
 
+def test_of(scale: str, learned: Run, kind: str = "") -> Test:
+    """Returns an evaluation of a loss beside PPO; `kind` is one word for its folder."""
+    return Test(test_folder(learned, kind), (learned,), lives=LIVES[scale])
+
+
 def _tests(config: str, suffix: str = "") -> Mapping[str, Sequence[Source]]:
-    return at_scales(
-        lambda scale: [test(run(f"{config}:{scale}{suffix}"), lives=LIVES[scale])],
-    )
+    return at_scales(lambda scale: [test_of(scale, run(f"{config}:{scale}{suffix}"))])
 
 
 def _losses(config: str) -> Mapping[str, Sequence[Source]]:
@@ -91,7 +94,7 @@ def _lives(letter: str, config: str, title: str, suffix: str = "") -> Declaratio
 def _figure_9(scale: str) -> Sequence[Test]:
     trained = tuple((name, run(f"{name}_half_cheetah:{scale}")) for name in ("maml", "rl2"))
     learned = run(f"directional_half_cheetah:{scale}")
-    return [test(learned, "maml-rl2", trained=trained, lives=LIVES[scale])]
+    return [dataclasses.replace(test_of(scale, learned, "maml-rl2"), trained=trained)]
 
 
 def _figure_12(scale: str) -> Sequence[Test]:
@@ -100,18 +103,12 @@ def _figure_12(scale: str) -> Sequence[Test]:
         "": "RandomHopper: A, random starts",
         "_past": "RandomHopper: B, starts from past policies too",
     }
-    return [
-        test(
-            run(f"random_hopper:{scale}{suffix}"),
-            "longer",
-            (),
-            flags=flags,
-            lives=20,
-            label=label,
-            optional=suffix == "_past",
-        )
-        for suffix, label in labels.items()
-    ]
+    found = []
+    for suffix, label in labels.items():
+        learned = run(f"random_hopper:{scale}{suffix}")
+        folder = test_folder(learned, "longer")
+        found.append(Test(folder, (learned,), (), (), flags, 20, label, optional=suffix == "_past"))
+    return found
 
 
 def _figure_13(scale: str) -> Sequence[Test]:
@@ -125,11 +122,9 @@ def _figure_13(scale: str) -> Sequence[Test]:
     def one(panel: str, name: str) -> Test:
         gradient = scale == "laptop" and "Cheetah" in panel and name == "EPG"
         changed = (_GRADIENT, "policy_gradient") if gradient else ((), "")
-        return test(
-            run(f"{families[panel]}:{scale}{moved[name]}", 0, *changed),
-            changed[1],
-            ("ppo",) if name == "EPG" else (),
-            lives=LIVES[scale],
+        return dataclasses.replace(
+            test_of(scale, run(f"{families[panel]}:{scale}{moved[name]}", 0, *changed), changed[1]),
+            compare=("ppo",) if name == "EPG" else (),
             label=f"{panel}: {name}",
             optional=panel == "GoalAnt",
         )
@@ -146,7 +141,7 @@ def _figure_17(scale: str) -> Sequence[Test]:
     }
     learned = run(f"random_walker:{scale}")
     return [
-        test(learned, kind, flags=flags, lives=LIVES[scale], label=label)
+        dataclasses.replace(test_of(scale, learned, kind), flags=flags, label=label)
         for label, (kind, flags) in shapes.items()
     ]
 
@@ -160,9 +155,8 @@ def _figure_18(scale: str) -> Sequence[Test]:
         "goals behind": ("behind", (("config.task.range", "out_of_distribution"),)),
     }
     return [
-        test(
-            learned,
-            kind,
+        dataclasses.replace(
+            test_of(scale, learned, kind),
             trained=(("maml", maml), ("maml10", maml), ("rl2", rl2)),
             flags=flags,
             lives={"laptop": 16}.get(scale, LIVES[scale]),  # ten gradient steps of ants are slow
@@ -175,7 +169,7 @@ def _figure_18(scale: str) -> Sequence[Test]:
 def _figure_19(scale: str) -> Sequence[Source]:
     label = "GoalAnt without resets"
     ant = run(f"goal_ant:{scale}_no_reset", label=label)
-    return [ant, test(ant, lives=LIVES[scale], label=label, optional=True)]
+    return [ant, dataclasses.replace(test_of(scale, ant), label=label, optional=True)]
 
 
 def _figure_20(scale: str) -> Sequence[Source]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from epg_tf.figures.agent_analyses import side_by_side
 from epg_tf.figures.declaration import Changes, Declaration, Run, Test
-from epg_tf.figures.folders import run, test
+from epg_tf.figures.folders import run, test_folder
 from epg_tf.figures.run_analyses import objective_stages, without_worst
 from epg_tf.figures.tables import returns_table
 
@@ -95,9 +95,9 @@ _ROWS = (
 def _laptop(place: str, label: str, changes: Changes = (), kind: str = "") -> Test:
     """Returns an evaluation of three objectives, beside baselines if nothing is changed."""
     flags = _LAPTOP_FLAGS[place]
-    runs = [run("metagenrl_laptop", seed, changes, kind) for seed in range(3)]
-    words, compare = "-".join(filter(None, (kind, place))), () if kind else _FEW
-    return test(runs, words, compare, flags=flags, lives=_AGENTS["laptop"], label=label)
+    runs = tuple(run("metagenrl_laptop", seed, changes, kind) for seed in range(3))
+    folder = test_folder(runs[0], "-".join(filter(None, (kind, place))))
+    return Test(folder, runs, () if kind else _FEW, (), flags, _AGENTS["laptop"], label)
 
 
 def _paper(
@@ -109,10 +109,10 @@ def _paper(
     kind: str = "",
 ) -> Test:
     """Returns an evaluation of six objectives in one of the paper's environments."""
-    runs = [run(f"metagenrl_paper:{names}", seed, changes, kind) for seed in range(6)]
-    words = "-".join(filter(None, (kind, place)))
+    runs = tuple(run(f"metagenrl_paper:{names}", seed, changes, kind) for seed in range(6))
+    folder = test_folder(runs[0], "-".join(filter(None, (kind, place))))
     flags = (("environment", ENVIRONMENTS[place]),)
-    return test(runs, words, compare, flags=flags, lives=_AGENTS["paper"], label=label)
+    return Test(folder, runs, compare, (), flags, _AGENTS["paper"], label)
 
 
 def _generalization(

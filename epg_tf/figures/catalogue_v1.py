@@ -5,10 +5,12 @@ At the scale laptop they have that version's policy and fitness with the lives o
 
 from __future__ import annotations
 
+import dataclasses
+
 from epg_tf.figures.agent_analyses import Analysis, compared_lives
-from epg_tf.figures.catalogue_epg import LIVES, WITHOUT_NIGHT, at_scales
+from epg_tf.figures.catalogue_epg import WITHOUT_NIGHT, at_scales, test_of
 from epg_tf.figures.declaration import Changes, Declaration, Run, Source
-from epg_tf.figures.folders import run, test
+from epg_tf.figures.folders import run
 from epg_tf.figures.loss_analyses import input_sensitivity, kl_of_updates
 
 _CHANGES: Changes = (
@@ -39,7 +41,7 @@ def _figure(
             return [learned]
         words = (["v1"] if scale == "laptop" else []) + ([f"alpha_{alpha}"] if alpha else [])
         flags = (("alpha", alpha),) if alpha else ()
-        return [test(learned, "-".join(words), flags=flags, lives=LIVES[scale])]
+        return [dataclasses.replace(test_of(scale, learned, "-".join(words)), flags=flags)]
 
     return Declaration(
         f"epg.v1.fig{number}",

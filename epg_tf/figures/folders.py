@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from epg_tf.figures.declaration import Changes, Run, Test
+from epg_tf.figures.declaration import Changes, Run
 
 _FOLDERS = {  # config -> folder below results/
     "random_hopper:laptop": "past_policies/hopper-{seed}",
@@ -66,21 +64,8 @@ def run(
     return Run(folder, config, seed, changes, label, optional, instead)
 
 
-def test(
-    runs: Run | Sequence[Run],
-    kind: str = "",
-    compare: tuple[str, ...] = ("ppo",),
-    *,
-    trained: tuple[tuple[str, Run], ...] = (),
-    flags: tuple[tuple[str, object], ...] = (),
-    lives: int = 64,
-    label: str = "",
-    optional: bool = False,
-) -> Test:
-    """Returns an evaluation with its folder, whose curves are drawn; `kind` is one word for what
-    differs from another one of the same config.
+def test_folder(run: Run, kind: str = "") -> str:
+    """Returns the folder of an evaluation of what a run learned; `kind` is one word for what
+    differs from another evaluation of the same config.
     """
-    several = (runs,) if isinstance(runs, Run) else tuple(runs)
-    config = several[0].config.replace(":", "-")
-    folder = "-".join(filter(None, (f"tests/{config}", kind)))
-    return Test(folder, several, compare, trained, flags, lives, label, optional)
+    return "-".join(filter(None, ("tests/" + run.config.replace(":", "-"), kind)))
