@@ -12,11 +12,11 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from epg_tf.artifacts.export_objective import export_objective
 
 import epg_tf
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.export import export_loss
-from epg_tf.artifacts.export_objective import export_objective
-from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.registry import make_family

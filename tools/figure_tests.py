@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from epg_tf.artifacts.learned_loss import shipped_losses
+from epg_tf.artifacts.artifact import shipped_losses
 from epg_tf.figures.catalogue import CATALOGUE
 from epg_tf.figures.commands import Command
 from epg_tf.figures.records import open_library

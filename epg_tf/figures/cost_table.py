@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count
 from epg_tf.figures.costs import run_env_steps, sequential_env_steps

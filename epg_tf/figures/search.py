@@ -9,8 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, shipped_losses
-from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective, shipped_objectives
+from epg_tf.artifacts.artifact import (
+    LearnedLoss,
+    LearnedObjective,
+    load_loss,
+    load_objective,
+    shipped_losses,
+    shipped_objectives,
+)
 from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.figures import commands, settings, tables
