@@ -14,15 +14,7 @@ from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.artifact import SHIPPED, Artifact, interface, save
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.description import channels_of, describe
-from epg_tf.artifacts.exported import (
-    Exported,
-    ExportedLoss,
-    ExportedObjective,
-    loss_examples,
-    loss_inputs,
-    objective_examples,
-    objective_inputs,
-)
+from epg_tf.artifacts.exported import Exported, Scored, examples, scored_loss, scored_objective
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import Experiment
@@ -62,7 +54,7 @@ def export(
     """
     _check(learned)
     text = exported_card(learned) if card is None else card
-    module = exported_module(learned)
+    module, _ = exported_module(learned)
     differences: list[float] = []
     _refuse_homes(learned.folder, folder)
     saved_models.prepare_target(folder, overwrite, MARKERS)
@@ -111,26 +103,18 @@ def _refuse_homes(home: Path | None, folder: files.PathLike) -> None:
         raise RecordError(f"{Path(folder)}: this is where losses are kept; choose another folder")
 
 
-def exported_module(learned: Artifact[Any]) -> Exported:
-    """Returns what the SavedModel of an artifact is made from."""
+def exported_module(learned: Artifact[Any]) -> tuple[Exported, Scored | None]:
+    """Returns what the SavedModel of an artifact is made from, and what agents minimise."""
     experiment, description = learned.experiment, json.dumps(files.plain(describe(learned)))
     if isinstance(experiment, MetaGenRLExperiment):
-        return ExportedObjective(learned.phi, experiment, description)
+        scored: Scored | None = scored_objective(learned.phi, experiment)
+        return Exported(description, {}, scored), scored
     phi, start = divided(experiment, learned.phi)
-    weights = initial_policy(experiment, start) if start.size else {}
-    if not moves_loss(experiment):
-        return Exported("initial_policy", description, weights)
-    channels, period = channels_of(interface(experiment)), experiment.inner.update_period
-    return ExportedLoss(phi, channels, experiment.loss, period, description, weights)
-
-
-def _examples(experiment: Any) -> list[dict[str, tf.Tensor]]:
-    """Returns random inputs of an export: of an objective, with one and three action dimensions."""
-    if isinstance(experiment, MetaGenRLExperiment):
-        specs = objective_inputs(experiment.agent.chunk)
-        return [objective_examples(specs, actions) for actions in (1, 3)]
-    specs = loss_inputs(channels_of(interface(experiment)), experiment.loss)
-    return [loss_examples(specs, experiment.inner.update_period)]
+    weights, scored = initial_policy(experiment, start) if start.size else {}, None
+    if moves_loss(experiment):
+        channels, period = channels_of(interface(experiment)), experiment.inner.update_period
+        scored = scored_loss(phi, channels, experiment.loss, period)
+    return Exported(description, weights, scored), scored
 
 
 def largest_difference(learned: Artifact[Any], folder: files.PathLike) -> float:
@@ -143,23 +127,35 @@ def largest_difference(learned: Artifact[Any], folder: files.PathLike) -> float:
     Raises:
       RecordError: What is in `folder` cannot be opened.
     """
-    exported, own = saved_models.open_saved_model(folder), exported_module(learned)
+    exported, (own, scored) = saved_models.open_saved_model(folder), exported_module(learned)
     pairs = []
     if own.start:
         weights = exported.signatures["initial_policy"]()
         pairs += [(weights[name], expected) for name, expected in own.start.items()]
-    for inputs in _examples(learned.experiment) if own.score else ():
-        gradients = own.gradients(inputs)
-        moved = {name: inputs[name] for name in gradients}
-        with tf.GradientTape() as tape:
-            tape.watch(moved)
-            found = getattr(exported, own.score)(inputs | moved)
-            total = tf.reduce_sum(found[own.score])
-        by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
-        by_name = exported.signatures["gradients"](**inputs)
-        pairs.append((found["per_step"], own.scores(inputs)["per_step"]))
-        pairs += [(other[name], gradients[name]) for other in (by_tape, by_name) for name in moved]
+    inner = getattr(learned.experiment, "inner", None)
+    period = 1 if inner is None else inner.update_period  # no input of objectives is a step
+    if scored is not None:
+        for actions in (1, 3):
+            pairs += _scores(exported, own, scored, examples(scored.specs, actions, period))
     return largest([_relative(one, other) for one, other in pairs])
+
+
+def _scores(
+    exported: Any, own: Exported, scored: Scored, inputs: dict[str, tf.Tensor]
+) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    """Returns pairs of scores and gradients, of the export and of the package."""
+    gradients = own.gradients(inputs)
+    moved = {name: inputs[name] for name in gradients}
+    with tf.GradientTape() as tape:
+        tape.watch(moved)
+        found = getattr(exported, scored.name)(inputs | moved)
+        total = tf.reduce_sum(found[scored.name])
+    by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
+    by_name = exported.signatures["gradients"](**inputs)
+    pairs = [(found["per_step"], scored.scores(own.params, inputs)["per_step"])]
+    return pairs + [
+        (other[name], gradients[name]) for other in (by_tape, by_name) for name in moved
+    ]
 
 
 def largest(differences: Sequence[float]) -> float:

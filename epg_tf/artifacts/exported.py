@@ -5,7 +5,7 @@ inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -53,147 +53,60 @@ def objective_inputs(chunk: int) -> dict[str, tf.TensorSpec]:
     return specs
 
 
-def loss_examples(specs: Mapping[str, tf.TensorSpec], update_period: int) -> dict[str, tf.Tensor]:
-    """Returns random inputs of an exported loss, the same in every call, for three agents."""
-    generator = np.random.default_rng(0)
-    found: dict[str, Array] = {
-        name: generator.standard_normal([3, *spec.shape[1:]])
-        for name, spec in specs.items()
-        if name != MINIBATCH
-    }
-    found[MINIBATCH] = generator.integers(update_period, size=(3, update_period))
-    return {name: tf.constant(found[name], spec.dtype) for name, spec in specs.items()}
-
-
-def objective_examples(specs: Mapping[str, tf.TensorSpec], actions: int) -> dict[str, tf.Tensor]:
-    """Returns random inputs of an exported objective, the same in every call, for three agents.
-
-    Actions are in [-1, 1], the rest is normal, the last chunk half padding.
-    """
-    generator, steps = np.random.default_rng(actions), specs["mask"].shape[2]
-    found = {}
-    for name, spec in specs.items():
-        normal = generator.standard_normal((3, 4, steps, actions)[: len(spec.shape)])
-        found[name] = np.tanh(normal) if name in _ACTIONS else normal
-    found["mask"] = np.ones_like(found["mask"])
-    found["mask"][:, -1, max(1, steps // 2) :] = 0.0
-    return {name: tf.constant(values, tf.float32) for name, values in found.items()}
-
-
-class Exported(tf.Module):
-    """What was learned, shared by P agents; what an agent is told depends on its own row alone.
-
-    This class alone is the policy that agents start from (EPG, section 4.2: PPO+I).
+def examples(
+    specs: Mapping[str, tf.TensorSpec], actions: int, update_period: int
+) -> dict[str, tf.Tensor]:
+    """Returns random inputs of an export, the same in every call, for three agents.
 
     Args:
-      name: Of the module.
-      description: What `describe` returns, JSON.
-      start: Name -> weights of the policy that agents start from; empty where evolution did not
-        move it.
-      params: Name -> weights [1, ...] of a loss or an objective.
       specs: What it is given.
-      moved: Names of the inputs that gradients are of.
+      actions: Number of action dimensions, where it is free.
+      update_period: Above the numbers of steps in a minibatch.
+    """
+    generator, found = np.random.default_rng(actions), {}
+    for name, spec in specs.items():
+        shape = [size or free for size, free in zip(spec.shape, (3, 4, 0, actions), strict=False)]
+        values: Array = generator.standard_normal(shape)
+        if spec.dtype.is_integer:
+            values = generator.integers(update_period, size=shape)
+        elif name == "mask":  # the last chunk is half padding
+            values = np.ones(shape)
+            values[:, -1, max(1, shape[2] // 2) :] = 0.0
+        found[name] = tf.constant(values, spec.dtype)
+    return found
+
+
+class Scored(NamedTuple):
+    """What agents minimise.
 
     Attributes:
-      score: Name of the function that agents minimise, "loss" or "objective"; empty: none. It is
-        an attribute, too, a function of a dict of inputs -> {score: [P], "per_step": [P, ...]}, and
-        is differentiable in the inputs that are `moved`.
-      gradients: Function of the same -> gradients of each agent's score by the name of the input.
-      start, params: Name -> variable.
-      initial_policy: Function of nothing -> name -> weights; exported where there are some.
-      describe: Function of nothing -> {"json": the description}.
+      name: "loss" or "objective".
+      params: Name -> weights [1, ...].
+      scores: Function of such weights and a dict of inputs -> {name: [P], "per_step": [P, ...]}.
+      specs: What it is given.
+      moved: Names of the inputs that gradients are of.
     """
 
-    score = ""
-
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        start: Mapping[str, Array],
-        params: Mapping[str, Array] | None = None,
-        specs: Mapping[str, tf.TensorSpec] | None = None,
-        moved: Sequence[str] = (),
-    ):
-        super().__init__(name=name)
-        self._description, self.moved = description, list(moved)
-        self.start, self.params = _variables(start), _variables(params or {})
-        self.describe = _function(self._describe, [])
-        self.initial_policy = _function(self._initial_policy, [])
-        if specs:
-            setattr(self, self.score, _function(self.scores, [dict(specs)]))
-            self.gradients = _function(self._gradients, [dict(specs)])
-
-    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
-        """Returns the named functions of the SavedModel."""
-        names = [self.score, "gradients"] * bool(self.score) + ["describe"]
-        names += ["initial_policy"] * bool(self.start)
-        return {name: getattr(self, name).get_concrete_function() for name in names}
-
-    def scores(self, inputs: Inputs) -> dict[str, tf.Tensor]:
-        """Returns the score of each agent, [P], and of each step."""
-        raise NotImplementedError
-
-    def _gradients(self, inputs: Inputs) -> dict[str, tf.Tensor]:
-        moved = {name: inputs[name] for name in self.moved}
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(moved)
-            found = tf.reduce_sum(self.scores({**inputs, **moved})[self.score])
-        return tape.gradient(found, moved, unconnected_gradients="zero")
-
-    def _initial_policy(self) -> dict[str, tf.Tensor]:
-        return {name: tf.identity(weight) for name, weight in self.start.items()}
-
-    def _describe(self) -> dict[str, tf.Tensor]:
-        return {"json": tf.constant(self._description)}
+    name: str
+    params: Mapping[str, Array]
+    scores: Callable[[Params, Inputs], dict[str, tf.Tensor]]
+    specs: dict[str, tf.TensorSpec]
+    moved: list[str]
 
 
-def _function(function: Callable[..., Any], signature: list[Any]) -> Any:
-    return tf.function(function, input_signature=signature, autograph=False)
+def scored_loss(
+    phi: Array, channels: Sequence[Channel], config: LossConfig, update_period: int
+) -> Scored:
+    """Returns a loss of EPG; phi, [D] float32, is of the loss alone."""
+    network = learned_network(channels, config, update_period)
 
+    def scores(params: Params, inputs: Inputs) -> dict[str, tf.Tensor]:
+        per_step = network.losses(params, inputs)
+        return {"loss": network.reduced(per_step), "per_step": per_step}
 
-def _variables(values: Mapping[str, Array]) -> dict[str, tf.Variable]:
-    return {name: tf.Variable(value, trainable=False, name=name) for name, value in values.items()}
-
-
-class ExportedLoss(Exported):
-    """A learned loss of EPG.
-
-    Args:
-      phi: [D] float32, of the loss alone.
-      channels: Declared inputs, from `declared_channels`.
-      config: Sizes, slopes, pooling, reduction.
-      update_period: M.
-      description: As in `Exported`.
-      start: As in `Exported`.
-    """
-
-    score = "loss"
-
-    def __init__(
-        self,
-        phi: Array,
-        channels: Sequence[Channel],
-        config: LossConfig,
-        update_period: int,
-        description: str,
-        start: Mapping[str, Array],
-    ):
-        network = learned_network(channels, config, update_period)
-        super().__init__(
-            "learned_loss",
-            description,
-            start,
-            split(phi[None], network.shapes),
-            loss_inputs(channels, config),
-            [channel.name for channel in channels if channel.kind != HISTORY],
-        )
-        self._network = network
-
-    def scores(self, inputs: Inputs) -> dict[str, tf.Tensor]:
-        """Returns {"loss": [P], "per_step": [P, B]}."""
-        per_step = self._network.losses(self.params, inputs)
-        return {"loss": self._network.reduced(per_step), "per_step": per_step}
+    moved = [channel.name for channel in channels if channel.kind != HISTORY]
+    specs = loss_inputs(channels, config)
+    return Scored("loss", split(phi[None], network.shapes), scores, specs, moved)
 
 
 class _SavedLSTM(BackwardLSTM):
@@ -203,32 +116,74 @@ class _SavedLSTM(BackwardLSTM):
         return plain_backward_lstm(inputs, params["lstm/kernel"], params["lstm/bias"], mask)
 
 
-class ExportedObjective(Exported):
-    """A learned objective of MetaGenRL; differentiable in `PREDICTED` alone.
+def scored_objective(alpha: Array, experiment: MetaGenRLExperiment) -> Scored:
+    """Returns an objective of MetaGenRL, differentiable in `PREDICTED` alone; alpha is [D]."""
+    network = _SavedLSTM(experiment.objective, experiment.agent.discount)
+
+    def scores(params: Params, inputs: Inputs) -> dict[str, tf.Tensor]:
+        recorded = {name: tf.stop_gradient(inputs[name]) for name in Trajectories._fields}
+        params = {name: tf.stop_gradient(weight) for name, weight in params.items()}
+        per_step = network.per_step(params, Trajectories(**recorded), inputs[PREDICTED])
+        return {"objective": total(per_step), "per_step": per_step}
+
+    specs = objective_inputs(experiment.agent.chunk)
+    return Scored("objective", split(alpha[None], network.shapes), scores, specs, [PREDICTED])
+
+
+class Exported(tf.Module):
+    """What was learned, shared by P agents; what an agent is told depends on its own row alone.
 
     Args:
-      parameters: alpha, [D] float32.
-      experiment: What it was learned in.
-      description: As in `Exported`.
+      description: What `describe` returns, JSON.
+      start: Name -> weights of the policy that agents start from (EPG, section 4.2: PPO+I); empty
+        where evolution did not move it.
+      scored: What agents minimise; None where only the policy was learned.
+
+    Attributes:
+      loss, objective: By the name of what agents minimise, a function of a dict of inputs ->
+        {name: [P], "per_step": [P, ...]}.
+      gradients: Function of the same -> gradients of each agent's by the name of the input.
+      start, params: Name -> variable.
+      initial_policy: Function of nothing -> name -> weights; exported where there are some.
+      describe: Function of nothing -> {"json": the description}.
     """
 
-    score = "objective"
+    def __init__(self, description: str, start: Mapping[str, Array], scored: Scored | None):
+        super().__init__(name=f"learned_{scored.name}" if scored else "initial_policy")
+        self.start = _variables(start)
+        self.params = _variables(scored.params if scored else {})
+        self.describe = _function(lambda: {"json": tf.constant(description)}, [])
+        self.initial_policy = _function(self._initial_policy, [])
+        self._names = ["describe"] + ["initial_policy"] * bool(start)
+        if scored:
+            self._add(scored)
 
-    def __init__(self, parameters: Array, experiment: MetaGenRLExperiment, description: str):
-        network = _SavedLSTM(experiment.objective, experiment.agent.discount)
-        super().__init__(
-            "learned_objective",
-            description,
-            {},
-            split(parameters[None], network.shapes),
-            objective_inputs(experiment.agent.chunk),
-            [PREDICTED],
-        )
-        self._network = network
+    def _add(self, scored: Scored) -> None:
+        def score(inputs: Inputs) -> dict[str, tf.Tensor]:
+            return scored.scores(self.params, inputs)
 
-    def scores(self, inputs: Inputs) -> dict[str, tf.Tensor]:
-        """Returns {"objective": [P], "per_step": [P, B, T]}."""
-        recorded = {name: tf.stop_gradient(inputs[name]) for name in Trajectories._fields}
-        params = {name: tf.stop_gradient(weight) for name, weight in self.params.items()}
-        per_step = self._network.per_step(params, Trajectories(**recorded), inputs[PREDICTED])
-        return {"objective": total(per_step), "per_step": per_step}
+        def gradients(inputs: Inputs) -> dict[str, tf.Tensor]:
+            moved = {name: inputs[name] for name in scored.moved}
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(moved)
+                found = tf.reduce_sum(score({**inputs, **moved})[scored.name])
+            return tape.gradient(found, moved, unconnected_gradients="zero")
+
+        setattr(self, scored.name, _function(score, [scored.specs]))
+        self.gradients = _function(gradients, [scored.specs])
+        self._names += [scored.name, "gradients"]
+
+    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
+        """Returns the named functions of the SavedModel."""
+        return {name: getattr(self, name).get_concrete_function() for name in self._names}
+
+    def _initial_policy(self) -> dict[str, tf.Tensor]:
+        return {name: tf.identity(weight) for name, weight in self.start.items()}
+
+
+def _function(function: Callable[..., Any], signature: list[Any]) -> Any:
+    return tf.function(function, input_signature=signature, autograph=False)
+
+
+def _variables(values: Mapping[str, Array]) -> dict[str, tf.Variable]:
+    return {name: tf.Variable(value, trainable=False, name=name) for name, value in values.items()}

@@ -209,7 +209,7 @@ def test_agents_do_not_meet(make_learned, asked):
     """NaN in one agent's rows changes no bit of another's loss and gradients; P is free."""
     learned = make_learned()
     inputs, _, moved = asked(learned)
-    module = export.exported_module(learned)
+    module, _ = export.exported_module(learned)
     poison = {name: value.numpy() for name, value in inputs.items()}
     poison["observation"][1] = np.nan
     well, ill = (module.gradients(given) | module.loss(given) for given in (inputs, poison))

@@ -13,7 +13,7 @@ from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.artifact import LearnedObjective, load_objective
 from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.export import export, exported_module, largest_difference
-from epg_tf.artifacts.exported import PREDICTED, objective_examples, objective_inputs
+from epg_tf.artifacts.exported import PREDICTED, examples, objective_inputs
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment, ObjectiveConfig
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
@@ -95,7 +95,7 @@ def test_what_is_read_again_is_the_packages_own_to_1e_6(learned, tmp_path):
     experiment = learned.experiment
     own = LSTMObjective(3, experiment.objective, experiment.agent.discount)
     own.load(stacked(learned.phi, 3))
-    inputs = objective_examples(objective_inputs(experiment.agent.chunk), 2)
+    inputs = examples(objective_inputs(experiment.agent.chunk), 2, 1)
     recorded = Trajectories(**{name: inputs[name] for name in Trajectories._fields})
     expected = own(recorded, inputs[PREDICTED]).numpy()
     loaded = saved_models.open_saved_model(tmp_path)
@@ -131,7 +131,7 @@ def test_gradients_are_finite_differences_and_reach_the_prediction_alone(exporte
 def test_agents_do_not_meet():
     """NaN in one agent's rows changes no bit of another's objective and gradients."""
     learned, inputs = learned_of(), drawn(3, 2, 2)
-    module = exported_module(learned)
+    module, _ = exported_module(learned)
     poison = {name: values.copy() for name, values in inputs.items()}
     poison["reward"][1] = np.nan
     well, ill = (module.gradients(each) | module.objective(each) for each in (inputs, poison))
