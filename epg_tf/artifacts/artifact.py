@@ -148,43 +148,24 @@ def _lists(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
 
 
 class _System(NamedTuple):
-    """What differs between systems.
-
-    Attributes:
-      what: What it learns.
-      command: Learns that.
-      use: What it is for, where another is wanted.
-      read: Returns its experiment from the mapping in a file.
-      interface: See `interface`.
-    """
+    """What it learns and what that is for, in words; its reader of settings, its `interface`."""
 
     what: str
-    command: str
     use: str
     read: Callable[[Any], Any]
     interface: Callable[[Any], dict[str, Any]]
 
 
-_READ, _COMPARED = "epg-tf meta-test reads it", "epg-tf meta-test compares with it, as {}:FOLDER"
+_READ, _COMPARED = "reads it", "compares with it, as {}:FOLDER"  # epg-tf meta-test
 _SYSTEMS: dict[type, _System] = {
-    Experiment: _System("a loss of EPG", "meta-train", _READ, from_mapping, _of_epg),
+    Experiment: _System("a loss of EPG", _READ, from_mapping, _of_epg),
     MetaGenRLExperiment: _System(
-        "an objective of MetaGenRL",
-        "meta-train-metagenrl",
-        _READ,
-        metagenrl_from_mapping,
-        _of_metagenrl,
+        "an objective of MetaGenRL", _READ, metagenrl_from_mapping, _of_metagenrl
     ),
     MAMLExperiment: _System(
-        "an initialisation of MAML",
-        "meta-train-maml",
-        _COMPARED.format("maml"),
-        maml_from_mapping,
-        _of_maml,
+        "an initialisation of MAML", _COMPARED.format("maml"), maml_from_mapping, _of_maml
     ),
-    RL2Experiment: _System(
-        "a policy of RL²", "meta-train-rl2", _COMPARED.format("rl2"), rl2_from_mapping, _of_rl2
-    ),
+    RL2Experiment: _System("a policy of RL²", _COMPARED.format("rl2"), rl2_from_mapping, _of_rl2),
 }
 _KINDS: dict[str, type] = {
     **dict.fromkeys(_EPG_KINDS.values(), Experiment),
@@ -211,12 +192,17 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
     system = _SYSTEMS[wanted or found or Experiment]
     if wanted and found and wanted is not found:
         raise RecordError(
-            f"{folder}: it is {_SYSTEMS[found].what}, not {system.what} ({_SYSTEMS[found].use}); "
-            f"name the folder of a run of epg-tf {system.command}"
+            f"{folder}: it is {_SYSTEMS[found].what}, not {system.what} (epg-tf meta-test "
+            f"{_SYSTEMS[found].use}); name the folder of a run of epg-tf meta-train"
         )
     try:
         experiment = system.read(renamed(description.get("config", {})))
-        _check_families(folder, experiment)
+        for family in [task.family for task in getattr(experiment, "tasks", ())]:
+            if not is_family(family):
+                raise RecordError(
+                    f"{folder}: it was evolved in the family {_short(family)}, which is not "
+                    "registered; first load the file that registers it, e.g. the config of its run"
+                )
         _check_description(description, system.interface(experiment))
         needed = _size(description["parameter_shapes"])
     except (ConfigError, AttributeError, KeyError, TypeError) as error:
@@ -241,16 +227,6 @@ def load_loss(folder: PathLike) -> LearnedLoss:
 def load_objective(folder: PathLike) -> LearnedObjective:
     """Reads an objective of MetaGenRL; arguments and errors as in `load`."""
     return load(folder, MetaGenRLExperiment)
-
-
-def _check_families(folder: Path, experiment: Any) -> None:
-    """Raises RecordError if EPG's tasks are of a family that is not registered."""
-    for task in getattr(experiment, "tasks", ()):
-        if not is_family(task.family):
-            raise RecordError(
-                f"{folder}: it was evolved in the family {_short(task.family)}, which is not "
-                "registered; first load the file that registers it, e.g. the config of its run"
-            )
 
 
 def _check_description(description: dict[str, Any], implied: Mapping[str, Any]) -> None:
@@ -307,22 +283,17 @@ def loss_folder(name: PathLike) -> Path:
     """
     folder = Path(name)
     try:
-        if not folder.exists():
-            return SHIPPED / _shipped(str(name))
-        candidates = (folder, folder / "best", folder / "final")
-        return next(filter(loss_files.holds_loss, candidates), folder)
+        if folder.exists():
+            candidates = (folder, folder / "best", folder / "final")
+            return next(filter(loss_files.holds_loss, candidates), folder)
     except OSError as error:
         raise RecordError(f"{name}: {error.strerror}; name the folder of a run") from error
 
-
-def _shipped(name: str) -> str:
-    """Returns `name` if a pretrained artifact has it; raises RecordError otherwise."""
-    known = shipped_losses()
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name, known, n=1)
+    if str(name) in (known := shipped_losses()):
+        return SHIPPED / name
+    near = difflib.get_close_matches(str(name), known, n=1)
     question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
     raise RecordError(
-        f"{name}: there is no such folder, and no shipped loss of that name ({', '.join(known)}); "
-        f"{question}"
+        f"{name}: there is no such folder, and no shipped loss of that name "
+        f"({', '.join(known)}); {question}"
     )

@@ -13,7 +13,6 @@ from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.artifact import Artifact, interface
 from epg_tf.artifacts.exported import PREDICTED, loss_inputs, objective_inputs
 from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
@@ -166,8 +165,19 @@ def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
         "inputs": _inputs(specs, meanings),
         "reduction": loss.reduction,
         "termination_marks_time_limits": loss.truncation_as_end,
-        "normalisation": _normalisation(known, experiment),
-        "memory": _memory(loss) if loss.memory_units else None,
+        "normalisation": _rules(
+            [name for name in specs if name in ("observation", "action", "reward")],
+            f"{_rule(experiment, False)}. {_BEFORE}",
+            experiment,
+        ),
+        "memory": {
+            "inputs": loss.memory_inputs,
+            "units": loss.memory_units,
+            "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
+            "learned with the policy",
+        }
+        if loss.memory_units
+        else None,
     }
 
 
@@ -207,27 +217,12 @@ def _rule(experiment: Experiment, observations_alone: bool) -> str:
     return f"{_CENTRED}, but of observations {_ABOUT_ZERO}{_OVER}"
 
 
-def _normalisation(known: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
-    normalised = ("observation", "action", "reward")
-    channels = [c["name"] for c in known["channels"] if c["name"] in normalised]
-    return _rules(channels, f"{_rule(experiment, False)}. {_BEFORE}", experiment)
-
-
 def _rules(channels: list[str], rule: str, experiment: Experiment) -> dict[str, Any]:
     return {
         "channels": channels,
         "rule": rule,
         "about_zero": [] if experiment.inner.centred_observations else ["observation"],
         "floor": DEVIATION_FLOOR,
-    }
-
-
-def _memory(loss: LossConfig) -> dict[str, Any]:
-    return {
-        "inputs": loss.memory_inputs,
-        "units": loss.memory_units,
-        "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
-        "learned with the policy",
     }
 
 
