@@ -148,7 +148,7 @@ def _opening(learned: Artifact[Any]) -> str:
     size = 0 if start is None else start["parameters"]
     policy = f"a policy of {size:,} parameters, from which agents in {family} start"
     if not described["inputs"]:
-        return f"{policy.capitalize()}."
+        return f"A{policy[1:]}."
     seen = "with the reward among its inputs" if sees_reward(experiment.loss) else ""
     loss = f"A loss of {learned.phi.size - size:,} parameters that trains agents in {family} "
     return loss + (seen or "and never sees a reward") + f", and {policy}" * (size > 0) + "."
@@ -160,7 +160,10 @@ def _facts(learned: Artifact[Any], run: Mapping[str, Any]) -> Iterable[tuple[str
     if isinstance(experiment, Experiment):
         inner, task = experiment.inner, experiment.task
         yield "a life", f"{inner.updates} updates of {inner.update_period} env steps"
-        yield "an episode", f"at most {task.episode_limit} env steps; {task.physics} physics"
+        yield (
+            "an episode",
+            f"at most {task.episode_limit} env steps",
+        )
     if type(left.get("env_steps")) is int:
         yield "env steps of meta-training", count(left.pop("env_steps"))
     if "seconds" in left:
