@@ -160,10 +160,8 @@ def _facts(learned: Artifact[Any], run: Mapping[str, Any]) -> Iterable[tuple[str
     if isinstance(experiment, Experiment):
         inner, task = experiment.inner, experiment.task
         yield "a life", f"{inner.updates} updates of {inner.update_period} env steps"
-        yield (
-            "an episode",
-            f"at most {task.episode_limit} env steps",
-        )
+        yield "an episode", f"at most {task.episode_limit} env steps"
+        yield "physics of meta-training", task.physics
     if type(left.get("env_steps")) is int:
         yield "env steps of meta-training", count(left.pop("env_steps"))
     if "seconds" in left:
