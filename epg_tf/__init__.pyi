@@ -1,7 +1,12 @@
-from .artifacts.export import export_loss
-from .artifacts.export_objective import export_objective
-from .artifacts.learned_loss import LearnedLoss, load_loss, save_loss
-from .artifacts.learned_objective import LearnedObjective, load_objective, save_objective
+from .artifacts.artifact import (
+    LearnedLoss,
+    LearnedObjective,
+    load_loss,
+    load_objective,
+    save_loss,
+    save_objective,
+)
+from .artifacts.export import export_loss, export_objective
 from .artifacts.saved_models import open_saved_model
 from .core.config_files import load_experiment, shipped_configs
 from .core.errors import (

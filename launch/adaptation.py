@@ -14,7 +14,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.rival_settings import RIVALS

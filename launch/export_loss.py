@@ -8,15 +8,15 @@ For example:
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts import export, export_objective
+from epg_tf.artifacts.artifact import Artifact, load
 from epg_tf.artifacts.cards import CARD_FILE
-from epg_tf.artifacts.learned_loss import load_loss
-from epg_tf.artifacts.learned_objective import is_objective, load_objective
+from epg_tf.artifacts.export import export
 from .evaluation_flags import required, required_loss
 
 flags.adopt_module_key_flags(config_flag)
@@ -37,11 +37,8 @@ def main(argv: list[str]) -> int:
     loss, output = required_loss(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
     config_flag.load_families()
     folder = Path(output)
-    if is_objective(loss):
-        objective, overwrite = load_objective(loss), _OVERWRITE.value
-        difference = export_objective.export_objective(objective, folder, overwrite=overwrite)
-    else:
-        difference = export.export_loss(load_loss(loss), folder, overwrite=_OVERWRITE.value)
+    learned: Artifact[Any] = load(loss)
+    difference = export(learned, folder, overwrite=_OVERWRITE.value)
     print(
         f"the SavedModel is in {folder}; what was read again differs by "
         f"{difference:.1e} at most\n"

@@ -9,8 +9,13 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
-from epg_tf.artifacts.learned_objective import LearnedObjective, is_objective, load_objective
+from epg_tf.artifacts.artifact import (
+    LearnedLoss,
+    LearnedObjective,
+    is_objective,
+    load_loss,
+    load_objective,
+)
 from epg_tf.baselines.method import loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment

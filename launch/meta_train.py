@@ -123,7 +123,7 @@ def _evolution(
     experiment: Experiment, communicator: Communicator, resources: contextlib.ExitStack
 ) -> System[Any]:
     """Returns EPG with what --begin_with names."""
-    from epg_tf.artifacts.learned_loss import load_loss
+    from epg_tf.artifacts.artifact import load_loss
     from epg_tf.epg.shards import Shards
     from epg_tf.runs.beginning import scaled
     from epg_tf.runs.evolution import EvolutionSystem

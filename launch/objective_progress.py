@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
-from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective
+from epg_tf.artifacts.artifact import LearnedObjective, load_objective
 from epg_tf.core import formatting
 from epg_tf.baselines.method import Request, loss_name
 from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation

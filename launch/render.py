@@ -22,7 +22,7 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.rival_settings import RIVALS
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.artifact import load_loss
 from epg_tf.reports.life_pictures import (
     draw_film,
     draw_paths,

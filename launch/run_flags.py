@@ -13,7 +13,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.learned_loss import loss_folder
+from epg_tf.artifacts.artifact import loss_folder
 from epg_tf.core import communication, files
 from epg_tf.core.errors import Interrupted, Stopped
 from epg_tf.runs.folder import RunTarget

@@ -8,8 +8,8 @@ For example:
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,16 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts import learned_loss, learned_objective
-from epg_tf.artifacts.card_tests import losses_of
-from epg_tf.artifacts.cards import CARD_FILE, CardTests, shipped_card
-from epg_tf.artifacts.objective_cards import shipped_objective_card
+from epg_tf.artifacts.artifact import (
+    Artifact,
+    LearnedLoss,
+    SHIPPED,
+    is_objective,
+    load_loss,
+    load_objective,
+    save,
+)
+from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, shipped_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.experiment import from_mapping
@@ -57,9 +63,7 @@ _SEEDS_DIR = flags.DEFINE_string(
     "them.",
 )
 _NAME = flags.DEFINE_string("name", None, "Name of the loss, e.g. random_hopper.")
-_OUTPUT_DIR = flags.DEFINE_string(
-    "output_dir", str(learned_loss.SHIPPED), "Folder of shipped losses."
-)
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", str(SHIPPED), "Folder of shipped losses.")
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace a shipped loss of that name; fixed policies stay."
 )
@@ -82,7 +86,7 @@ def main(argv: list[str]) -> int:
         raise command_line.UsageError(
             f"--name={name!r} must be lower-case letters, digits and underscores"
         )
-    if learned_objective.holds_objective(run):
+    if is_objective(run):
         return _ship_objective(run, folders, name)
     test, *others = folders
     if others:
@@ -95,7 +99,7 @@ def main(argv: list[str]) -> int:
 
 def _ship_loss(run: Path, test: Path, name: str) -> int:
     """Ships a loss of EPG; returns the exit code."""
-    loss = learned_loss.load_loss(run / "best")
+    loss = load_loss(run / "best")
     evolved = files.read_json(run / "summary.json", "the summary of a finished run, --run_dir")
     tested = _of_one_loss(files.read_json(test / "summary.json", _SUMMARY), _TEST_DIR)
     longer = _optional(_LONGER_TEST_DIR, "summary.json", loss)
@@ -111,8 +115,8 @@ def _ship_loss(run: Path, test: Path, name: str) -> int:
         same, baseline = tested["about"]["loss_facts"] == loss.facts, tested["about"]["baseline"]
         rivals = tested["about"].get("rivals", {})
         exact = all(_is_exact(found["about"]) for found in (tested, longer or tested))
-        tests = CardTests(tested, longer, adaptation, robustness, seeds)
-        text = shipped_card(name, loss, evolved, tests)
+        tests = [test for test in (tested, longer, seeds) if test is not None]
+        text = shipped_card(name, loss, CardTests(tests, adaptation, robustness), evolved)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         given = (_LONGER_TEST_DIR, _ADAPTATION_DIR, _ROBUSTNESS_DIR, _SEEDS_DIR)
         further = "".join(f" or --{flag.name}={flag.value}" for flag in given if flag.value)
@@ -135,9 +139,7 @@ def _ship_loss(run: Path, test: Path, name: str) -> int:
     # The loss has no use for surrogate and rivals; they are kept as they were tested.
     settings = {**loss.experiment.to_mapping(), "surrogate": baseline, **rivals}
     experiment = from_mapping(settings)
-    folder = _write(
-        name, text, lambda into: learned_loss.save_loss(into, loss.phi, experiment, loss.facts)
-    )
+    folder = _write(name, text, dataclasses.replace(loss, experiment=experiment))
     _tell(folder, "load_loss")
     return 0
 
@@ -150,7 +152,7 @@ def _ship_objective(run: Path, tests: list[Path], name: str) -> int:
                 f"--{flag.name}={flag.value} is of losses of EPG, but --run_dir={run} holds an "
                 "objective of MetaGenRL; leave it out"
             )
-    learned = learned_objective.load_objective(run)
+    learned = load_objective(run)
     found = [files.read_json(test / "summary.json", _SUMMARY) for test in tests]
     try:
         losses = [[*losses_of(tested).values()] for tested in found]
@@ -158,7 +160,7 @@ def _ship_objective(run: Path, tests: list[Path], name: str) -> int:
             test for test, facts in zip(tests, losses, strict=True) if learned.facts not in facts
         ]
         twice = any(len({each["seed"] for each in facts}) < len(facts) for facts in losses)
-        text = shipped_objective_card(name, learned, found)
+        text = shipped_card(name, learned, CardTests(found))
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise command_line.UsageError(
             f"--test_dir={_TEST_DIR.value} holds the results of something else, or of another "
@@ -175,9 +177,7 @@ def _ship_objective(run: Path, tests: list[Path], name: str) -> int:
             f"--test_dir={other[0]} tested another objective than {learned.name}; run "
             f"{command_line.program('meta_test')} --loss={learned.name}"
         )
-    saved = learned.parameters, learned.experiment, learned.facts
-    folder = _write(name, text, lambda into: learned_objective.save_objective(into, *saved))
-    _tell(folder, "load_objective")
+    _tell(_write(name, text, learned), "load_objective")
     return 0
 
 
@@ -192,7 +192,7 @@ def _of_one_loss(found: dict[str, Any], flag: flags.FlagHolder[str | None]) -> d
     return found
 
 
-def _write(name: str, text: str, save: Callable[[Path], None]) -> Path:
+def _write(name: str, text: str, learned: Artifact[Any]) -> Path:
     """Writes a shipped loss and its card, new or in place of another; returns their folder."""
     folder = Path(str(_OUTPUT_DIR.value)) / name
     try:
@@ -202,7 +202,7 @@ def _write(name: str, text: str, save: Callable[[Path], None]) -> Path:
         raise command_line.UsageError(f"--name={name}: {message}") from error
 
     def write(into: Path) -> None:
-        save(into)
+        save(into, learned.phi, learned.experiment, learned.facts)
         files.write_atomically(into / CARD_FILE, lambda stream: stream.write(text.encode()))
 
     files.replace_together(folder, write, CARD_FILE)
@@ -219,7 +219,7 @@ def _is_exact(about: dict[str, Any]) -> bool:
 
 
 def _optional(
-    flag: flags.FlagHolder[str | None], file: str, loss: learned_loss.LearnedLoss
+    flag: flags.FlagHolder[str | None], file: str, loss: LearnedLoss
 ) -> dict[str, Any] | None:
     """Returns what a further test of the loss found, or None where the flag names none."""
     if flag.value is None:
@@ -234,7 +234,7 @@ def _optional(
     return _of_one_loss(found, flag)
 
 
-def _of_seeds(loss: learned_loss.LearnedLoss, tested: dict[str, Any]) -> dict[str, Any] | None:
+def _of_seeds(loss: LearnedLoss, tested: dict[str, Any]) -> dict[str, Any] | None:
     """Returns what a test of losses of other seeds found, or None where the flag names none."""
     if _SEEDS_DIR.value is None:
         return None

@@ -14,9 +14,8 @@ import pytest
 import tensorflow as tf
 
 import epg_tf
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.export import export_loss
-from epg_tf.artifacts.export_objective import export_objective
-from epg_tf.artifacts.learned_loss import LearnedLoss
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.registry import make_family
@@ -106,7 +105,7 @@ def test_a_keras_actor_learns_with_an_objective_without_this_package(tmp_path):
     Lives differ between kinds of CPU: after 4000 env steps seed 0 ended 148 and 508 above its first
     episodes on two of them, after 8000 two seeds ended 471 and 895 above.
     """
-    export_objective(epg_tf.load_objective("point_goal_objective"), tmp_path / "exported")
+    epg_tf.export_objective(epg_tf.load_objective("point_goal_objective"), tmp_path / "exported")
     source = (EXAMPLES / "train_with_objective.py").read_text()
     assert source.count("\n") <= 135 and "epg_tf" not in source.split('"""')[2]
     (tmp_path / "epg_tf.py").write_text("raise ImportError('epg_tf is not there')")
@@ -159,7 +158,7 @@ def test_the_first_example_keeps_the_zero_of_observations_where_the_loss_wants_i
 def test_examples_refuse_losses_of_other_inputs(loss, words, tmp_path):
     """In one line, before anything is lived."""
     if loss.endswith("objective"):
-        export_objective(epg_tf.load_objective(loss), tmp_path)
+        epg_tf.export_objective(epg_tf.load_objective(loss), tmp_path)
     else:
         export_loss(epg_tf.load_loss(loss), tmp_path, "card")
     with pytest.raises(SystemExit, match=f"this example takes losses of other inputs.*{words}"):

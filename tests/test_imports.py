@@ -52,7 +52,7 @@ FLAG = re.compile(r"(?:^|[\s'\"(`])(--[a-z_]+)", re.MULTILINE)
 # Flags that modules of the package may write.
 WRITTEN_FLAGS: dict[str, set[str]] = {
     # A card has the command with which people repeat its numbers.
-    "epg_tf.artifacts.card_tests": {
+    "epg_tf.artifacts.cards": {
         "--loss",
         "--lives",
         "--seed",
@@ -63,19 +63,10 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--zero_shot",
         "--reporting",
         "--output_dir",
-    },
-    "epg_tf.artifacts.objective_cards": {
-        "--loss",
         "--environment",
-        "--seed",
-        "--lives",
         "--env_steps",
-        "--compare",
-        "--compare_updates",
-        "--reporting",
-        "--config",
         "--episodes",
-        "--output_dir",
+        "--config",
     },
     "epg_tf.core.communication": {"--network", "--gloo"},  # of horovodrun
     "epg_tf.runs.provenance": {"--always", "--dirty", "--abbrev", "--exclude"},  # of git

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from epg_tf.artifacts.learned_loss import SHIPPED
+from epg_tf.artifacts.artifact import SHIPPED
 from epg_tf.core.experiment import Experiment
 from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment

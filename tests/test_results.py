@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.artifact import load_loss
 from epg_tf.runs import checkpoints
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"

@@ -1,264 +1,319 @@
-"""Writes the cards of learned losses, in Markdown: of a shipped loss, and of an exported one."""
+"""Writes cards, in Markdown: what was learned, where it is from, how it did, how to use it."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from epg_tf.artifacts.card_tests import CardTests, tests_section, untested_changes
+from epg_tf.artifacts.artifact import Artifact
 from epg_tf.artifacts.description import describe
-from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.baselines.method import learned_name
+from epg_tf.baselines.method import LABELS, learned_name
 from epg_tf.core import files
+from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration, markdown_cell
-from epg_tf.core.loss_settings import LossConfig
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.losses.extra_channels import sees_reward
-from epg_tf.tasks.gymnasium_family import GymnasiumFamily
-from epg_tf.tasks.registry import make_family
 
 CARD_FILE = "card.md"
 
 _USE = "## Use without epg_tf"
-_START = " Agents start from the\nweights that `initial_policy` returns by name."
-_SHARED = ("seed", "commit", "versions")  # facts of a run that its losses state too
+_COMPARED = ("off_policy_reinforce", "ppo", "ppo_as_epg", "sac", "td3", "reinforce", "ddpg")
+_FIXED = ("zero_shot_linear", "zero_shot_policy")
+_EPISODES = 5  # of an evaluation of MetaGenRL, unless a test says otherwise
+_RETURNS = {
+    "in its own task": ("own",),
+    "in another agent's task (transfer)": ("transfer",),
+    "taught from another agent's experience (yoked)": ("yoked",),
+    "half-way, before its task becomes another (switch)": ("switch", "before"),
+    "just after": ("switch", "after"),
+    "at the end": ("switch",),
+    "lost at the switch": ("switch", "lost"),
+    "regained": ("switch", "regained"),
+}
 
 
-def shipped_card(name: str, loss: LearnedLoss, run: Mapping[str, Any], tests: CardTests) -> str:
-    """Returns the card of a shipped loss: what it is, where it came from, how it was tested.
+@dataclasses.dataclass(frozen=True)
+class CardTests:
+    """What tests of an artifact found.
+
+    Attributes:
+      tests: `summary.json` of each evaluation, of it alone or with those of other seeds.
+      adaptation: `adaptation.json`; None: it was not measured.
+      robustness: `robustness.json`; None: it was not measured.
+    """
+
+    tests: Sequence[Mapping[str, Any]]
+    adaptation: Mapping[str, Any] | None = None
+    robustness: Mapping[str, Any] | None = None
+
+
+def shipped_card(
+    name: str, learned: Artifact[Any], tests: CardTests, run: Mapping[str, Any] | None = None
+) -> str:
+    """Returns the card of a pretrained artifact: what it is, where it came from, how it did.
 
     Args:
-      name: Of the loss.
-      loss: The loss.
-      run: `summary.json` of its run.
+      name: Of the artifact.
+      learned: The artifact.
       tests: What its tests found.
+      run: `summary.json` of its run, which knows the costs of the whole run.
 
     Raises:
-      KeyError, TypeError, AttributeError: A summary is of something else.
+      KeyError, TypeError, AttributeError, ValueError: A summary is of something else.
     """
-    described, experiment = describe(loss), loss.experiment
-    untested = ["bodies other than " + described["family"] + "'s", *untested_changes(tests)]
+    sections = [_evaluation(name, learned, test) for test in tests.tests]
+    if tests.adaptation is not None:
+        sections.append(_adaptation(name, learned, tests.adaptation))
+    if tests.robustness is not None:
+        sections.append(_robustness(name, learned, tests.robustness))
+    run = {} if run is None else {key: run[key] for key in ("epochs", "env_steps", "seconds")}
     return f"""# {name}
 
-{_opening(experiment.loss, described)}
+{_opening(learned)}
 
-{facts_table(_life_facts(loss, described) | _run_facts(run))}
+{_table(("", ""), _facts(learned, run))}
 
-{tests_section(name, tests, learned_name(experiment), experiment, loss.facts)}
-Not tested: {"; ".join(untested)}.
-"""
+Mean and 95 % interval over fresh agents, and over losses where there are several. Area under the
+learning curve (auc): mean return over a life. Match: env steps after which a method first reaches
+the final mean return of what was learned. LOSSES are folders of those of other seeds, CONFIG is the
+config of meta-training.
 
-
-def _opening(loss: LossConfig, described: Mapping[str, Any]) -> str:
-    """Returns what a loss is, in a sentence."""
-    seen = "with the reward among its inputs" if sees_reward(loss) else "and never sees a reward"
-    start, family = described["initial_policy"], described["family"]
-    if start is None:
-        what = f"A loss of {described['parameters']:,} parameters that trains fresh agents"
-        return f"{what} in {family} {seen}."
-    if not described["channels"]:
-        return (
-            f"A policy of {start['parameters']:,} parameters, from which agents in {family} start."
-        )
-    parameters = described["parameters"] - start["parameters"]
-    return (
-        f"A loss of {parameters:,} parameters that trains agents in {family} {seen}, and a policy "
-        f"of {start['parameters']:,} from which they start."
-    )
+{chr(10).join(sections)}"""
 
 
-def _life_facts(loss: LearnedLoss, described: Mapping[str, Any]) -> dict[str, str]:
-    """Returns where and how long agents live, by what the facts are of."""
-    inner, task = loss.experiment.inner, loss.experiment.task
-    own = isinstance(make_family(task), GymnasiumFamily)
-    steps = "the environment's own" if own else f"{task.frame_skip} physics steps"
-    if task.physics == "coarse":
-        steps += " (evolved in coarse physics, tested in exact)"
-    return {
-        "observations, actions": f"{described['observation_size']}, {described['action_size']}",
-        "a life": f"{inner.updates} updates of {inner.update_period} env steps, Adam at "
-        f"{inner.learning_rate:g}",
-        "an env step, an episode": f"{steps}, at most {task.episode_limit} env steps",
-    }
+def exported_card(learned: Artifact[Any]) -> str:
+    """Returns the card of an export: what is known of it, and how to use the SavedModel.
 
-
-def _run_facts(run: Mapping[str, Any]) -> dict[str, str]:
-    """Returns how a loss was evolved; `run` is the run's summary.json.
+    A card beside the artifact is kept, up to how it is used.
 
     Raises:
-      KeyError, TypeError, ValueError, AttributeError: It is something else.
-    """
-    versions = run["versions"].items()
-    begun = {}
-    if "begun_with" in run:
-        scale = run["begun_with"].get("scale")
-        times = "" if scale is None else f", mean actions times {scale:g}"
-        begun = {"begun with": run["begun_with"]["loss"] + times}
-    return {
-        "evolved in": f"{count(run['env_steps'])} env steps, {run['epochs']} epochs, "
-        f"{duration(run['seconds'])}",
-        **begun,
-        "seed, commit": f"{run['seed']}, {run['commit']}",
-        "packages": ", ".join(f"{package} {version}" for package, version in versions),
-        "settings": "`config` in loss.json",
-    }
-
-
-def facts_table(facts: Mapping[str, str]) -> str:
-    """Returns a table of facts by what they are of."""
-    rows = (f"| {markdown_cell(key)} | {markdown_cell(text)} |" for key, text in facts.items())
-    return "\n".join(["| | |", "|---|---|", *rows])
-
-
-def exported_card(learned: LearnedLoss) -> str:
-    """Returns the card of an export: what is known of the loss, and how to use the SavedModel.
-
-    A loss that has a card beside it keeps it. For others the card is made from their facts and,
-    where they lie in the folder of a finished run, from its summary.
-
-    Raises:
-      RecordError: Its own card, or the run's summary, cannot be read.
+      RecordError: That card cannot be read.
       ConfigError: Its family is unknown; a user's own must be registered first.
     """
-    described = describe(learned)
-    head = own_card(learned.folder, _USE) or _made_card(learned, described)
-    use = _use_of_loss if described["channels"] else _use_of_start
-    return f"{head}\n\n{_USE}\n\n{use(described)}"
+    described, folder = describe(learned), learned.folder
+    kind = described["kind"].removeprefix("exported_")
+    head = f"# {kind}\n\n{_opening(learned)}\n\n{_table(('', ''), _facts(learned, {}))}"
+    if folder is not None and (folder / CARD_FILE).is_file():
+        head = files.read_text(folder / CARD_FILE, "the loss's card").split(_USE)[0].rstrip()
+    inputs = [
+        (f"`{name}`", f"[{', '.join(map(str, spec['shape']))}] {spec['type']}", spec["meaning"])
+        for name, spec in described["inputs"].items()
+    ]
+    functions, given = [("`describe()`", "this description, as `json`")], ""
+    if inputs:
+        given = f"{_table(('input', 'shape', 'meaning'), inputs)}\n\n"
+        score = "objective" if isinstance(learned.experiment, MetaGenRLExperiment) else "loss"
+        functions += [
+            (f"`{score}(inputs)`", f"`{score}` [P], which agents minimise, and `per_step`"),
+            ("`gradients(inputs)`", "of each agent's with respect to what its policy does now"),
+        ]
+    if described.get("initial_policy"):
+        functions.append(("`initial_policy()`", "the weights that agents start from, by name"))
+    return f"""{head}
 
+{_USE}
 
-def _use_of_loss(described: Mapping[str, Any]) -> str:
-    """Returns how the SavedModel of a loss is used."""
-    rule, agent, memory = (described[name] for name in ("normalisation", "agent", "memory"))
-    limit = f"; {agent['kl_rule']}" if agent["kl_limit"] else ""
-    by_state = ", then a second output of the network" if agent["state_dependent_std"] else ""
-    remembered = (
-        f"{memory['rule']}; {memory['inputs']} inputs, {memory['units']} units"
-        if memory
-        else "none"
-    )
-    start = "" if described["initial_policy"] is None else _START
-    return f"""    loaded = tf.saved_model.load(FOLDER)
-    description = json.loads(loaded.describe()["json"].numpy())
-    losses = loaded.loss({{name: tensor, ...}})["loss"]  # [P], inside a tf.GradientTape
+    loaded = tf.saved_model.load(FOLDER)
 
-Signatures: `loss` (-> `loss` [P], the {described["reduction"]} of each agent's minibatch, and
-`per_step` [P, B]), `gradients` (the same inputs -> gradients of each agent's loss with respect to
-its policy's outputs and its memory), `describe` (-> `json`). P agents and minibatches of B steps
-are free; buffers hold {described["buffer_steps"]} steps, oldest first.{start}
+{_table(("function", "returns"), functions)}
 
-| input | shape | meaning |
-|---|---|---|
-{input_rows(described["inputs"])}
+Sizes that are letters are free. Functions are differentiable; `loaded.signatures` has them, too.
 
-- Normalisation of {", ".join(rule["channels"])}: {rule["rule"]}; floor {rule["floor"]}.
-- Memory: {remembered}.
-- Inputs of policies: {agent["inputs"]}.
-- Agents in evolution: {_network(agent)}, columns of norm 1, of the last kernel
-  {agent["last_kernel_norm"]:g}; log_std {agent["log_std"]:g} at first{by_state}.
-- {agent["updates"]} updates in a life, M = {described["update_period"]}, minibatch
-  {described["minibatch"]}; {agent["rule"]}.
-- {agent["optimizer"]}, at {agent["learning_rate"]:g}{limit}.
+{given}{_table(("description", ""), _flat(described))}
 """
 
 
-def _use_of_start(described: Mapping[str, Any]) -> str:
-    """Returns how the SavedModel of an initial policy alone is used."""
-    agent, rule, surrogate = (described[name] for name in ("agent", "normalisation", "surrogate"))
-    shapes = described["initial_policy"]["shapes"].items()
-    rows = "\n".join(f"| `{name}` | {shape} |" for name, shape in shapes)
-    learning = "It is used as it is: agents do not learn in their lives"
-    if agent["updates"] and agent["learning_rate"]:
-        learning = f"""Agents learn by {surrogate["kind"]}, whose settings are `surrogate` in the
-  description, and see the rewards: {agent["updates"]} updates in a life, M =
-  {described["update_period"]}, minibatch {described["minibatch"]}; {agent["rule"]};
-  {agent["optimizer"]}, at {agent["learning_rate"]:g}. The value network starts afresh in each life.
-  Rewards are as received, advantages standardised; actions are those that were sampled, before any
-  clipping to bounds"""
-    return f"""    loaded = tf.saved_model.load(FOLDER)
-    description = json.loads(loaded.describe()["json"].numpy())
-    weights = loaded.initial_policy()  # by name
-
-Signatures: `initial_policy` (-> the weights), `describe` (-> `json`).
-
-| weights | shape |
-|---|---|
-{rows}
-
-- Inputs: {agent["inputs"]}.
-- {_network(agent).capitalize()}, then {_outputs(described)}.
-- Normalisation of observations: {rule["rule"]}; floor {rule["floor"]}.
-- {learning}.
-"""
+def _flat(described: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, str]]:
+    """Yields name and value of each entry of a description but inputs and origin."""
+    for name, value in described.items():
+        if isinstance(value, Mapping):
+            if name not in ("inputs", "facts", "parameter_shapes"):
+                yield from _flat(value, f"{path}{name}.")
+        elif value is not None and name != "channels":
+            yield f"`{path}{name}`", value if isinstance(value, str) else json.dumps(value)
 
 
-def _outputs(described: Mapping[str, Any]) -> str:
-    """Returns what the last layer of a policy gives."""
-    if described["discrete_actions"]:
-        return "a logit for each action"
-    if described["agent"]["state_dependent_std"]:
-        return "means and log standard deviations of Gaussians"
-    return "means of Gaussians, whose log standard deviations are weights, too"
+def _opening(learned: Artifact[Any]) -> str:
+    """Returns what was learned, in a sentence."""
+    experiment, described = learned.experiment, describe(learned)
+    if isinstance(experiment, MetaGenRLExperiment):
+        return (
+            f"An objective of MetaGenRL with {learned.phi.size:,} parameters, which policies with "
+            "any number of action dimensions minimise, meta-trained in "
+            f"{', '.join(experiment.environments)}."
+        )
+    start, family = described["initial_policy"], described["family"]
+    size = 0 if start is None else start["parameters"]
+    policy = f"a policy of {size:,} parameters, from which agents in {family} start"
+    if not described["inputs"]:
+        return f"A{policy[1:]}."
+    seen = "with the reward among its inputs" if sees_reward(experiment.loss) else ""
+    loss = f"A loss of {learned.phi.size - size:,} parameters that trains agents in {family} "
+    return loss + (seen or "and never sees a reward") + f", and {policy}" * (size > 0) + "."
 
 
-def _network(agent: Mapping[str, Any]) -> str:
-    return f"hidden layers {agent['hidden']} of {agent['activation']}"
+def _facts(learned: Artifact[Any], run: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yields where an artifact came from; what is not of the usual form is told as it is."""
+    experiment, left = learned.experiment, {**learned.facts, **run}
+    if isinstance(experiment, Experiment):
+        inner, task = experiment.inner, experiment.task
+        yield "a life", f"{inner.updates} updates of {inner.update_period} env steps"
+        yield "an episode", f"at most {task.episode_limit} env steps"
+        yield "physics of meta-training", task.physics
+    if type(left.get("env_steps")) is int:
+        yield "env steps of meta-training", count(left.pop("env_steps"))
+    if "seconds" in left:
+        yield "time", duration(left.pop("seconds"))
+    if isinstance(left.get("versions"), dict):
+        versions = left.pop("versions").items()
+        yield "packages", ", ".join(f"{package} {version}" for package, version in versions)
+    if {"seed", "commit"} <= left.keys():
+        yield "seed, commit", f"{left.pop('seed')}, {left.pop('commit')}"
+    yield from ((name, json.dumps(value)) for name, value in left.items())
+    yield "settings", "`config` in loss.json"
 
 
-def input_rows(inputs: Mapping[str, Any]) -> str:
-    """Returns rows of a table of inputs, as descriptions hold them."""
-    return "\n".join(
-        f"| `{name}` | {_shape(spec['shape'])} {spec['type']} | {spec['meaning']} |"
-        for name, spec in inputs.items()
-    )
-
-
-def own_card(folder: Path | None, use: str) -> str:
-    """Returns the card beside a loss, up to the heading `use`; empty if there is none.
+def losses_of(test: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Returns the facts of each loss of a test, by the name that it has there.
 
     Raises:
-      RecordError: It cannot be read.
+      KeyError, TypeError, AttributeError: It is the summary of something else.
     """
-    if folder is None or not (folder / CARD_FILE).is_file():
+    about = test["about"]
+    return {about["loss"]: about["loss_facts"], **about.get("other_loss_facts", {})}
+
+
+def _evaluation(name: str, learned: Artifact[Any], test: Mapping[str, Any]) -> str:
+    """Returns what an evaluation found; with several losses, each of them comes first."""
+    about, losses = test["about"], losses_of(test)
+    experiment, key = learned.experiment, "objective"
+    if isinstance(experiment, Experiment):
+        key = learned_name(experiment)
+    labels = {each: LABELS[each] for each in test if each in LABELS}
+    rows = []
+    if len(losses) > 1:
+        labels[key] = "all together"
+        for each, facts in losses.items():
+            this = ", this one" if facts == learned.facts else ""
+            rows.append((f"seed {facts['seed']}{this}", *_cells(test[f"{key} {each}"])))
+    rows += [(label, *_cells(test[each])) for each, label in labels.items()]
+    agents, where = test[key]["lives"] // len(losses), "its own tasks"
+    if "environment" in about:
+        place = about["environment"]
+        seen = {place, f"{place}@{about['episode_limit']}"} & {*about["trained_in"]}
+        where, steps = f"{place}, {'' if seen else 'not '}of meta-training", about["env_steps"]
+    else:
+        steps = about["updates"] * experiment.inner.update_period
+    times = about.get("compare_updates", 1)
+    longer = "" if times == 1 else f"; other methods learn for {times} times as many"
+    words = [f"--lives={agents}", f"--seed={about['seed']}", *_flags(learned, test)]
+    heads = ("", "final return", "interval", "auc", "interval", "match", "failed agents")
+    several = name if len(losses) == 1 else "LOSSES"
+    text = f"{agents} agents, {steps} env steps each, in {where}{longer}:"
+    return _section(text, f"meta-test --loss={several}", words, heads, rows)
+
+
+def _flags(learned: Artifact[Any], test: Mapping[str, Any]) -> list[str]:
+    """Returns the flags of an evaluation; a config that settings are from is not known."""
+    about = test["about"]
+    compared = ",".join(each for each in _COMPARED if each in test)
+    untrained = "none" if "untrained" in test or "environment" in about else "alone"
+    words = [f"--compare={compared or untrained}"]
+    if about.get("compare_updates", 1) > 1:
+        words.append(f"--compare_updates={about['compare_updates']}")
+    if "environment" in about:
+        words.insert(0, f"--environment={about['environment']}@{about['episode_limit']}")
+        words.append(f"--env_steps={about['env_steps']}")
+        words += [f"--episodes={about['episodes']}"] * (about["episodes"] != _EPISODES)
+    else:
+        guidance = learned.experiment.evolution.final_guidance
+        alpha = about.get("alpha", guidance)
+        words += [f"--alpha={alpha:g}"] * (alpha != guidance)
+        words += ["--zero_shot=own"] * any(fixed in test for fixed in _FIXED)
+    words += _lives(learned, about)
+    changed = {name: now for name, (_, now) in about.get("replaced", {}).items()}
+    changed = changed if "environment" in about else {}
+    return words + ["--config=CONFIG"] * bool(changed) + [f"--{k}={v}" for k, v in changed.items()]
+
+
+def _lives(learned: Artifact[Any], about: Mapping[str, Any]) -> list[str]:
+    """Returns the flags that say which lives, where they are not the usual ones."""
+    words = ["--reporting"] if about.get("phase") in ("reporting", "objective_reporting") else []
+    if "environment" in about or about["updates"] == learned.experiment.inner.updates:
+        return words
+    return [f"--updates={about['updates']}", *words]
+
+
+def _adaptation(name: str, learned: Artifact[Any], found: Mapping[str, Any]) -> str:
+    """Returns what tells a loss that teaches from one that holds a policy."""
+    about, pairs, rows = found["about"], found["pairs"], []
+    for label, path in _RETURNS.items():
+        place: Any = found
+        for key in path:
+            place = place[key]
+        rows.append((label, _mean(place), _interval(place)))
+    words = [f"--lives={found['own']['lives']}", f"--seed={about['seed']}", *_lives(learned, about)]
+    text = (
+        "Does it teach? Returns of final policies; "
+        f"{pairs['differing_tasks']} of {pairs['all']} pairs of agents have different tasks:"
+    )
+    heads = ("final return", "mean", "interval")
+    return _section(text, f"adaptation --loss={name}", words, heads, rows)
+
+
+def _robustness(name: str, learned: Artifact[Any], found: Mapping[str, Any]) -> str:
+    """Returns what a loss is worth where something is not as in evolution."""
+    about, changes, rows = found["about"], found["changes"], []
+    fixed = [method for method in _FIXED if method in changes["own"]]
+    for change in changes.values():
+        row = change["loss"]
+        others = (_mean(change.get(method)) for method in fixed)
+        rows.append(
+            (change["label"], _mean(row), _interval(row), *others, str(row["failed_lives"]))
+        )
+    lives = changes["own"]["loss"]["lives"]
+    words = [f"--lives={lives}", f"--seed={about['seed']}", *_lives(learned, about)]
+    heads = ("", "final return", "interval", *(LABELS[each] for each in fixed), "failed agents")
+    text = "Where something is not as in evolution:"
+    return _section(text, f"robustness --loss={name}", words, heads, rows)
+
+
+def _section(
+    text: str,
+    command: str,
+    words: Sequence[str],
+    heads: Sequence[str],
+    rows: Sequence[tuple[str, ...]],
+) -> str:
+    """Returns a table of numbers and the command that repeats them."""
+    line = " ".join(["    epg-tf", command, *words, "--output_dir=OUT"])
+    return f"{text}\n\n{line}\n\n{_table(heads, rows)}\n"
+
+
+def _table(heads: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ["---"] * len(heads), *(map(markdown_cell, row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the cells of a method in a table of tests."""
+    match = row.get("steps_to_match")
+    auc = ("not comparable", "")  # a curve that explores, beside curves that do not
+    if row["final_return_mean"] is None or row["auc_mean"] is not None:
+        auc = _mean({"mean": row["auc_mean"]}, ""), _interval({"ci95": row["auc_ci95"]})
+    final = _mean({"mean": row["final_return_mean"]}), _interval(row)
+    return (*final, *auc, "never" if match is None else str(match), str(row["failed_lives"]))
+
+
+def _mean(row: Mapping[str, Any] | None, failed: str = "all failed") -> str:
+    """Returns the mean of a row; empty without a row, and words where all lives failed."""
+    if row is None:
         return ""
-    text = files.read_text(folder / CARD_FILE, "the loss's card")
-    return text.split(use)[0].rstrip()
+    return failed if row["mean"] is None else f"{row['mean']:.2f}"
 
 
-def _made_card(learned: LearnedLoss, described: Mapping[str, Any]) -> str:
-    """Returns a card made from a loss and its run, without how it is used."""
-    run = _facts_of_run(learned)
-    stated = {
-        name: json.dumps(value)
-        for name, value in described["facts"].items()
-        if not run or name not in (*_SHARED, "begun_with")
-    }
-    opening = _opening(learned.experiment.loss, described)
-    what = "A loss" if described["channels"] else "An initial policy"
-    return f"""# {what} for {described["family"]}
-
-{opening} Evolved, but not shipped; epg-tf meta-test measures how well it trains agents.
-
-{facts_table(_life_facts(learned, described) | run | stated)}"""
-
-
-def _facts_of_run(learned: LearnedLoss) -> dict[str, str]:
-    """Returns `_run_facts` of the run in whose folder a loss lies.
-
-    They are empty where there is no such run, it is not finished, or it evolved another loss.
-    """
-    if learned.folder is None:
-        return {}
-    run_dir = learned.folder.resolve().parent
-    if not all((run_dir / name).is_file() for name in ("config.json", "summary.json")):
-        return {}
-    run = files.read_json(run_dir / "summary.json", "the run's summary")
-    try:
-        same = all(run[name] == learned.facts[name] for name in _SHARED)
-        return _run_facts(run) if same else {}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return {}  # it is the summary of something else
-
-
-def _shape(letters: Sequence[str | int]) -> str:
-    return f"[{', '.join(map(str, letters))}]"
+def _interval(place: Mapping[str, Any]) -> str:
+    low_high = place["ci95"]
+    return "" if None in low_high else "{:.2f} to {:.2f}".format(*low_high)

@@ -1,18 +1,19 @@
-"""Describes an exported loss to its users: inputs, sizes, rules, origin."""
+"""Describes an export to its users: inputs, sizes, rules, origin."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from epg_tf.agents.normalizer import DEVIATION_FLOOR
 from epg_tf.artifacts import loss_files
-from epg_tf.artifacts.exported_loss import input_specs
-from epg_tf.artifacts.learned_loss import LearnedLoss, interface
+from epg_tf.artifacts.artifact import Artifact, interface
+from epg_tf.artifacts.exported import PREDICTED, loss_inputs, objective_inputs
 from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.loss_settings import LossConfig
+from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
 from epg_tf.losses.channels import MINIBATCH, Channel
@@ -40,6 +41,18 @@ _MEANINGS = {
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 
+_OBJECTIVE_MEANINGS = {
+    "action": "what the agent did, in [-1, 1]: half the range of actions is 1",
+    "reward": "what it received for that{}",
+    "value": "the first critic's value of the state before it, of the action that the policy takes "
+    "there now",
+    "next_value": "the same of the state after it; 0 where the episode terminated (a time "
+    "limit does not count)",
+    "mask": "1 where there is a step, 0 in the padding behind the end of an episode; the first "
+    "step of a chunk is no padding",
+    PREDICTED: "what the policy does there now, in [-1, 1]; gradients flow through this alone",
+}
+
 _PAIRS_TOO = (
     ", then the products of all pairs j <= k of its components, (1, 1), (1, 2), ... (2, 2), ..."
 )
@@ -55,13 +68,52 @@ _BEFORE = (
 )
 
 
-def describe(learned: LearnedLoss) -> dict[str, Any]:
+def describe(learned: Artifact[Any]) -> dict[str, Any]:
     """Returns what a user of an export must know, for JSON: sizes, inputs, rules, origin.
 
     An initial policy without a loss has no inputs; its agents learn by a policy-gradient loss,
     which `surrogate` holds.
     """
     experiment = learned.experiment
+    objective = isinstance(experiment, MetaGenRLExperiment)
+    return {
+        **(_of_objective(experiment) if objective else _of_loss(experiment)),
+        "parameters": learned.phi.size,
+        "phi_sha256": loss_files.checksum(learned.phi),
+        "facts": learned.facts,
+    }
+
+
+def _of_objective(experiment: MetaGenRLExperiment) -> dict[str, Any]:
+    agent = experiment.agent
+    units = ", as scaled by `agent.reward_rule`" if agent.scale_rewards else ""
+    meanings = {name: text.format(units) for name, text in _OBJECTIVE_MEANINGS.items()}
+    return {
+        "format_version": FORMAT_VERSION,
+        "kind": "exported_lstm_objective",
+        "environments": list(experiment.environments),
+        "chunk": agent.chunk,
+        "inputs": _inputs(objective_inputs(agent.chunk), meanings),
+        "reduction": "sum over the steps of a chunk, mean over chunks; lower is better",
+        "normalisation": "none by the caller: rewards and values are standardised inside, over an "
+        "agent's batch",
+        "agent": _td3_agent(agent),
+    }
+
+
+def _inputs(specs: Mapping[str, tf.TensorSpec], meanings: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what each input is; letters stand for sizes of axes that the caller chooses."""
+    return {
+        name: {
+            "shape": [size or letter for letter, size in zip("PBTA", spec.shape, strict=False)],
+            "type": spec.dtype.name,
+            "meaning": meanings[name],
+        }
+        for name, spec in specs.items()
+    }
+
+
+def _of_loss(experiment: Experiment) -> dict[str, Any]:
     known = interface(experiment)
     alone = not moves_loss(experiment)
     return {
@@ -75,9 +127,6 @@ def describe(learned: LearnedLoss) -> dict[str, Any]:
         **(_surrogate(experiment) if alone else _loss(experiment, known)),
         "agent": _agent(experiment),
         "initial_policy": _initial_policy(experiment),
-        "parameters": learned.phi.size,
-        "phi_sha256": loss_files.checksum(learned.phi),
-        "facts": learned.facts,
     }
 
 
@@ -109,21 +158,26 @@ def _version(experiment: Experiment) -> int:
 
 def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
     """Returns what an export's loss is given, and how."""
-    loss = experiment.loss
+    loss, specs = experiment.loss, loss_inputs(channels_of(known), experiment.loss)
+    meanings = {name: _meaning(name, experiment) for name in specs}
     return {
         "buffer_steps": loss.buffer_steps,
-        "inputs": {
-            name: {
-                "shape": _letters(name, spec.shape),
-                "type": spec.dtype.name,
-                "meaning": _meaning(name, experiment),
-            }
-            for name, spec in input_specs(channels_of(known), loss).items()
-        },
+        "inputs": _inputs(specs, meanings),
         "reduction": loss.reduction,
         "termination_marks_time_limits": loss.truncation_as_end,
-        "normalisation": _normalisation(known, experiment),
-        "memory": _memory(loss) if loss.memory_units else None,
+        "normalisation": _rules(
+            [name for name in specs if name in ("observation", "action", "reward")],
+            f"{_rule(experiment, False)}. {_BEFORE}",
+            experiment,
+        ),
+        "memory": {
+            "inputs": loss.memory_inputs,
+            "units": loss.memory_units,
+            "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
+            "learned with the policy",
+        }
+        if loss.memory_units
+        else None,
     }
 
 
@@ -163,27 +217,12 @@ def _rule(experiment: Experiment, observations_alone: bool) -> str:
     return f"{_CENTRED}, but of observations {_ABOUT_ZERO}{_OVER}"
 
 
-def _normalisation(known: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
-    normalised = ("observation", "action", "reward")
-    channels = [c["name"] for c in known["channels"] if c["name"] in normalised]
-    return _rules(channels, f"{_rule(experiment, False)}. {_BEFORE}", experiment)
-
-
 def _rules(channels: list[str], rule: str, experiment: Experiment) -> dict[str, Any]:
     return {
         "channels": channels,
         "rule": rule,
         "about_zero": [] if experiment.inner.centred_observations else ["observation"],
         "floor": DEVIATION_FLOOR,
-    }
-
-
-def _memory(loss: LossConfig) -> dict[str, Any]:
-    return {
-        "inputs": loss.memory_inputs,
-        "units": loss.memory_units,
-        "rule": "tanh of the sum over inputs of a kernel [inputs, units], zero at first, "
-        "learned with the policy",
     }
 
 
@@ -224,10 +263,33 @@ def _initial_policy(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def channels_of(known: dict[str, Any]) -> list[Channel]:
-    """Returns the channels that `learned_loss.interface` lists."""
+    """Returns the channels that `artifact.interface` lists."""
     return [Channel(**channel) for channel in known["channels"]]
 
 
-def _letters(name: str, shape: tf.TensorShape) -> list[str | int]:
-    """Returns a shape with the legend's letters for what the caller chooses."""
-    return ["P", "B"] if name == MINIBATCH else ["P", *shape[1:]]
+def _td3_agent(agent: AgentConfig) -> dict[str, Any]:
+    return {
+        "hidden": list(agent.hidden),
+        "layers": "policy and twin critics: dense, layer norm, ReLU; the policy ends in tanh",
+        "optimizer": "Adam, beta 0.9 and 0.999",
+        "learning_rate": agent.policy_learning_rate,
+        "critic_learning_rate": agent.critic_learning_rate,
+        "gradient_rule": f"gradients are scaled down to a norm of at most {agent.clip:g}",
+        "clip": agent.clip,
+        "discount": agent.discount,
+        "batch": agent.batch,
+        "policy_delay": agent.policy_delay,
+        "tau": agent.tau,
+        "exploration": agent.exploration,
+        "target_policy_noise": agent.target_policy_noise,
+        "target_policy_noise_clip": agent.target_policy_noise_clip,
+        "random_steps": agent.random_steps,
+        "updates_after": agent.updates_after,
+        "replay_steps": agent.replay_steps,
+        "reward_rule": "divided by the root mean square of the rewards before the first update, "
+        "where that is above 1"
+        if agent.scale_rewards
+        else "as received",
+        "rule": "critics learn by TD3, one update per env step on a batch of chunks; the policy "
+        "takes one step against the gradient of the objective every policy_delay of them",
+    }

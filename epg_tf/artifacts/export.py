@@ -1,10 +1,9 @@
-"""Turns a learned loss into a SavedModel that needs only TensorFlow."""
+"""Turns what was learned into a SavedModel that needs only TensorFlow."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.artifacts import saved_models
+from epg_tf.artifacts.artifact import SHIPPED, Artifact, interface, save
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.description import channels_of, describe
-from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
-from epg_tf.artifacts.exported_start import ExportedStart
-from epg_tf.artifacts.learned_loss import SHIPPED, LearnedLoss, interface, save_loss
+from epg_tf.artifacts.exported import Exported, Scored, examples, scored_loss, scored_objective
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import Experiment
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.epg.meta_parameters import divided, initial_policy, moves_loss
-from epg_tf.losses.channels import MINIBATCH
 
 MARKERS = ("loss.json", CARD_FILE)  # of an export; a run's losses have no card
 
@@ -28,92 +27,44 @@ _BUFFER_LIMIT = 2**16  # steps; the papers' have 512 and 1024
 _TOLERANCE = 1e-6  # relative, of losses and gradients that were written and read again
 
 
-def export_loss(
-    learned: LearnedLoss,
+def export(
+    learned: Artifact[Any],
     folder: files.PathLike,
     card: str | None = None,
     *,
     overwrite: bool = False,
 ) -> float:
-    """Writes a loss as a SavedModel, with phi, its description and a card, and reads it again.
+    """Writes a SavedModel, with phi, its description and a card, and reads it again.
 
     Args:
-      learned: The loss, or the initial policy that was evolved with it or alone.
+      learned: A loss of EPG, the initial policy that was evolved with it or alone, or an objective
+        of MetaGenRL.
       folder: Created if missing; must be empty unless `overwrite` is set.
       card: Text of card.md; None for that of `cards.exported_card`.
       overwrite: Replace an export that is there, once the new one is complete; other files in the
         folder stay.
 
     Returns:
-      The largest difference between the loss and what was read, see `largest_difference`.
+      The largest difference between it and what was read, see `largest_difference`.
 
     Raises:
-      RecordError: The difference is above 1e-6, the buffer is too long, the folder cannot be used
-        or holds something else, or files cannot be read or written; nothing was replaced.
+      RecordError: The difference is above 1e-6, what was learned is of another kind, the buffer is
+        too long, the folder cannot be used or holds something else, or files cannot be read or
+        written; nothing was replaced.
     """
-    loss = learned.experiment.loss
-    if moves_loss(learned.experiment) and loss.buffer_steps > _BUFFER_LIMIT:
-        raise RecordError(
-            f"config.loss.buffer_steps={loss.buffer_steps} of the loss is above {_BUFFER_LIMIT}, "
-            f"more than exports are tested with; use a loss with a shorter buffer"
-        )
+    _check(learned)
     text = exported_card(learned) if card is None else card
-
-    def save_beside(temporary: str) -> None:
-        save_loss(temporary, learned.phi, learned.experiment, learned.facts)
-
-    return write_export(
-        Exported(
-            _module(learned),
-            text,
-            save_beside,
-            lambda temporary: largest_difference(learned, temporary),
-            learned.folder,
-        ),
-        folder,
-        overwrite=overwrite,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Exported:
-    """What an export consists of.
-
-    Attributes:
-      module: Has the functions of the SavedModel, and returns them by `signatures`.
-      card: Text of card.md.
-      save_beside: Writes the parameters and their description into a folder.
-      difference: Opens the SavedModel in a folder, and returns how far it differs.
-      home: Folder that the loss was read from; None if it was not.
-    """
-
-    module: Any
-    card: str
-    save_beside: Callable[[str], None]
-    difference: Callable[[str], float]
-    home: Path | None
-
-
-def write_export(exported: Exported, folder: files.PathLike, *, overwrite: bool) -> float:
-    """Writes a SavedModel and what belongs to it; arguments as `export_loss`.
-
-    Returns:
-      The difference between what was written and what was read again.
-
-    Raises:
-      RecordError: As `export_loss`.
-    """
+    module, _ = exported_module(learned)
     differences: list[float] = []
-    _refuse_homes(exported.home, folder)
+    _refuse_homes(learned.folder, folder)
     saved_models.prepare_target(folder, overwrite, MARKERS)
 
     def write(temporary: str) -> None:
         options = tf.saved_model.SaveOptions(save_debug_info=False)
-        signatures = exported.module.signatures()
-        tf.saved_model.save(exported.module, temporary, signatures=signatures, options=options)
-        exported.save_beside(temporary)
-        (Path(temporary) / CARD_FILE).write_text(exported.card, encoding="utf-8")
-        differences.append(exported.difference(temporary))
+        tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
+        save(temporary, learned.phi, learned.experiment, learned.facts)
+        (Path(temporary) / CARD_FILE).write_text(text, encoding="utf-8")
+        differences.append(largest_difference(learned, temporary))
         if not differences[0] <= _TOLERANCE:
             raise RecordError(
                 f"{folder}: the SavedModel that was read again differs by {differences[0]:.1e} and "
@@ -124,6 +75,26 @@ def write_export(exported: Exported, folder: files.PathLike, *, overwrite: bool)
     return differences[0]
 
 
+export_loss = export_objective = export
+
+
+def _check(learned: Artifact[Any]) -> None:
+    """Raises RecordError if there is nothing to export, or too much."""
+    experiment = learned.experiment
+    if not isinstance(experiment, Experiment | MetaGenRLExperiment):
+        raise RecordError(
+            f"{learned.name}: it is a {interface(experiment)['kind']}, which has no export; name a "
+            "loss or an initial policy of EPG, or an objective of MetaGenRL"
+        )
+    if isinstance(experiment, MetaGenRLExperiment) or not moves_loss(experiment):
+        return
+    if experiment.loss.buffer_steps > _BUFFER_LIMIT:
+        raise RecordError(
+            f"config.loss.buffer_steps={experiment.loss.buffer_steps} of the loss is above "
+            f"{_BUFFER_LIMIT}, more than exports are tested with; use a loss with a shorter buffer"
+        )
+
+
 def _refuse_homes(home: Path | None, folder: files.PathLike) -> None:
     """Raises RecordError if `folder` is, holds or lies among folders of losses."""
     target, shipped = Path(folder).resolve(), SHIPPED.resolve()
@@ -132,48 +103,56 @@ def _refuse_homes(home: Path | None, folder: files.PathLike) -> None:
         raise RecordError(f"{Path(folder)}: this is where losses are kept; choose another folder")
 
 
-def largest_difference(learned: LearnedLoss, folder: files.PathLike, agents: int = 3) -> float:
-    """Opens an exported loss and compares it with `learned` on random inputs.
+def exported_module(learned: Artifact[Any]) -> tuple[Exported, Scored | None]:
+    """Returns what the SavedModel of an artifact is made from, and what agents minimise."""
+    experiment, description = learned.experiment, json.dumps(files.plain(describe(learned)))
+    if isinstance(experiment, MetaGenRLExperiment):
+        scored: Scored | None = scored_objective(learned.phi, experiment)
+        return Exported(description, {}, scored), scored
+    phi, start = divided(experiment, learned.phi)
+    weights, scored = initial_policy(experiment, start) if start.size else {}, None
+    if moves_loss(experiment):
+        channels, period = channels_of(interface(experiment)), experiment.inner.update_period
+        scored = scored_loss(phi, channels, experiment.loss, period)
+    return Exported(description, weights, scored), scored
+
+
+def largest_difference(learned: Artifact[Any], folder: files.PathLike) -> float:
+    """Opens an export and compares it with `learned` on random inputs.
 
     Returns:
-      The largest difference of losses, the tape's gradients, the signature's, and the weights of
+      The largest difference of scores, the tape's gradients, the signature's, and the weights of
       an initial policy, each relative to the largest value.
 
     Raises:
       RecordError: What is in `folder` cannot be opened.
     """
-    exported, own = saved_models.open_saved_model(folder), _module(learned)
+    exported, (own, scored) = saved_models.open_saved_model(folder), exported_module(learned)
     pairs = []
     if own.start:
         weights = exported.signatures["initial_policy"]()
         pairs += [(weights[name], expected) for name, expected in own.start.items()]
-    if isinstance(own, ExportedLoss):
-        pairs += _scores(learned, exported, own, agents)
-    return largest([relative_difference(one, other) for one, other in pairs])
+    inner = getattr(learned.experiment, "inner", None)
+    period = 1 if inner is None else inner.update_period  # no input of objectives is a step
+    if scored is not None:
+        for actions in (1, 3):
+            pairs += _scores(exported, own, scored, examples(scored.specs, actions, period))
+    return largest([_relative(one, other) for one, other in pairs])
 
 
 def _scores(
-    learned: LearnedLoss, exported: Any, own: ExportedLoss, agents: int
+    exported: Any, own: Exported, scored: Scored, inputs: dict[str, tf.Tensor]
 ) -> list[tuple[tf.Tensor, tf.Tensor]]:
-    """Returns pairs of losses and gradients, of the export and of the package."""
-    generator, inner = np.random.default_rng(0), learned.experiment.inner
-    specs = input_specs(channels_of(interface(learned.experiment)), learned.experiment.loss)
-    inputs = {
-        name: tf.constant(generator.standard_normal([agents, *spec.shape[1:]]), tf.float32)
-        for name, spec in specs.items()
-        if name != MINIBATCH
-    }
-    order = generator.integers(inner.update_period, size=(agents, inner.minibatch))
-    inputs[MINIBATCH] = tf.constant(order, tf.int32)
+    """Returns pairs of scores and gradients, of the export and of the package."""
     gradients = own.gradients(inputs)
     moved = {name: inputs[name] for name in gradients}
     with tf.GradientTape() as tape:
         tape.watch(moved)
-        found = exported.loss(inputs | moved)
-        total = tf.reduce_sum(found["loss"])
+        found = getattr(exported, scored.name)(inputs | moved)
+        total = tf.reduce_sum(found[scored.name])
     by_tape = tape.gradient(total, moved, unconnected_gradients="zero")
     by_name = exported.signatures["gradients"](**inputs)
-    pairs = [(found["per_step"], own.loss(inputs)["per_step"])]
+    pairs = [(found["per_step"], scored.scores(own.params, inputs)["per_step"])]
     return pairs + [
         (other[name], gradients[name]) for other in (by_tape, by_name) for name in moved
     ]
@@ -184,24 +163,7 @@ def largest(differences: Sequence[float]) -> float:
     return float(np.max(differences))
 
 
-def relative_difference(found: tf.Tensor, expected: tf.Tensor) -> float:
+def _relative(found: tf.Tensor, expected: tf.Tensor) -> float:
     """Returns the largest difference, relative to the largest expected value."""
     scale = float(tf.reduce_max(tf.abs(expected)))
     return float(tf.reduce_max(tf.abs(found - expected))) / (scale or 1.0)
-
-
-def _module(learned: LearnedLoss) -> ExportedStart:
-    experiment = learned.experiment
-    phi, start = divided(experiment, learned.phi)
-    weights = initial_policy(experiment, start) if start.size else {}
-    description = json.dumps(files.plain(describe(learned)))
-    if not moves_loss(experiment):
-        return ExportedStart(weights, description)
-    return ExportedLoss(
-        phi,
-        channels_of(interface(experiment)),
-        experiment.loss,
-        experiment.inner.update_period,
-        description,
-        weights,
-    )

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError

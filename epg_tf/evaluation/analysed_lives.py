@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.lived_shards import KeptShards

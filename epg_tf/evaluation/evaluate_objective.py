@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.artifact import LearnedObjective
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
@@ -139,7 +139,7 @@ class ObjectiveEvaluation:
         experiment = self.learned.experiment
         configure_tensorflow(experiment.threads or cpus(1))
         evaluated = [
-            objective_methods.EvaluatedObjective(experiment, each.parameters, name)
+            objective_methods.EvaluatedObjective(experiment, each.phi, name)
             for name, each in ((self.loss, self.learned), *self.others)
         ]
         for name in self.methods:
@@ -165,7 +165,7 @@ class ObjectiveEvaluation:
             "compare_updates": self.compare_updates,
             "loss_facts": self.learned.facts,
             "parameters_sha256": {
-                name.name: checksum(each.parameters)
+                name.name: checksum(each.phi)
                 for name, each in ((self.loss, self.learned), *self.others)
             },
             "trained_in": experiment.environments,

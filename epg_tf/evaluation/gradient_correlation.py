@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import stats
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.types import Array
 from epg_tf.epg.agent_optimizer import AgentOptimizer

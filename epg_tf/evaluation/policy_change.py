@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from epg_tf.artifacts import saved_models, saved_policy
-from epg_tf.artifacts.learned_loss import LearnedLoss, versions
-from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective, versions
 from epg_tf.artifacts.saved_policy import AgentPolicy, TrainedDeterministicPolicy, TrainedPolicy
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
@@ -162,9 +161,7 @@ def train_objective_agent(
     experiment = learned.experiment
     request = objective_request(experiment, environment, seed, agents, env_steps)
     configure_tensorflow(experiment.threads or cpus(1))
-    evaluated = objective_methods.EvaluatedObjective(
-        experiment, learned.parameters, LossName("objective")
-    )
+    evaluated = objective_methods.EvaluatedObjective(experiment, learned.phi, LossName("objective"))
     method = objective_methods.learned_objective(evaluated)
     size = method.shard_agents(request)
     shard, returns = method.train_shard(request, agent // size)

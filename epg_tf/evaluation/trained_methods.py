@@ -11,13 +11,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_start import load_start
-from epg_tf.artifacts.rl2_policy import load_rl2
+import numpy as np
+
+from epg_tf.artifacts.artifact import load
+from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_method import STEPS, MAMLMethod
 from epg_tf.baselines.method import Method, loss_name
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.core.maml_experiment import MAMLExperiment
+from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.tasks.registry import make_family
 
 
@@ -47,12 +51,14 @@ def load_maml(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
     Raises:
       RecordError: There is none.
     """
-    found = load_start(folder)
+    found = load(folder, MAMLExperiment)
+    size = make_family(found.experiment.task).spec.observation_size
+    parts = np.split(found.phi, [found.phi.size - 2 * size, found.phi.size - size])
     return TrainedMethod(
         MAMLMethod(
             name,
             found.experiment,
-            found.start,
+            Initialisation(*parts),
             experiment.compute.threads,
             loss_name(str(found.folder), found.facts),
         ),
@@ -77,14 +83,14 @@ def load_recurrent(name: str, folder: str, experiment: Experiment) -> TrainedMet
     Raises:
       RecordError: There is none, or it is of the other method.
     """
-    found = load_rl2(folder)
+    found = load(folder, RL2Experiment)
     if found.experiment.method != name:
         raise RecordError(
             f"{found.folder}: it is a policy of {found.experiment.method}; compare it by that name"
         )
     method = RL2Method(
         found.experiment,
-        found.vector,
+        found.phi,
         loss_name(str(found.folder), found.facts),
         experiment.inner.update_period,
         experiment.compute.threads,

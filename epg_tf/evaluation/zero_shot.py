@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request, learned_name

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.errors import RenderError
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.figures.declaration import Findings, Found, Row

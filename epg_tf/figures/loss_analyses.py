@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.baselines.method import Request
 from epg_tf.evaluation import gradient_correlation, loss_sensitivity, policy_change
 from epg_tf.evaluation.analysed_lives import analysis_request

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from epg_tf.artifacts.learned_loss import shipped_losses
+from epg_tf.artifacts.artifact import shipped_losses
 from epg_tf.evaluation.results import RESULTS_FILE
 from epg_tf.figures.declaration import Declaration, Found, Run, Source, Test
 from epg_tf.reports.resumed_tests import ABOUT_FILE

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, interface
+from epg_tf.artifacts.artifact import LearnedLoss, interface
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment

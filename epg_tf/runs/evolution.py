@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, save_loss
+from epg_tf.artifacts.artifact import LearnedLoss, save
 from epg_tf.core import files
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import RecordError
@@ -231,7 +231,7 @@ class EvolutionSystem(System[EpochResult]):
             "validation_return_mean": state.best_return if validated else None,
             "chosen": "best in validation" if validated else "newest, never validated",
         }
-        save_loss(folder.path / "best", state.best_phi, self._experiment, facts)
+        save(folder.path / "best", state.best_phi, self._experiment, facts)
 
     def leave(self, folder: RunFolder) -> None:
         """Writes `best/`, the newest phi where none was validated."""
@@ -242,7 +242,7 @@ class EvolutionSystem(System[EpochResult]):
         state = self.state
         self._save_best(folder)
         last = {"env_steps": state.env_steps, "epoch": state.epoch, "chosen": "last epoch"}
-        save_loss(folder.path / "final", state.phi, self._experiment, {**folder.facts, **last})
+        save(folder.path / "final", state.phi, self._experiment, {**folder.facts, **last})
         return {
             "env_steps": state.env_steps,
             "parameters": state.phi.size,

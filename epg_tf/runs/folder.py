@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import versions
+from epg_tf.artifacts.artifact import versions
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import checkpoints, own_families, saved_settings

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import versions
+from epg_tf.artifacts.artifact import versions
 from epg_tf.core.errors import ConfigError
 from epg_tf.runs import saved_settings
 

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from epg_tf.artifacts.learned_objective import load_objective, save_objective
+from epg_tf.artifacts.artifact import load_objective, save
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
@@ -60,4 +60,4 @@ def keep_best(folder: RunFolder, experiment: MetaGenRLExperiment) -> None:
             f"{path}: the objective of round {number}, the best in tests, cannot be read "
             f"({error}); restore its folder, or start another run"
         ) from error
-    save_objective(best, found.parameters, experiment, found.facts)
+    save(best, found.phi, experiment, found.facts)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epg_tf.agents.normalizer import Moments
-from epg_tf.artifacts.learned_start import save_start
+from epg_tf.artifacts.artifact import save
 from epg_tf.baselines.maml import COLUMNS, MetaTraining
 from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
@@ -140,7 +142,7 @@ class MAMLSystem(System[IterationResult]):
             "best_validation_return_mean": best if best > -math.inf else None,
             "chosen": "best in validation" if name == "best" else "last iteration",
         }
-        save_start(folder.path / name, start, self._experiment, facts)
+        save(folder.path / name, np.concatenate(start), self._experiment, facts)
 
     def finish(self, folder: RunFolder, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Writes `final/`."""

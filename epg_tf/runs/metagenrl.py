@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.learned_objective import save_objective
+from epg_tf.artifacts.artifact import save
 from epg_tf.core import files
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import RecordError
@@ -237,7 +237,7 @@ class MetaGenRLSystem(System[RoundResult]):
 
     def _save_objective(self, path: Path, folder: RunFolder) -> None:
         facts = {**folder.facts, "round": self.done, "env_steps": self._env_steps()}
-        save_objective(path, self.state.parameters, self._experiment, facts)
+        save(path, self.state.parameters, self._experiment, facts)
 
     def _env_steps(self) -> int:
         return self.done * self._experiment.round_steps * self._experiment.agents

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import load_loss
-from epg_tf.artifacts.learned_objective import is_objective
+from epg_tf.artifacts.artifact import is_objective, load_loss
 from epg_tf.core.errors import ConfigError, RecordError, RenderError
 from epg_tf.core.files import PathLike
 from epg_tf.core.types import LifeKey

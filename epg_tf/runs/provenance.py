@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import versions
+from epg_tf.artifacts.artifact import versions
 from epg_tf.core.files import plain
 
 _CPU_FILE = Path("/proc/cpuinfo")

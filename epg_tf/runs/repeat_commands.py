@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.learned_loss import SHIPPED
+from epg_tf.artifacts.artifact import SHIPPED
 from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.zero_shot import NAMES

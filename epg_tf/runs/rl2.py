@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from epg_tf.artifacts.artifact import load, save
 from epg_tf.artifacts.loss_files import holds_loss
-from epg_tf.artifacts.rl2_policy import load_rl2, save_rl2
 from epg_tf.baselines.rl2 import IterationResult, RL2Trainer, metric_columns
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
@@ -94,7 +94,7 @@ class RL2System(System[IterationResult]):
         self._write(folder.path / name, self._agent.policy_vector(), facts)
 
     def _write(self, path: Path, vector: Array, facts: Mapping[str, Any]) -> None:
-        save_rl2(path, vector, self._agent.policy_shapes(), self._experiment, facts)
+        save(path, vector, self._experiment, facts, self._agent.policy_shapes())
 
     def _env_steps(self) -> int:
         return self._experiment.env_steps_after(self._done)
@@ -106,9 +106,9 @@ class RL2System(System[IterationResult]):
         del rows
         self._save_policy(folder, "final", None)
         if holds_loss(folder.path / "best"):
-            best = load_rl2(folder.path / "best")
+            best = load(folder.path / "best", RL2Experiment)
             facts = {**best.facts, "env_steps": self._env_steps()}
-            self._write(folder.path / "best", best.vector, facts)
+            self._write(folder.path / "best", best.phi, facts)
         return {
             "env_steps": self._env_steps(),
             "parameters": int(self._agent.policy_vector().size),

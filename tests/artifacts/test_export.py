@@ -1,9 +1,10 @@
-"""Tests epg_tf.artifacts.exported_loss and epg_tf.artifacts.export: an exported loss answers as the
-package's own does.
+"""Tests epg_tf.artifacts.exported and epg_tf.artifacts.export: an exported loss answers as the
+package's own does; test_export_objective.py has what is of objectives alone.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -12,10 +13,9 @@ import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts import export, saved_models
-from epg_tf.artifacts.cards import exported_card
+from epg_tf.artifacts.artifact import LearnedLoss, interface
 from epg_tf.artifacts.description import channels_of, describe
-from epg_tf.artifacts.exported_loss import ExportedLoss, input_specs
-from epg_tf.artifacts.learned_loss import LearnedLoss, interface
+from epg_tf.artifacts.exported import loss_inputs
 from epg_tf.core.errors import RecordError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import divided, initial_phi, initial_policy
@@ -89,7 +89,7 @@ def asked(make_agent, make_experience):
         experience = experience._replace(extra=extra)
         inputs = {**experience._asdict(), **extra, **moved, "minibatch": tf.constant(STEPS)}
         return (
-            {name: inputs[name] for name in input_specs(own.network.channels, experiment.loss)},
+            {name: inputs[name] for name in loss_inputs(own.network.channels, experiment.loss)},
             own.minibatch_loss(agent, own.prepare(agent, experience), tf.constant(STEPS)).numpy(),
             list(moved),
         )
@@ -97,44 +97,30 @@ def asked(make_agent, make_experience):
     return ask
 
 
+CHOICES = {"family": "choices"}
 SETTINGS = [
-    pytest.param({}, marks=pytest.mark.slow),
-    pytest.param({"loss": {"reward": True, "pooling": "mean"}}, marks=pytest.mark.slow),
-    pytest.param(
-        {"task": {"family": "choices"}, "loss": {"memory_units": 0}}, marks=pytest.mark.slow
-    ),
-    pytest.param(
-        {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
-        marks=pytest.mark.slow,
-    ),
-    pytest.param(
-        {
-            "loss": {
-                "products": 3,
-                "factors": 1,
-                "channels": ("reward_correlations",),
-                "without": ("log_prob", "termination"),
-            }
-        },
-        marks=pytest.mark.slow,
-    ),
-    pytest.param(
-        {"policy": {"state_dependent_std": True}, "loss": {"products": 3}}, marks=pytest.mark.slow
-    ),
-    pytest.param(
-        {"loss": {"products": 3, "reward": True, "shared_over_actions": True}},
-        marks=pytest.mark.slow,
-    ),
-    pytest.param({"task": {"family": "choices"}, "loss": {"products": 3}}, marks=pytest.mark.slow),
-    pytest.param({"loss": {"memory_units": 0, "reduction": "sum"}}, marks=pytest.mark.slow),
-    pytest.param(
-        {"loss": {"mean_limit": 0.1, "log_std_limits": (0.5, 1.0), "products": 3}},
-        marks=pytest.mark.slow,
-    ),
-    pytest.param({"task": {"family": "choices"}}, marks=pytest.mark.slow),
+    {},
+    {"loss": {"reward": True, "pooling": "mean"}},
+    {"task": CHOICES, "loss": {"memory_units": 0}},
+    {"loss": {"products": 3, "channels": ("future_reward", "novelty")}},
+    {
+        "loss": {
+            "products": 3,
+            "factors": 1,
+            "channels": ("reward_correlations",),
+            "without": ("log_prob", "termination"),
+        }
+    },
+    {"policy": {"state_dependent_std": True}, "loss": {"products": 3}},
+    {"loss": {"products": 3, "reward": True, "shared_over_actions": True}},
+    {"task": CHOICES, "loss": {"products": 3}},
+    {"loss": {"memory_units": 0, "reduction": "sum"}},
+    {"loss": {"mean_limit": 0.1, "log_std_limits": (0.5, 1.0), "products": 3}},
+    {"task": CHOICES},
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", SETTINGS)
 def test_an_exported_loss_and_its_gradients_are_the_packages_own(
     make_learned, asked, tmp_path, changes
@@ -144,7 +130,7 @@ def test_an_exported_loss_and_its_gradients_are_the_packages_own(
     """
     learned = make_learned(**changes)
     inputs, expected, moved = asked(learned)
-    export.export_loss(learned, tmp_path, "card")
+    export.export(learned, tmp_path, "card")
     loaded = tf.saved_model.load(str(tmp_path))
     given = {name: inputs[name] for name in moved}
     with tf.GradientTape() as tape:
@@ -186,7 +172,7 @@ def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
     agent, experience = make_agent(learned.experiment, P, 6, 2), make_experience(P, 32, M, 6, 2)
     own = learned_loss(P, channels_of(interface(learned.experiment)), learned.experiment.loss, M)
     own.load(np.repeat(learned.phi[None], P, axis=0))
-    export.export_loss(learned, tmp_path, "card")
+    export.export(learned, tmp_path, "card")
     exported, variables, gradients = (
         tf.saved_model.load(str(tmp_path)),
         agent.moved_by(True, False),
@@ -223,9 +209,7 @@ def test_agents_do_not_meet(make_learned, asked):
     """NaN in one agent's rows changes no bit of another's loss and gradients; P is free."""
     learned = make_learned()
     inputs, _, moved = asked(learned)
-    module = ExportedLoss(
-        learned.phi, channels_of(interface(learned.experiment)), learned.experiment.loss, M, ""
-    )
+    module, _ = export.exported_module(learned)
     poison = {name: value.numpy() for name, value in inputs.items()}
     poison["observation"][1] = np.nan
     well, ill = (module.gradients(given) | module.loss(given) for given in (inputs, poison))
@@ -238,58 +222,42 @@ def test_agents_do_not_meet(make_learned, asked):
 
 
 @pytest.mark.slow
-def test_a_shipped_loss_describes_itself(tmp_path):
+def test_a_pretrained_loss_describes_itself(tmp_path):
     learned = epg_tf.load_loss("random_hopper")
-    export.export_loss(learned, tmp_path, "the card")
+    export.export(learned, tmp_path, "the card")
     loaded = saved_models.open_saved_model(tmp_path)
     described = json.loads(loaded.signatures["describe"]()["json"].numpy())
     assert described == json.loads(loaded.describe()["json"].numpy())
-    assert (described["format_version"], described["family"]) == (1, "random_hopper")
-    assert (described["buffer_steps"], described["update_period"], described["minibatch"]) == (
-        128,
-        32,
-        32,
-    )
-    assert (
-        described["inputs"]["policy_mean"]["shape"] == ["P", 128, 3]
-        and "reward" not in described["inputs"]
-    )
-    assert (
-        described["inputs"]["minibatch"]["shape"] == ["P", "B"]
-        and described["memory"]["units"] == 4
-    )
-    assert described["parameters"] == 1473 and described["normalisation"]["channels"] == [
-        "observation",
-        "action",
-    ]
-    assert described["phi_sha256"] == json.loads((tmp_path / "loss.json").read_text())["phi_sha256"]
+    expected = {
+        "format_version": 1,
+        "family": "random_hopper",
+        "buffer_steps": 128,
+        "update_period": 32,
+        "minibatch": 32,
+        "parameters": 1473,
+        "phi_sha256": json.loads((tmp_path / "loss.json").read_text())["phi_sha256"],
+    }
+    assert {name: described[name] for name in expected} == expected
+    shapes = {name: given["shape"] for name, given in described["inputs"].items()}
+    assert shapes["policy_mean"] == ["P", 128, 3] and shapes["minibatch"] == ["P", "B"]
+    assert "reward" not in shapes and described["memory"]["units"] == 4
+    assert described["normalisation"]["channels"] == ["observation", "action"]
     assert sum(part.numpy().size for part in loaded.params.values()) == 1473
     assert (tmp_path / "card.md").read_text() == "the card"
     again = epg_tf.load_loss(tmp_path)
     assert again.phi.tobytes() == learned.phi.tobytes() and again.experiment == learned.experiment
     assert export.largest_difference(learned, tmp_path) <= 1e-6
-
-
-@pytest.mark.slow
-def test_a_wrong_phi_is_noticed(make_learned, tmp_path):
-    learned = make_learned()
-    export.export_loss(learned, tmp_path, "card")
-    other = LearnedLoss(learned.phi * 1.001, learned.experiment, {})
+    other = dataclasses.replace(learned, phi=learned.phi * np.float32(1.001))
     assert export.largest_difference(other, tmp_path) > 1e-5
+    graph = (tmp_path / "saved_model.pb").read_bytes()
+    assert not any(part in graph for part in (str(tmp_path).encode(), b"site-packages", b".py"))
 
 
 def test_an_endless_buffer_is_refused(make_learned, tmp_path):
     """A foreign loss.json may hold it, and phi does not depend on it where pooling averages."""
     learned = make_learned(loss={"buffer_steps": 10**6, "pooling": "mean"})
     with pytest.raises(RecordError, match="config.loss.buffer_steps=1000000"):
-        export.export_loss(learned, tmp_path, "card")
-
-
-@pytest.mark.slow
-def test_a_graph_names_no_path(make_learned, tmp_path):
-    export.export_loss(make_learned(), tmp_path, "card")
-    graph = (tmp_path / "saved_model.pb").read_bytes()
-    assert not any(part in graph for part in (str(tmp_path).encode(), b"site-packages", b".py"))
+        export.export(learned, tmp_path, "card")
 
 
 @pytest.mark.parametrize("differences", [[0.0, np.nan], [np.nan, 0.0], [1e-3, np.nan, 1e-2]])
@@ -304,16 +272,16 @@ def test_a_loss_with_an_initial_policy_that_overflows_is_not_kept(make_tiny, tmp
     phi = initial_phi(experiment, 4)
     learned = LearnedLoss((1e30 * phi).astype(np.float32), experiment, {})
     with pytest.raises(RecordError, match="differs by nan .* huge parameters, which overflow"):
-        export.export_loss(learned, tmp_path / "exported", "card")
+        export.export(learned, tmp_path / "exported", "card")
     assert not (tmp_path / "exported" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow
 def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkeypatch):
-    export.export_loss(make_learned(), tmp_path, "first")
+    export.export(make_learned(), tmp_path, "first")
     monkeypatch.setattr(export, "largest_difference", lambda learned, folder: 1e-3)
     with pytest.raises(RecordError, match=r"differs by 1.0e-03"):
-        export.export_loss(make_learned(), tmp_path, "second", overwrite=True)
+        export.export(make_learned(), tmp_path, "second", overwrite=True)
     assert (tmp_path / "card.md").read_text() == "first" and saved_models.open_saved_model(tmp_path)
 
 
@@ -324,127 +292,60 @@ def test_what_the_termination_channel_marks_is_described(make_learned, marks):
     assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks
 
 
-@pytest.mark.slow
-def test_a_loss_with_an_initial_policy_brings_it_along(make_learned, make_tiny, tmp_path):
-    """The loss is that of phi alone; the policy's weights have names."""
-    alone = make_learned()
-    experiment = make_tiny(evolution={"moves": "both"})
-    start = divided(experiment, initial_phi(experiment, 4))[1]
-    learned = LearnedLoss(np.concatenate([alone.phi, start]), experiment, {})
-    export.export_loss(learned, tmp_path / "exported")
-    loaded = epg_tf.open_saved_model(tmp_path / "exported")
-    found = loaded.signatures["initial_policy"]()
-    for name, weight in initial_policy(experiment, start).items():
-        np.testing.assert_array_equal(found[name], weight)
-    described = json.loads(loaded.describe()["json"].numpy())
-    assert described["initial_policy"]["parameters"] == start.size
-    assert described["parameters"] == learned.phi.size
-    export.export_loss(alone, tmp_path / "alone")
-    assert "initial_policy" not in epg_tf.open_saved_model(tmp_path / "alone").signatures
-    again = epg_tf.load_loss(tmp_path / "exported")
-    np.testing.assert_array_equal(again.phi, learned.phi)
-    card = (tmp_path / "exported" / "card.md").read_text()
-    assert "and a policy of" in card and "that `initial_policy` returns by name" in card
-    changed = learned.phi.copy()
-    changed[-1] += 0.5  # a weight of the policy
-    other = LearnedLoss(changed, experiment, {})
-    assert export.largest_difference(other, tmp_path / "exported") > 0.1
+def with_start(make_tiny, moves):
+    """Returns an artifact with an initial policy, alone or with a loss."""
+    guidance = 1.0 if moves == "initialisation" else 0.0
+    evolution = {"moves": moves, "guidance": guidance, "final_guidance": guidance}
+    experiment = make_tiny(evolution=evolution)
+    return LearnedLoss(initial_phi(experiment, 4), experiment, {})
 
 
-def test_an_initial_policy_alone_is_exported_as_its_weights(make_tiny, tmp_path):
-    """PPO+I: no loss, the weights by name, and how agents learn from them; read again, it is one to
-    test.
-    """
-    experiment = make_tiny(
-        evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
-    )
-    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
-    assert export.export_loss(learned, tmp_path / "exported") == 0.0
-    loaded = epg_tf.open_saved_model(tmp_path / "exported")
-    assert sorted(loaded.signatures) == ["describe", "initial_policy"]
+@pytest.mark.parametrize("moves", ["initialisation", pytest.param("both", marks=pytest.mark.slow)])
+def test_an_initial_policy_is_exported_by_its_weights(make_tiny, tmp_path, moves):
+    """PPO+I and EPG+I: the weights by name; read again, it is one to test."""
+    learned, alone = with_start(make_tiny, moves), moves == "initialisation"
+    assert export.export(learned, tmp_path) <= 1e-6
+    loaded = epg_tf.open_saved_model(tmp_path)
+    functions = [] if alone else ["gradients", "loss"]
+    assert sorted(loaded.signatures) == sorted(["describe", "initial_policy", *functions])
     found = loaded.signatures["initial_policy"]()
-    expected = initial_policy(experiment, learned.phi)
+    start = divided(learned.experiment, learned.phi)[1]
+    expected = initial_policy(learned.experiment, start)
     assert found.keys() == expected.keys()
     for name, weight in expected.items():
         np.testing.assert_array_equal(found[name], weight)
     described = json.loads(loaded.describe()["json"].numpy())
-    assert described["kind"] == "exported_initial_policy" and described["inputs"] == {}
-    assert described["normalisation"]["channels"] == ["observation"]
-    assert described["surrogate"]["kind"] == "ppo"
-    np.testing.assert_array_equal(epg_tf.load_loss(tmp_path / "exported").phi, learned.phi)
-    card = (tmp_path / "exported" / "card.md").read_text()
-    assert "loaded.initial_policy()" in card and "loaded.loss(" not in card
-
-
-@pytest.mark.parametrize("moves", ["loss", "initialisation"])
-@pytest.mark.parametrize("centred", [True, False])
-def test_the_description_says_whether_observations_are_centred(make_tiny, moves, centred):
-    guidance = 1.0 if moves == "initialisation" else 0.0
-    experiment = make_tiny(
-        evolution={"moves": moves, "guidance": guidance, "final_guidance": guidance},
-        inner={"centred_observations": centred},
-    )
-    described = describe(LearnedLoss(initial_phi(experiment, 3), experiment, {}))
-    rule = described["normalisation"]
-    assert rule["about_zero"] == ([] if centred else ["observation"])
-    assert ("root mean square" in rule["rule"]) == (not centred)
-    assert ("x - mean" in rule["rule"]) == (centred or moves == "loss")
-    assert described["format_version"] == (1 if centred else 2)
-
-
-@pytest.mark.parametrize("moves", ["loss", "initialisation"])
-@pytest.mark.parametrize("pairs", [False, True])
-def test_the_description_and_the_card_say_what_policies_see(make_tiny, moves, pairs):
-    """Readers of earlier formats would build another network, so they must not read it."""
-    guidance = 1.0 if moves == "initialisation" else 0.0
-    experiment = make_tiny(
-        evolution={"moves": moves, "guidance": guidance, "final_guidance": guidance},
-        policy={"observation_pairs": pairs},
-    )
-    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
-    described = describe(learned)
-    assert described["format_version"] == (3 if pairs else 1)
-    inputs = described["agent"]["inputs"]
-    assert inputs.startswith("the normalised observation")
-    assert (
-        inputs.endswith("pairs j <= k of its components, (1, 1), (1, 2), ... (2, 2), ...") == pairs
-    )
-    assert f": {inputs}.\n" in exported_card(learned)
-
-
-@pytest.mark.slow
-def test_an_export_whose_observations_are_not_centred_loads(make_tiny, tmp_path):
-    experiment = make_tiny(inner={"centred_observations": False})
-    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
-    export.export_loss(learned, tmp_path / "exported")
-    loaded = epg_tf.load_loss(tmp_path / "exported")
-    assert loaded.experiment == experiment
-    assert "but of observations x / max(root" in (tmp_path / "exported" / "card.md").read_text()
-
-
-def test_a_changed_weight_of_an_initial_policy_shows(make_tiny, tmp_path):
-    experiment = make_tiny(evolution={"moves": "initialisation"}, inner={"updates": 0})
-    learned = LearnedLoss(initial_phi(experiment, 3), experiment, {})
-    export.export_loss(learned, tmp_path / "exported")
-    assert "agents do not learn in their lives" in (tmp_path / "exported" / "card.md").read_text()
+    assert described["initial_policy"]["parameters"] == start.size
+    assert described["parameters"] == learned.phi.size
+    if alone:
+        assert described["kind"] == "exported_initial_policy" and described["inputs"] == {}
+        assert described["normalisation"]["channels"] == ["observation"]
+        assert described["surrogate"]["kind"] == "ppo"
+    np.testing.assert_array_equal(epg_tf.load_loss(tmp_path).phi, learned.phi)
     changed = learned.phi.copy()
-    changed[5] += 0.5
-    other = LearnedLoss(changed, experiment, {})
-    assert export.largest_difference(other, tmp_path / "exported") > 0.1
+    changed[-5] += 0.5  # a weight of the policy
+    other = dataclasses.replace(learned, phi=changed)
+    assert export.largest_difference(other, tmp_path) > 0.1
 
 
+@pytest.mark.parametrize("moves", ["loss", "initialisation"])
 @pytest.mark.parametrize(
-    ("changes", "outputs"),
+    ("changes", "version"),
     [
-        ({}, "means of Gaussians, whose log standard deviations are weights, too"),
-        ({"policy": {"state_dependent_std": True}}, "means and log standard deviations of Gaus"),
-        ({"task": {"family": "choices"}}, "a logit for each action"),
+        ({}, 1),
+        ({"inner": {"centred_observations": False}}, 2),
+        ({"policy": {"observation_pairs": True}}, 3),
     ],
 )
-def test_the_card_of_an_initial_policy_says_what_its_weights_give(
-    make_learned, make_tiny, changes, outputs
+def test_readers_of_earlier_formats_must_not_read_what_they_would_misuse(
+    make_tiny, moves, changes, version
 ):
-    moves = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
-    experiment = make_tiny(evolution=moves, **changes)
-    card = exported_card(LearnedLoss(initial_phi(experiment, 3), experiment, {}))
-    assert card.startswith("# An initial policy for ") and outputs in card
+    guidance = 1.0 if moves == "initialisation" else 0.0
+    evolution = {"moves": moves, "guidance": guidance, "final_guidance": guidance}
+    experiment = make_tiny(evolution=evolution, **changes)
+    described = describe(LearnedLoss(initial_phi(experiment, 3), experiment, {}))
+    assert described["format_version"] == version
+    rule = described["normalisation"]
+    assert rule["about_zero"] == (["observation"] if version == 2 else [])
+    assert ("root mean square" in rule["rule"]) == (version == 2)
+    assert ("pairs" in described["agent"]["inputs"]) == (version == 3)

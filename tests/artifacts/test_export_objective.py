@@ -1,6 +1,4 @@
-"""Tests epg_tf.artifacts.exported_objective and export_objective: an exported objective computes
-what the package's own does.
-"""
+"""Tests epg_tf.artifacts.exported: an exported objective computes what the package's own does."""
 
 from __future__ import annotations
 
@@ -11,15 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import epg_tf
-from epg_tf.artifacts import export, export_objective, saved_models
-from epg_tf.artifacts.exported_objective import PREDICTED, ExportedObjective, input_specs
-from epg_tf.artifacts.learned_objective import LearnedObjective, load_objective
-from epg_tf.artifacts.objective_cards import exported_objective_card
-from epg_tf.artifacts.objective_description import describe_objective
+from epg_tf.artifacts import saved_models
+from epg_tf.artifacts.artifact import LearnedObjective, load_objective
+from epg_tf.artifacts.description import describe
+from epg_tf.artifacts.export import export, exported_module, largest_difference
+from epg_tf.artifacts.exported import PREDICTED, examples, objective_inputs
 from epg_tf.core.errors import RecordError
 from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment, ObjectiveConfig
-from epg_tf.losses.lstm_objective import initial_parameters
+from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
+from epg_tf.losses.objectives import Trajectories
 from tests import metagenrl_reference as slow
 
 pytestmark = pytest.mark.slow
@@ -41,12 +39,12 @@ def learned_of(experiment=SMALL, scale=0.6, **changes):
     return LearnedObjective(parameters, experiment, {"seed": 0})
 
 
-def drawn(agents, chunks, actions, steps=T, seed=1):
+def drawn(agents, chunks, actions):
     """Returns inputs by name; the last chunk of each agent ends after one step."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(1)
     inputs = {
-        name: generator.standard_normal((agents, chunks, steps, actions)[: len(spec.shape)])
-        for name, spec in input_specs(steps).items()
+        name: generator.standard_normal((agents, chunks, T, actions)[: len(spec.shape)])
+        for name, spec in objective_inputs(T).items()
     }
     inputs["mask"] = np.ones_like(inputs["mask"])
     inputs["mask"][:, -1, 1:] = 0.0
@@ -56,7 +54,7 @@ def drawn(agents, chunks, actions, steps=T, seed=1):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("objective")
-    assert export_objective.export_objective(learned_of(), folder) <= 1e-6
+    assert export(learned_of(), folder) <= 1e-6
     return folder
 
 
@@ -72,7 +70,7 @@ def test_scores_are_those_of_the_network_step_by_step(exported, actions):
         chunks = slow.without_padding(
             inputs["mask"][agent], *(np.float64(inputs[name][agent]) for name in names)
         )
-        expected = slow.objective(np.float64(learned.parameters), config, discount, T, chunks)
+        expected = slow.objective(np.float64(learned.phi), config, discount, T, chunks)
         for chunk, scores in enumerate(expected):
             row = found["per_step"][agent, chunk, : len(scores)]
             np.testing.assert_allclose(row, scores, rtol=1e-4, atol=1e-5)
@@ -91,11 +89,20 @@ def test_scores_are_those_of_the_network_step_by_step(exported, actions):
     ids=["no values", "values as printed", "shipped"],
 )
 def test_what_is_read_again_is_the_packages_own_to_1e_6(learned, tmp_path):
-    assert export_objective.export_objective(learned, tmp_path) <= 1e-6
-    other = dataclasses.replace(learned, parameters=learned.parameters * np.float32(1.001))
-    assert export_objective.largest_objective_difference(other, tmp_path) > 1e-5
+    assert export(learned, tmp_path) <= 1e-6
+    other = dataclasses.replace(learned, phi=learned.phi * np.float32(1.001))
+    assert largest_difference(other, tmp_path) > 1e-5
+    experiment = learned.experiment
+    own = LSTMObjective(3, experiment.objective, experiment.agent.discount)
+    own.load(stacked(learned.phi, 3))
+    inputs = examples(objective_inputs(experiment.agent.chunk), 2, 1)
+    recorded = Trajectories(**{name: inputs[name] for name in Trajectories._fields})
+    expected = own(recorded, inputs[PREDICTED]).numpy()
+    loaded = saved_models.open_saved_model(tmp_path)
+    found = loaded.objective(inputs)["per_step"]
+    assert np.abs(found - expected).max() <= 1e-6 * np.abs(expected).max()
     again = load_objective(tmp_path)
-    assert again.parameters.tobytes() == learned.parameters.tobytes()
+    assert again.phi.tobytes() == learned.phi.tobytes()
     assert again.experiment == learned.experiment
 
 
@@ -124,7 +131,7 @@ def test_gradients_are_finite_differences_and_reach_the_prediction_alone(exporte
 def test_agents_do_not_meet():
     """NaN in one agent's rows changes no bit of another's objective and gradients."""
     learned, inputs = learned_of(), drawn(3, 2, 2)
-    module = ExportedObjective(learned.parameters, learned.experiment, "")
+    module, _ = exported_module(learned)
     poison = {name: values.copy() for name, values in inputs.items()}
     poison["reward"][1] = np.nan
     well, ill = (module.gradients(each) | module.objective(each) for each in (inputs, poison))
@@ -144,32 +151,14 @@ def test_an_export_describes_itself_and_names_no_path(exported):
     assert described["agent"]["discount"] == 0.9
     assert described["agent"]["reward_rule"] == "as received"
     scaled = AgentConfig(scale_rewards=True)
-    told = describe_objective(
+    told = describe(
         dataclasses.replace(learned_of(), experiment=dataclasses.replace(SMALL, agent=scaled))
     )
     assert told["agent"]["reward_rule"].startswith("divided by the root mean square")
-    card = (exported / "card.md").read_text()
-    assert "`predicted_action` | [P, B, 4, A] float32" in card and "| seed | 0 |" in card
     graph = (exported / "saved_model.pb").read_bytes()
     assert not any(part in graph for part in (str(exported).encode(), b"site-packages", b".py"))
 
 
-@pytest.mark.parametrize("env_steps", ["many", None, [3]])
-def test_foreign_facts_are_told_as_they_are(env_steps):
-    learned = dataclasses.replace(learned_of(), facts={"env_steps": env_steps, "round": 3})
-    card = exported_objective_card(learned)
-    assert f"| env_steps | {json.dumps(env_steps)} |" in card and "| round | 3 |" in card
-
-
-def test_one_that_the_disk_changed_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(export_objective, "largest_objective_difference", lambda *_: 1e-3)
-    with pytest.raises(RecordError, match=r"differs by 1.0e-03"):
-        epg_tf.export_objective(learned_of(), tmp_path)
-    assert not (tmp_path / "saved_model.pb").exists()
-
-
 def test_homes_of_objectives_are_not_written_to(exported):
-    learned = load_objective(exported)
     with pytest.raises(RecordError, match="where losses are kept"):
-        epg_tf.export_objective(learned, exported)
-    assert export.MARKERS == ("loss.json", "card.md")
+        export(load_objective(exported), exported)

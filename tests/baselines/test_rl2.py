@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from tf_agents.trajectories import Trajectory
 
-from epg_tf.artifacts.learned_loss import load_loss, save_loss
-from epg_tf.artifacts.rl2_policy import load_rl2, save_rl2
+from epg_tf.artifacts.artifact import load, load_loss, save
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.baselines.played_trials import Trials, play_trials, without_exploration
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
@@ -174,7 +173,7 @@ class TestAnAgent:
     def test_a_saved_policy_is_loaded_into_the_table_of_methods(self, tmp_path):
         experiment, agent = rl2_from_mapping(TINY), tiny_agent()
         vector = agent.policy_vector()
-        save_rl2(tmp_path / "best", vector, agent.policy_shapes(), experiment, {"seed": 5})
+        save(tmp_path / "best", vector, experiment, {"seed": 5}, agent.policy_shapes())
         home = Experiment(task=TASK)
         trained = LOADERS["rl2"](str(tmp_path), home)
         method = trained.method
@@ -202,7 +201,7 @@ class TestAnAgent:
         damaged["parameter_shapes"]["policy_00"] = [1, 1]
         (tmp_path / "best" / "loss.json").write_text(json.dumps(damaged))
         with pytest.raises(RecordError, match="its shapes need"):
-            load_rl2(tmp_path)
+            load(tmp_path, RL2Experiment)
 
     def test_a_loss_that_is_not_finite_ends_the_run(self):
         experiment = rl2_from_mapping({**TINY, "ppo": {"epochs": 1, "learning_rate": 1e7}})
@@ -235,20 +234,20 @@ class TestAnAgent:
 )
 def test_foreign_shapes_are_refused_before_anything_is_made_of_them(tmp_path, shape, message):
     experiment = rl2_from_mapping(TINY)
-    save_rl2(tmp_path, np.zeros(6, np.float32), {"policy_00": (2, 3)}, experiment, {})
-    assert load_rl2(tmp_path).vector.size == 6
+    save(tmp_path, np.zeros(6, np.float32), experiment, {}, {"policy_00": [2, 3]})
+    assert load(tmp_path, RL2Experiment).phi.size == 6
     described = json.loads((tmp_path / "loss.json").read_text())
     described["parameter_shapes"]["policy_00"] = shape
     (tmp_path / "loss.json").write_text(json.dumps(described))
     with pytest.raises(RecordError, match=message):
-        load_rl2(tmp_path)
+        load(tmp_path, RL2Experiment)
 
 
 def test_a_loss_of_epg_is_no_policy_of_rl2(tmp_path):
     home = Experiment(task=TASK)
-    save_loss(tmp_path, initial_phi(home, 0), home, {})
-    with pytest.raises(RecordError, match="it is a temporal_conv_loss, not an rl2_policy"):
-        load_rl2(tmp_path)
+    save(tmp_path, initial_phi(home, 0), home, {})
+    with pytest.raises(RecordError, match="it is a loss of EPG, not a policy of RL²"):
+        load(tmp_path, RL2Experiment)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.agents.policies import fresh_weights, policy_class, policy_shapes
-from epg_tf.artifacts.learned_loss import load_loss, save_loss
+from epg_tf.artifacts.artifact import load_loss, save
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import from_mapping
 from epg_tf.core.parameters import parameter_count
@@ -191,12 +191,12 @@ def test_evolution_goes_on_to_the_bit(both):
 @pytest.mark.parametrize("name", ["both", "start", "fixed"])
 def test_it_is_saved_and_read(name, request, tmp_path):
     experiment = request.getfixturevalue(name)
-    save_loss(tmp_path, initial_phi(experiment, 0), experiment, {"seed": 0})
+    save(tmp_path, initial_phi(experiment, 0), experiment, {"seed": 0})
     learned = load_loss(tmp_path)
     np.testing.assert_array_equal(learned.phi, initial_phi(experiment, 0))
     assert learned.experiment == experiment
-    with pytest.raises(RecordError, match="phi has 7 parameters, its config needs"):
-        save_loss(tmp_path, np.zeros(7, np.float32), experiment, {})
+    with pytest.raises(RecordError, match="phi has 7 parameters, its shapes need"):
+        save(tmp_path, np.zeros(7, np.float32), experiment, {})
         load_loss(tmp_path)
 
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, pairs, summarize_adaptation

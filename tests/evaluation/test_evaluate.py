@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines import inner_loop_method
 from epg_tf.baselines.method import LossName, Request, loss_name
 from epg_tf.core.errors import ConfigError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.meta_parameters import initial_phi

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_objective import LearnedObjective
+from epg_tf.artifacts.artifact import LearnedObjective
 from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError

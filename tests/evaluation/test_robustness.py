@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.experiment import PolicyConfig, TaskConfig
 from epg_tf.core.files import plain, write_json

@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.artifacts.learned_start import load_start, save_start
+from epg_tf.artifacts.artifact import LearnedLoss, load, save
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError, RecordError
@@ -28,8 +27,11 @@ def saved(folder, **task):
         "outer": {"tasks": 2},
     }
     experiment = maml_from_mapping(settings)
-    save_start(
-        folder, initial_state(experiment, 0).start, experiment, {"env_steps": 120, "seed": 7}
+    save(
+        folder,
+        np.concatenate(initial_state(experiment, 0).start),
+        experiment,
+        {"env_steps": 120, "seed": 7},
     )
     return str(folder)
 
@@ -69,7 +71,7 @@ def test_what_does_not_fit_is_refused(tiny, make_tiny, tmp_path):
     other = make_tiny(task={"family": "hidden_goal"})
     with pytest.raises(ConfigError, match=f"^compare='maml:{folder}' was meta-trained in p"):
         load_all([("maml", folder)], other)
-    with pytest.raises(RecordError, match="it is a temporal_conv_loss, not a maml_initialisation"):
+    with pytest.raises(RecordError, match="it is a loss of EPG, not an initialisation of MAML"):
         load_all([("maml", "point_goal")], tiny)
     with pytest.raises(RecordError, match="there is no such folder"):
         load_all([("maml", str(tmp_path / "nowhere"))], tiny)
@@ -85,14 +87,14 @@ def test_runs_of_several_seeds_are_rows_of_one_method(tiny, tmp_path):
 
 
 def test_a_start_that_does_not_fit_its_description_is_refused(tmp_path):
-    small, large = saved(tmp_path / "small"), load_start(saved(tmp_path / "large"))
+    small, large = saved(tmp_path / "small"), load(saved(tmp_path / "large"))
     wider = dataclasses.replace(
         large.experiment, policy=dataclasses.replace(large.experiment.policy, hidden=(5,))
     )
-    save_start(tmp_path / "large", large.start, wider, {})
-    with pytest.raises(RecordError, match="do not fit the config"):
-        load_start(tmp_path / "large")
-    assert load_start(small).facts["env_steps"] == 120
+    save(tmp_path / "large", large.phi, wider, {})
+    with pytest.raises(RecordError, match="its shapes need"):
+        load(tmp_path / "large")
+    assert load(small).facts["env_steps"] == 120
 
 
 def test_words_of_a_method_need_one_folder():

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import LearnedLoss, load_loss, save_loss
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
@@ -46,10 +46,10 @@ def normalising(make_tiny):
 @pytest.fixture
 def home(tiny, make_fixed, tmp_path):
     """The folder of a loss that carries both kinds of policies."""
-    save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
+    save(tmp_path, initial_phi(tiny, 0), tiny, {})
     for name, hidden in zip(zero_shot.NAMES, ((), (8,)), strict=True):
         experiment = make_fixed(hidden, compute={"threads": 0})  # the process has 2
-        save_loss(tmp_path / name, initial_phi(experiment, 1), experiment, {})
+        save(tmp_path / name, initial_phi(experiment, 1), experiment, {})
     return tmp_path
 
 
@@ -76,7 +76,7 @@ def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
 def test_a_policy_that_does_not_learn_has_observations_normalised(normalising, tiny, tmp_path):
     """By what it saw in its own updates, however long the lives of the others are."""
     phi = initial_phi(normalising, 1)
-    save_loss(tmp_path, phi, normalising, {})
+    save(tmp_path, phi, normalising, {})
     policy = zero_shot.load_fixed_policy(tmp_path)
     (method,) = zero_shot.methods(policy, [policy])
     assert method.name == "zero_shot_policy"
@@ -93,7 +93,7 @@ def test_a_policy_that_does_not_learn_has_observations_normalised(normalising, t
 def test_a_policy_that_learns_is_not_fixed(normalising, tmp_path):
     inner = dataclasses.replace(normalising.inner, learning_rate=1e-3)
     learning = dataclasses.replace(normalising, inner=inner)
-    save_loss(tmp_path, initial_phi(learning, 1), learning, {})
+    save(tmp_path, initial_phi(learning, 1), learning, {})
     with pytest.raises(RecordError, match="or config.inner.learning_rate=0"):
         zero_shot.load_fixed_policy(tmp_path)
 
@@ -107,13 +107,13 @@ def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
 
 
 def test_a_loss_that_carries_none_has_none(tiny, tmp_path):
-    save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
+    save(tmp_path, initial_phi(tiny, 0), tiny, {})
     assert zero_shot.beside(load_loss(tmp_path)) == []
     assert zero_shot.beside(LearnedLoss(initial_phi(tiny, 0), tiny, {})) == []
 
 
 def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
-    save_loss(tmp_path, initial_phi(tiny, 0), tiny, {})
+    save(tmp_path, initial_phi(tiny, 0), tiny, {})
     with pytest.raises(RecordError, match="it is no fixed policy; name the folder of a run with"):
         zero_shot.load_fixed_policy(tmp_path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import save_loss
+from epg_tf.artifacts.artifact import save
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures import films
@@ -44,7 +44,7 @@ def found(make_tiny, tmp_path):
         tiny = make_tiny(
             task={"family": family, "frame_skip": 4, "episode_limit": 6}, loss={"reward": True}
         )
-        save_loss(tmp_path, initial_phi(tiny, 0), tiny, {"seed": 0})
+        save(tmp_path, initial_phi(tiny, 0), tiny, {"seed": 0})
         return Found("laptop", [(Run("loss", "goal_ant:laptop"), tmp_path)]), tiny
 
     return make

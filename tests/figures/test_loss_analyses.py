@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from epg_tf.artifacts.learned_loss import save_loss
+from epg_tf.artifacts.artifact import save
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures import loss_analyses
 from epg_tf.figures.declaration import Found, Run
@@ -34,7 +34,7 @@ MADE = [
 def found(tiny, tmp_path_factory):
     """A loss in a folder, which says the seed of its evolution."""
     folder = tmp_path_factory.mktemp("loss")
-    save_loss(folder, initial_phi(tiny, 0) * np.float32(1.2), tiny, {"seed": 0})
+    save(folder, initial_phi(tiny, 0) * np.float32(1.2), tiny, {"seed": 0})
     return Found("laptop", [(Run("loss", "point_goal:laptop"), folder)])
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from epg_tf.artifacts.learned_loss import load_loss
+from epg_tf.artifacts.artifact import load_loss
 from tests.launch import commands
 
 FIXED = {

@@ -105,4 +105,4 @@ def test_evolved_starts_are_exported_and_shipped(runs, tmp_path, name, signature
     folders = tmp_path / "shipped" / "start", runs / name / "best"
     np.testing.assert_array_equal(*(epg_tf.load_loss(folder).phi for folder in folders))
     card = (tmp_path / "shipped" / "start" / "card.md").read_text()
-    assert "from which" in card and "evolved in" in card
+    assert "from which" in card and "| time |" in card

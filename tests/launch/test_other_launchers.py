@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from epg_tf.artifacts.learned_loss import load_loss, save_loss
+from epg_tf.artifacts.artifact import load_loss, save
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.results import read_results
@@ -395,7 +395,7 @@ def test_an_evolved_start_is_a_row_beside_a_loss_with_the_policy_and_ppo_of_the_
     moved = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
     evolution = dataclasses.replace(learned.experiment.evolution, **moved)
     start = dataclasses.replace(learned.experiment, evolution=evolution)
-    save_loss(tmp_path / "start", initial_phi(start, 0), start, {"env_steps": 5})
+    save(tmp_path / "start", initial_phi(start, 0), start, {"env_steps": 5})
     found = {}
     for name, clip in {"usual": 0.2, "sharper": 1e-3}.items():
         process = commands.run(

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from epg_tf.artifacts.learned_loss import shipped_losses
-from epg_tf.artifacts.learned_objective import save_objective
+from epg_tf.artifacts.artifact import save, shipped_losses
 from epg_tf.core import config_files, fields
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import Experiment, TaskConfig
@@ -43,7 +42,7 @@ def objective(tmp_path):
     small = dataclasses.replace(experiment.objective, lstm_units=4)
     experiment = dataclasses.replace(experiment, objective=small)
     parameters = initial_parameters(loss_generator(0), experiment.objective)
-    save_objective(tmp_path, parameters, experiment, {})
+    save(tmp_path, parameters, experiment, {})
     return tmp_path
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.learned_objective import load_objective
+from epg_tf.artifacts.artifact import load_objective
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError
 from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping

@@ -14,8 +14,7 @@ import pytest
 import tensorflow as tf
 
 import epg_tf
-from epg_tf.artifacts.cards import _run_facts
-from epg_tf.artifacts.learned_loss import LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.parameters import split
@@ -294,7 +293,7 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
         assert epg_tf.load_loss(folder).facts[BEGUN_WITH] == facts[BEGUN_WITH]
         summary = json.loads((folder / "summary.json").read_text())
         assert summary["env_steps"] > earlier.facts["env_steps"]
-        assert _run_facts(summary)["begun with"] == begun_with(facts) == earlier.name
+        assert begun_with(facts) == earlier.name
     assert ends[0] == ends[1] == ends[2]
     command = repeat_run(tmp_path / "whole", 3, begun_with(facts))
     assert command.endswith(f"--begin_with={earlier.name}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.learned_start import load_start
+from epg_tf.artifacts.artifact import load
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.maml_experiment import maml_from_mapping
 from epg_tf.reports.objective_plots import column_panels
@@ -39,13 +39,12 @@ def test_a_run_says_what_it_costs_and_leaves_what_it_promises(tmp_path):
     state = results[-1].state
     assert record.summary["env_steps"] == state.env_steps
     for name, start in (("best", state.best), ("final", state.start)):
-        found = load_start(folder / name)
+        found = load(folder / name)
         assert found.experiment == TINY and found.facts["seed"] == 0
-        for mine, its in zip(start, found.start, strict=True):
-            assert mine.tobytes() == its.tobytes()
-    assert load_start(folder).folder == folder / "best"
-    assert load_start(folder / "best").facts["iteration"] == state.best_iteration == 2
-    assert load_start(folder / "final").facts["iteration"] == 3
+        assert found.phi.tobytes() == np.concatenate(start).tobytes()
+    assert load(folder).folder == folder / "best"
+    assert load(folder / "best").facts["iteration"] == state.best_iteration == 2
+    assert load(folder / "final").facts["iteration"] == 3
     panels = column_panels({"": record.metrics}, MAMLSystem.curves, "T").axes
     for axes, column in zip(panels, ("return_before_mean", "return_after_mean"), strict=True):
         drawn = axes.lines[0].get_ydata()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.learned_loss import SHIPPED
+from epg_tf.artifacts.artifact import SHIPPED
 from epg_tf.baselines.method import LossName
 from epg_tf.core import config_files
 from epg_tf.core.errors import RecordError

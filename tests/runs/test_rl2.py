@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.rl2_policy import load_rl2
+from epg_tf.artifacts.artifact import load
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.rl2_experiment import rl2_from_mapping
@@ -45,7 +45,7 @@ def test_a_run_leaves_what_it_promises(tmp_path):
     assert [result.iteration for result in results] == [1, 2, 3]
     record = epg_tf.read_run(folder)
     assert record.kind == "rl2" and record.best == folder / "best"
-    best = load_rl2(folder)
+    best = load(folder)
     assert best.folder == folder / "best" and best.facts["iteration"] == 2
     assert best.facts["env_steps"] == record.summary["env_steps"]  # finding it took all of them
     assert record.summary["env_steps"] == 3 * 4 * 12 + 2 * 12

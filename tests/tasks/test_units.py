@@ -14,9 +14,8 @@ import tensorflow as tf
 from gymnasium.spaces import Box
 from tf_agents.trajectories import time_step as ts
 
+from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective
 from epg_tf.artifacts.description import describe
-from epg_tf.artifacts.learned_loss import LearnedLoss
-from epg_tf.artifacts.learned_objective import LearnedObjective
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.maml import MetaTraining
 from epg_tf.baselines.maml_state import initial_state

@@ -1,0 +1,227 @@
+"""Tests epg_tf.artifacts.artifact: of every kind, what is written comes back, and what does not fit
+its description is refused in one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import epg_tf
+from epg_tf.artifacts.artifact import (
+    SHIPPED,
+    is_objective,
+    load,
+    load_loss,
+    loss_folder,
+    save,
+    shipped_losses,
+)
+from epg_tf.artifacts.export import export
+from epg_tf.baselines.maml_state import initial_state
+from epg_tf.core.errors import RecordError
+from epg_tf.core.experiment import from_mapping
+from epg_tf.core.maml_experiment import maml_from_mapping
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
+from epg_tf.core.rival_settings import RIVALS, PPOConfig, SACConfig
+from epg_tf.core.rl2_experiment import rl2_from_mapping
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.losses.lstm_objective import initial_parameters
+from epg_tf.tasks import registry
+from epg_tf.tasks.point_goal import PointGoal
+
+TASK = {"family": "point_goal", "frame_skip": 4, "episode_limit": 6}
+
+
+class Choices(PointGoal):
+    """The body is pushed along one axis or the other."""
+
+    discrete_actions = True
+
+
+def of_epg(**changes):
+    experiment = from_mapping({"task": TASK, **changes})
+    return initial_phi(experiment, 0), experiment
+
+
+def of_metagenrl():
+    config = ObjectiveConfig(lstm_units=3, action_filters=4, value_inputs=1)
+    parameters = initial_parameters(np.random.default_rng(0), config)
+    return parameters, MetaGenRLExperiment(objective=config)
+
+
+def of_maml():
+    experiment = maml_from_mapping({"task": TASK, "policy": {"hidden": (4,)}})
+    return np.concatenate(initial_state(experiment, 0).start), experiment
+
+
+def of_rl2():
+    return np.arange(6, dtype=np.float32), rl2_from_mapping({"task": TASK}), {"policy_00": [2, 3]}
+
+
+KINDS = {
+    "temporal_conv_loss": (of_epg, "a loss of EPG"),
+    "initial_policy": (
+        lambda: of_epg(
+            evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+        ),
+        "a loss of EPG",
+    ),
+    "lstm_objective": (of_metagenrl, "an objective of MetaGenRL"),
+    "maml_initialisation": (of_maml, "an initialisation of MAML"),
+    "rl2_policy": (of_rl2, "a policy of RL²"),
+}
+
+
+def saved(kind, folder, **facts):
+    """Saves an artifact; returns its vector and its experiment."""
+    phi, experiment, *shapes = KINDS[kind][0]()
+    save(folder, phi, experiment, facts, *shapes)
+    return phi, experiment
+
+
+def rewrite(folder, **changes):
+    description = json.loads((folder / "loss.json").read_text())
+    changes = {name: change(description[name]) for name, change in changes.items()}
+    (folder / "loss.json").write_text(json.dumps({**description, **changes}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_is_loaded(kind, tmp_path):
+    phi, experiment = saved(kind, tmp_path, round=7)
+    assert json.loads((tmp_path / "loss.json").read_text())["kind"] == kind
+    found = load(tmp_path)
+    assert found.phi.tobytes() == phi.tobytes() and found.experiment == experiment
+    assert found.facts["round"] == 7 and "tensorflow" in found.facts["versions"]
+    assert found.folder == tmp_path and found.name == str(tmp_path)
+    assert is_objective(tmp_path) == (kind == "lstm_objective")
+
+
+@pytest.mark.parametrize(("kind", "other"), permutations(KINDS, 2))
+def test_kinds_are_not_mistaken_for_each_other(kind, other, tmp_path):
+    saved(kind, tmp_path)
+    wanted, (mine, its) = type(KINDS[other][0]()[1]), (KINDS[kind][1], KINDS[other][1])
+    if mine == its:
+        assert load(tmp_path, wanted)
+    else:
+        with pytest.raises(RecordError, match=f"it is {mine}, not {its} .*; name the folder"):
+            load(tmp_path, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": lambda _: {"agents": "many"}},
+        {"config": lambda _: 3},
+        {"parameter_shapes": lambda _: 3},
+        {"parameter_shapes": lambda shapes: {**shapes, "more": [1]}},
+        {"parameter_shapes": lambda shapes: {**shapes, "more": [True]}},
+    ],
+)
+def test_refuses_a_description_that_does_not_fit(kind, change, tmp_path):
+    saved(kind, tmp_path)
+    rewrite(tmp_path, **change)
+    with pytest.raises(RecordError, match=r"does not describe|its shapes need") as caught:
+        load(tmp_path)
+    assert "\n" not in str(caught.value) and str(caught.value).startswith(f"{tmp_path}: ")
+
+
+@pytest.mark.parametrize("kind", [[], {"a": 1}, None, 3, "another"])
+def test_an_unknown_kind_is_refused_in_one_line(kind, tmp_path):
+    saved("temporal_conv_loss", tmp_path)
+    rewrite(tmp_path, kind=lambda _: kind)
+    with pytest.raises(RecordError, match="it states kind=.*, its config means"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["maml_initialisation", "rl2_policy"])
+def test_what_has_no_export_is_refused(kind, tmp_path):
+    saved(kind, tmp_path / "it")
+    with pytest.raises(RecordError, match=f"it is a {kind}, which has no export"):
+        export(load(tmp_path / "it"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "discrete", "channels"),
+    [
+        ("point_goal", False, "observation action termination policy_mean policy_log_std memory"),
+        ("choices", True, "observation action termination policy_probability memory"),
+    ],
+)
+def test_a_saved_loss_names_its_kind_of_actions_and_its_channels(
+    make_tiny, monkeypatch, tmp_path, family, discrete, channels
+):
+    monkeypatch.setitem(registry.FAMILIES, "choices", Choices)
+    experiment = make_tiny(task={"family": family})
+    save(tmp_path, initial_phi(experiment, 0), experiment, {})
+    description = json.loads((tmp_path / "loss.json").read_text())
+    assert description["discrete_actions"] is discrete and description["action_size"] == 2
+    assert [channel["name"] for channel in description["channels"]] == channels.split()
+    inputs = sum(channel["width"] for channel in description["channels"])
+    assert description["parameter_shapes"]["convolution_1/kernel"][1] == inputs
+    assert load(tmp_path).experiment == experiment
+
+
+def test_a_family_that_is_not_registered_is_named(make_tiny, monkeypatch, tmp_path):
+    monkeypatch.setitem(registry.FAMILIES, "choices", Choices)
+    experiment = make_tiny(task={"family": "choices"})
+    save(tmp_path, initial_phi(experiment, 0), experiment, {})
+    monkeypatch.delitem(registry.FAMILIES, "choices")
+    with pytest.raises(RecordError, match="the family 'choices', which is not registered; first"):
+        load(tmp_path)
+
+
+def test_a_loss_of_an_earlier_version_still_loads(tmp_path):
+    """Without the kind of actions, and without settings of methods that it is compared with."""
+    phi, _ = saved("temporal_conv_loss", tmp_path)
+    description = json.loads((tmp_path / "loss.json").read_text())
+    del description["discrete_actions"]
+    for group in RIVALS:
+        del description["config"][group]
+    (tmp_path / "loss.json").write_text(json.dumps(description))
+    found = load_loss(tmp_path)
+    np.testing.assert_array_equal(found.phi, phi)
+    assert found.experiment.sac == SACConfig() and found.experiment.ppo == PPOConfig()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_is_read_by_its_best_artifact_else_by_its_last(kind, tmp_path):
+    for name in ("final", "best"):
+        saved(kind, tmp_path / name, name=name)
+        assert load(tmp_path).folder == loss_folder(tmp_path) == tmp_path / name
+    assert load(tmp_path / "final").facts["name"] == "final"  # who names it gets it
+    saved(kind, tmp_path)
+    assert load(tmp_path).folder == tmp_path
+
+
+def test_a_pretrained_loss_is_found_where_there_is_no_such_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = load_loss("point_goal")
+    assert found.folder == SHIPPED / "point_goal" and found.name == "point_goal"
+    assert dataclasses.replace(found, folder=None).name == "phi"
+    (tmp_path / "point_goal").mkdir()
+    with pytest.raises(RecordError, match=r"point_goal: the folder holds no loss\.json"):
+        epg_tf.load_loss("point_goal")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("random_hoper", "did you mean 'random_hopper'?"),
+        ("RandomReacher", "did you mean 'random_reacher'?"),
+        ("runs/first", "name one of them, or a run's folder"),
+        ("x" * 5000, "name too long"),
+    ],
+)
+def test_what_is_neither_a_folder_nor_pretrained_names_the_pretrained_ones(name, remedy):
+    with pytest.raises(RecordError) as caught:
+        load_loss(name)
+    message = str(caught.value)
+    assert remedy in message and "\n" not in message
+    assert "too long" in message or all(known in message for known in shipped_losses())
