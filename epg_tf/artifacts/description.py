@@ -120,7 +120,7 @@ def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
             }
             for name, spec in input_specs(channels_of(known), loss).items()
         },
-        "reduction": loss.reduction,
+        "reduction": "mean",
         "termination_marks_time_limits": loss.truncation_as_end,
         "normalisation": _normalisation(known, experiment),
         "memory": _memory(loss) if loss.memory_units else None,

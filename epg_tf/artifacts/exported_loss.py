@@ -45,7 +45,7 @@ class ExportedLoss(ExportedStart):
     Args:
       phi: [D] float32.
       channels: Declared inputs, from `declared_channels`.
-      config: Sizes, slopes, pooling, reduction.
+      config: Sizes, slopes, pooling.
       update_period: M.
       description: What `describe` returns, JSON.
       initial_policy: Name -> weights of the policy that agents start from; empty where evolution
@@ -87,7 +87,7 @@ class ExportedLoss(ExportedStart):
 
     def _loss(self, inputs: Inputs) -> dict[str, tf.Tensor]:
         per_step = self._network.losses(self.params, inputs)
-        return {"loss": self._network.reduced(per_step), "per_step": per_step}
+        return {"loss": tf.reduce_mean(per_step, axis=1), "per_step": per_step}
 
     def _gradients(self, inputs: Inputs) -> dict[str, tf.Tensor]:
         moved = {name: inputs[name] for name in self._moved}

@@ -20,6 +20,7 @@ from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
 from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
+from epg_tf.core.old_settings import renamed
 from epg_tf.core.parameters import parameter_count
 from epg_tf.tasks.registry import make_family
 
@@ -88,7 +89,7 @@ def load_start(folder: PathLike) -> LearnedStart:
             "of a run of epg-tf meta-train"
         )
     try:
-        experiment = maml_from_mapping(description.get("config", {}))
+        experiment = maml_from_mapping(renamed(description.get("config", {})))
         shapes = _shapes(experiment)
     except ConfigError as error:
         raise RecordError(
