@@ -62,8 +62,9 @@ def main(argv: list[str]) -> int:
       The exit code.
     """
     del argv
-    periods = ("evolution.validation_period", "evolution.diagnosis_period")
-    config_flag.refuse(*periods, reason="--test_points says how often runs are tested")
+    config_flag.refuse(
+        "evolution.validation_period", reason="--test_points says how often runs are tested"
+    )
     config_flag.refuse("evolution.failed_epochs", reason="runs of a study go on to their end")
     config_flag.refuse("reinforce", "sac", "td3", reason="PPO is the only rival; leave it out")
     experiment = config_flag.experiment()

@@ -163,7 +163,7 @@ def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
     return {
         "buffer_steps": loss.buffer_steps,
         "inputs": _inputs(specs, meanings),
-        "reduction": loss.reduction,
+        "reduction": "mean",
         "termination_marks_time_limits": loss.truncation_as_end,
         "normalisation": _rules(
             [name for name in specs if name in ("observation", "action", "reward")],

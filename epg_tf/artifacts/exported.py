@@ -102,7 +102,7 @@ def scored_loss(
 
     def scores(params: Params, inputs: Inputs) -> dict[str, tf.Tensor]:
         per_step = network.losses(params, inputs)
-        return {"loss": network.reduced(per_step), "per_step": per_step}
+        return {"loss": tf.reduce_mean(per_step, axis=1), "per_step": per_step}
 
     moved = [channel.name for channel in channels if channel.kind != HISTORY]
     specs = loss_inputs(channels, config)

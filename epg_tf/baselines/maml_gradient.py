@@ -23,18 +23,6 @@ from epg_tf.losses.surrogates import ProximalPolicyOptimization, Reinforce, Targ
 _REINFORCE = Reinforce(SurrogateConfig(kind="reinforce"))
 
 
-class Descent(NamedTuple):
-    """How policies adapt.
-
-    Attributes:
-      learning_rate: alpha, of gradient descent.
-      first_order: Whether its gradients count as constants in the meta-gradient.
-    """
-
-    learning_rate: float
-    first_order: bool = False
-
-
 class _Agents(NamedTuple):
     """What surrogates use of P agents; MAML's have no memory and no value network."""
 
@@ -50,7 +38,7 @@ class _Agents(NamedTuple):
 
 
 def adapted(
-    policy: Policy, weights: Sequence[tf.Tensor], batches: Sequence[Targets], descent: Descent
+    policy: Policy, weights: Sequence[tf.Tensor], batches: Sequence[Targets], learning_rate: float
 ) -> list[tf.Tensor]:
     """Returns weights after one gradient step for each batch, differentiably in the weights.
 
@@ -60,7 +48,7 @@ def adapted(
       policy: Says what the networks are.
       weights: Of P policies, [P, ...] each, in the order of `Policy.variables_in_order`.
       batches: Samples of the policies before each step, oldest first.
-      descent: How they adapt.
+      learning_rate: alpha, of gradient descent.
     """
     current = list(weights)
     for samples in batches:
@@ -70,10 +58,8 @@ def adapted(
         gradients = tape.gradient(
             total, current, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        if descent.first_order:
-            gradients = [tf.stop_gradient(gradient) for gradient in gradients]
         current = [
-            part - descent.learning_rate * gradient
+            part - learning_rate * gradient
             for part, gradient in zip(current, gradients, strict=True)
         ]
     return current
@@ -84,7 +70,7 @@ def meta_gradient(
     weights: Sequence[tf.Tensor],
     batches: Sequence[Targets],
     after: Targets,
-    descent: Descent,
+    learning_rate: float,
     clip: float,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Returns the outer loss of each life, [P], and its gradients in that life's weights.
@@ -96,7 +82,7 @@ def meta_gradient(
       weights: The initialisation, repeated for P lives: [P, ...] each.
       batches: Samples before each gradient step, oldest first.
       after: Samples of the adapted policies, with what these policies put out.
-      descent: How policies adapt.
+      learning_rate: alpha, of gradient descent.
       clip: Of PPO's probability ratio.
     """
     outer = ProximalPolicyOptimization(
@@ -104,7 +90,7 @@ def meta_gradient(
     )
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(weights)
-        losses = _loss(outer, policy, adapted(policy, weights, batches, descent), after)
+        losses = _loss(outer, policy, adapted(policy, weights, batches, learning_rate), after)
         total = tf.reduce_sum(losses)
     return losses, tape.gradient(total, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
@@ -140,7 +126,7 @@ class Compiled(NamedTuple):
 
 @functools.cache
 def compiled(
-    spec: EnvironmentSpec, config: PolicyConfig, descent: Descent, clip: float
+    spec: EnvironmentSpec, config: PolicyConfig, learning_rate: float, clip: float
 ) -> Compiled:
     """Returns the functions for policies of these settings, the same ones at every call."""
     policy = policy_class(spec, config)(1, spec, config)
@@ -151,11 +137,12 @@ def compiled(
 
     return Compiled(
         tf.function(
-            lambda weights, batches: adapted(policy, weights, batches, descent), autograph=False
+            lambda weights, batches: adapted(policy, weights, batches, learning_rate),
+            autograph=False,
         ),
         tf.function(
             lambda weights, batches, after: meta_gradient(
-                policy, weights, batches, after, descent, clip
+                policy, weights, batches, after, learning_rate, clip
             ),
             autograph=False,
         ),

@@ -19,7 +19,7 @@ from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.buffer import Buffer
 from epg_tf.agents.policies import policy_class, policy_shapes
 from epg_tf.baselines import linear_baseline
-from epg_tf.baselines.maml_gradient import Descent, compiled
+from epg_tf.baselines.maml_gradient import compiled
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.gradients import finite_rows, per_row
 from epg_tf.core.maml_experiment import MAMLExperiment
@@ -90,9 +90,8 @@ class MAMLLives:
         self._stop = stop or threading.Event()
         self._simulation = simulate(family, population)
         self._kind = policy_class(family.spec, experiment.policy)
-        adaptation, clip = experiment.adaptation, experiment.outer.clip
-        descent = Descent(adaptation.learning_rate, adaptation.first_order)
-        self._compiled = compiled(family.spec, experiment.policy, descent, clip)
+        rate, clip = experiment.adaptation.learning_rate, experiment.outer.clip
+        self._compiled = compiled(family.spec, experiment.policy, rate, clip)
         self.weights: list[Array] = []
         self.failed = np.zeros(population, bool)
 

@@ -33,8 +33,6 @@ from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate
 
-NAMES = ("td3", "ddpg")
-
 AgentSpecs = tuple[ts.TimeStep, BoundedTensorSpec]
 """Of time steps and actions, as TF-Agents' agents take them."""
 
@@ -42,10 +40,10 @@ AgentSpecs = tuple[ts.TimeStep, BoundedTensorSpec]
 def make_agent(
     name: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int
 ) -> TFAgent:
-    """Returns one of `NAMES` by TF-Agents, ready to act and learn.
+    """Returns "td3" or "ddpg" by TF-Agents, ready to act and learn.
 
     Args:
-      name: Of `NAMES`.
+      name: "td3" or "ddpg".
       family: Where it lives.
       config: Settings of the population's agents, as far as they apply.
       learning_rate: Of policy and critics.
@@ -152,7 +150,7 @@ class OffPolicyMethod(Baseline):
     """Trains agents by TF-Agents, one after the other.
 
     Attributes:
-      name: Of `NAMES`.
+      name: "td3" or "ddpg".
       config: Settings of the population's agents, as far as they apply.
       learning_rate: Of policy and critics.
       period: Env steps between evaluations; new episodes begin after each.

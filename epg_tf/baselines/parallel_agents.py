@@ -228,11 +228,6 @@ class ParallelAgents:
         action, _ = self._actor(observation[None])
         return tf.clip_by_value(action[0] + self._settings.exploration * noise, -1.0, 1.0)
 
-    @property
-    def log_temperature(self) -> Array:
-        """Logarithms of SAC's temperatures, [P]."""
-        return np.asarray(self._agent._log_alpha)
-
     def train(self, batch: tuple[Array, ...], noise: Array) -> None:
         """Updates every agent once.
 

@@ -25,8 +25,6 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching
 
-NAMES = ("ppo", "reinforce")
-
 
 @dataclasses.dataclass(frozen=True)
 class PolicyGradientMethod(Baseline):
@@ -36,7 +34,7 @@ class PolicyGradientMethod(Baseline):
     played without.
 
     Attributes:
-      name: Of `NAMES`.
+      name: "ppo" or "reinforce".
       experiment: Settings, of which sizes, discount and `baseline` apply.
     """
 
@@ -78,7 +76,7 @@ def inner_loop_experiment(
     Args:
       experiment: Settings, of which sizes, discount and `baseline` apply.
       request: Which agents.
-      name: Of `NAMES`.
+      name: "ppo" or "reinforce".
 
     Raises:
       ConfigError: They do not fit together.

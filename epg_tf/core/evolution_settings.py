@@ -39,18 +39,11 @@ class EvolutionConfig:
     common_random_numbers: Annotated[
         bool, means("whether the two lives of a pair differ in phi alone; needs antithetic")
     ] = False
-    tasks: Annotated[
-        Natural,
-        means(
-            "different lives (task, initial policy, noise) in an epoch, each shared by several "
-            "vectors; 0: one for each life, or pair with common numbers"
-        ),
-    ] = 0
     fitness: Annotated[
-        Literal["rank", "raw", "rank_in_task", "rank_in_pair"],
+        Literal["rank", "raw", "rank_in_pair"],
         means(
             "of a noise vector: rank of its mean return, the mean return, or the mean of its "
-            "lives' ranks within their task or pair"
+            "lives' ranks within their pair"
         ),
     ] = "rank"
     fitness_from: Annotated[
@@ -92,10 +85,6 @@ class EvolutionConfig:
         Natural, means("epochs between tests of phi without noise; 0: no tests")
     ] = 50
     validation_lives: Annotated[Count, means("lives in such a test")] = 64
-    diagnosis_period: Annotated[
-        Natural,
-        means("epochs between those whose lives run twice, for pair_correlation; 0: never"),
-    ] = 0
     failed_epochs: Annotated[
         Natural, means("epochs in a row whose lives all fail that end the run; 0: none do")
     ] = 3
@@ -113,12 +102,6 @@ class EvolutionConfig:
     def plays_final_episodes(self) -> bool:
         """Whether lives go on with episodes in which they do not learn."""
         return self.fitness_from in PLAYED_FOR
-
-
-def evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
-    """Yields a line for all that does not fit together."""
-    yield from _noise_conflicts(evolution)
-    yield from _comparison_conflicts(evolution)
 
 
 def life_length_conflicts(evolution: EvolutionConfig, updates: int) -> Iterator[str]:
@@ -142,7 +125,8 @@ def life_length_conflicts(evolution: EvolutionConfig, updates: int) -> Iterator[
             )
 
 
-def _noise_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
+def evolution_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
+    """Yields a line for all that does not fit together."""
     if evolution.lives % evolution.noise_vectors:
         yield (
             f"config.evolution.noise_vectors={evolution.noise_vectors} does not divide "
@@ -168,34 +152,8 @@ def _noise_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
             f"config.evolution.final_sigma={evolution.final_sigma} needs epochs to anneal in; set "
             "config.evolution.learning_rate_epochs, or final_sigma to 0"
         )
-    if evolution.diagnosis_period and not evolution.antithetic:
-        yield (
-            f"config.evolution.diagnosis_period={evolution.diagnosis_period} compares the two "
-            "lives of pairs; set config.evolution.antithetic=True, or the period to 0"
-        )
-
-
-def _comparison_conflicts(evolution: EvolutionConfig) -> Iterator[str]:
-    pairs = evolution.common_random_numbers
-    different = evolution.lives // 2 if pairs else evolution.lives
-    if evolution.tasks and different % evolution.tasks:
-        yield (
-            f"config.evolution.tasks={evolution.tasks} does not divide the {different} "
-            f"{'pairs of lives' if pairs else 'lives'} of an epoch; each task needs equally many"
-        )
-    of_vector = evolution.lives // evolution.noise_vectors
-    if 0 < evolution.tasks < of_vector:
-        yield (
-            f"config.evolution.tasks={evolution.tasks} is below the {of_vector} lives of a noise "
-            "vector, so some would be lived twice; raise it, or config.evolution.noise_vectors"
-        )
-    if evolution.fitness == "rank_in_pair" and not pairs:
+    if evolution.fitness == "rank_in_pair" and not evolution.common_random_numbers:
         yield (
             "config.evolution.fitness='rank_in_pair' compares lives that differ in phi alone; set "
             "config.evolution.common_random_numbers=True"
-        )
-    if evolution.fitness == "rank_in_task" and not 0 < evolution.tasks <= evolution.lives // 2:
-        yield (
-            "config.evolution.fitness='rank_in_task' needs lives that share a task; set "
-            f"config.evolution.tasks={evolution.tasks} to 1 to {evolution.lives // 2}"
         )

@@ -40,10 +40,6 @@ class LossConfig:
     ] = "flatten"
     head: Annotated[Count, means("hidden units of the layers that compute the loss of a step")] = 16
     leaky_slope: Annotated[Share, means("slope of every leaky ReLU below zero")] = 0.2
-    reduction: Annotated[
-        Literal["mean", "sum"],
-        means("of the losses of a minibatch's steps; Algorithm 1 prints a sum"),
-    ] = "mean"
     products: Annotated[
         Natural,
         means(
@@ -73,9 +69,9 @@ class LossConfig:
     channels: Annotated[
         tuple[str, ...],
         means(
-            "further inputs: future_reward, time_in_episode, time_in_life, novelty, goal, "
-            "goal_direction, observation_pairs, observation_towards_reward, "
-            "reward_correlations, or those that a file of yours registers"
+            "further inputs: future_reward, time_in_life, novelty, goal, goal_direction, "
+            "observation_pairs, observation_towards_reward, reward_correlations, or "
+            "those that a file of yours registers"
         ),
     ] = ()
     without: Annotated[

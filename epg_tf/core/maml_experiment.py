@@ -29,9 +29,6 @@ class AdaptationConfig:
     learning_rate: Annotated[Positive, means("alpha, of gradient descent")] = 0.1
     discount: Annotated[Share, means("gamma, per env step")] = 0.99
     gae_lambda: Annotated[Share, means("lambda of generalized advantage estimation")] = 1.0
-    first_order: Annotated[
-        bool, means("whether the meta-gradient leaves second derivatives out (section 5.2)")
-    ] = False
 
 
 @dataclasses.dataclass(frozen=True)

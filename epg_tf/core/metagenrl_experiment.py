@@ -268,15 +268,6 @@ def metagenrl_from_mapping(mapping: Any) -> MetaGenRLExperiment:
     return experiment
 
 
-def validate(experiment: MetaGenRLExperiment) -> None:
-    """Checks types, bounds, choices and what must fit together.
-
-    Raises:
-      ConfigError: As `metagenrl_from_mapping`.
-    """
-    metagenrl_from_mapping(experiment.to_mapping())
-
-
 def _environment_conflicts(experiment: MetaGenRLExperiment) -> Iterator[str]:
     environments = experiment.environments
     if not environments or experiment.agents % len(environments):

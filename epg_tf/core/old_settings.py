@@ -23,7 +23,14 @@ _NAMES_NOW = {  # of both systems, "GROUP.FIELD"
 }
 # Settings of methods that this version no longer has, with the value that switched each off. A
 # group leaves with all its fields.
-_SWITCHED_OFF = {"evolution.segments": 1, "distillation.rounds": 0}
+_SWITCHED_OFF = {
+    "evolution.segments": 1,
+    "evolution.tasks": 0,
+    "evolution.diagnosis_period": 0,
+    "loss.reduction": "mean",
+    "adaptation.first_order": False,
+    "distillation.rounds": 0,
+}
 _GONE_GROUPS = ("distillation",)
 _CHANNELS_NOW = {"policy_log_deviation": "policy_log_std"}
 

@@ -10,33 +10,6 @@ import numpy as np
 from epg_tf.core.types import Array
 
 
-def pair_differences(returns: Array, vectors: int) -> Array:
-    """Returns, per pair of lives +epsilon and -epsilon, the difference of their returns.
-
-    Args:
-      returns: [W], NaN where a life failed.
-      vectors: V, even, in antithetic pairs.
-
-    Returns:
-      [W / 2], NaN where either life failed.
-    """
-    both = returns.reshape(vectors // 2, 2, -1)
-    return (both[:, 0] - both[:, 1]).ravel()
-
-
-def correlation(one: Array, other: Array) -> float:
-    """Returns Pearson's correlation of [n] values over those finite in both.
-
-    For the differences within pairs under two sets of random numbers it is the share of their
-    variance that phi explains: near 0 noise is the limit, near 1 the number of directions. NaN
-    where it is not defined.
-    """
-    both = np.isfinite(one) & np.isfinite(other)
-    if both.sum() < 3 or np.ptp(one[both]) == 0.0 or np.ptp(other[both]) == 0.0:
-        return float("nan")
-    return float(np.corrcoef(one[both], other[both])[0, 1])
-
-
 def cosine(one: Array, other: Array) -> float:
     """Returns the cosine between two [D] vectors; NaN if one of them is zero."""
     one = one.astype(np.float64)

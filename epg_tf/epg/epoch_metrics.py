@@ -7,7 +7,6 @@ import time
 import numpy as np
 
 from epg_tf.core.communication import Communicator
-from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.types import LifeOutcomes
 from epg_tf.epg import diagnostics
 from epg_tf.epg.state import EvolutionState
@@ -35,7 +34,6 @@ COLUMNS = (
     "update_norm",
     "update_cosine",
     "signal_to_noise",
-    "pair_correlation",
     "memory_norm",
     "goals_reached",
     "means_beyond",
@@ -110,24 +108,3 @@ def movement(before: EvolutionState, after: EvolutionState) -> dict[str, float]:
         "update_norm": float(np.linalg.norm(after.phi - before.phi)),
         "update_cosine": diagnostics.cosine(before.last_update, after.last_update),
     }
-
-
-def pair_correlation(
-    evolution: EvolutionConfig, lives: LifeOutcomes, again: LifeOutcomes | None
-) -> float:
-    """Correlates the differences within pairs of lives under two sets of random numbers.
-
-    Args:
-      evolution: Settings.
-      lives: The epoch's lives.
-      again: The same lives with other random numbers; None: they were not run again.
-
-    Returns:
-      The correlation, see `diagnostics.correlation`; NaN where the lives were not run again.
-    """
-    if again is None:
-        return float("nan")
-    vectors = evolution.noise_vectors
-    first = diagnostics.pair_differences(lives.final_return, vectors)
-    second = diagnostics.pair_differences(again.final_return, vectors)
-    return diagnostics.correlation(first, second)

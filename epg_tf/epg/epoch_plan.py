@@ -16,13 +16,8 @@ from epg_tf.epg.state import EvolutionState
 
 
 def life_keys(evolution: EvolutionConfig, seed: int, epoch: int) -> list[LifeKey]:
-    """Names the W lives of an epoch.
-
-    With common random numbers both lives of a pair share one key. With `tasks` set, the lives use
-    that many keys in turn.
-    """
+    """Names the W lives of an epoch; with common random numbers the two of a pair share one key."""
     index = pairs(evolution) if evolution.common_random_numbers else np.arange(evolution.lives)
-    index = index % evolution.tasks if evolution.tasks else index
     return [LifeKey(seed, "evolution", epoch, int(number)) for number in index]
 
 

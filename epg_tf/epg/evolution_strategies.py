@@ -75,8 +75,7 @@ def failures_as_worst(fitness: Array) -> Array:
 def ranks_within(returns: Array, groups: Array) -> Array:
     """Maps each life's return to its centred rank among the lives of its group, [W].
 
-    Between tasks returns differ more than between losses; within a group (a task, a pair) only the
-    loss differs.
+    Between tasks returns differ more than between losses; within a pair only the loss differs.
 
     Args:
       returns: [W], NaN where a life failed.
@@ -95,9 +94,9 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
     Args:
       returns: [W], NaN where a life failed.
       vectors: V.
-      fitness: "rank" ranks the V means; "raw" takes the means as they are (Eq. 7); "rank_in_task"
-        and "rank_in_pair" average, over the lives of a vector, their ranks within groups.
-      groups: [W] int, each life's task or pair; needed for ranks within groups.
+      fitness: "rank" ranks the V means; "raw" takes the means as they are (Eq. 7); "rank_in_pair"
+        averages, over the lives of a vector, their ranks within groups.
+      groups: [W] int, each life's pair; needed for "rank_in_pair".
 
     Returns:
       [V].

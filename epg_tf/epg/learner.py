@@ -39,7 +39,6 @@ class RawExperience(NamedTuple):
       lived: [N], 1.0 where a step has been lived, 0.0 in the padding.
       shift: [P, O + A + 1], of the normalisation of observations, actions and rewards.
       scale: [P, O + A + 1].
-      episode_step: [P, N], see `Buffer.episode_step`.
       time_in_life: [N], see `Buffer.time_in_life`.
       goal: [P, N, G], see `Buffer.goal`.
     """
@@ -49,7 +48,6 @@ class RawExperience(NamedTuple):
     lived: Array
     shift: Array
     scale: Array
-    episode_step: Array
     time_in_life: Array
     goal: Array
 
@@ -173,7 +171,6 @@ class Learner:
             lived=buffer.lived,
             shift=shift,
             scale=scale,
-            episode_step=buffer.episode_step(),
             time_in_life=buffer.time_in_life,
             goal=buffer.goal,
         )
@@ -254,14 +251,12 @@ class Learner:
         recorded, terminated, truncated = tf.split(raw.steps, [sum(sizes), 1, 1], axis=2)
         normalised = normalizer.normalize(recorded, shift, scale) * raw.lived[None, :, None]
         observation, action, reward = tf.split(normalised, sizes, axis=2)
-        in_episode = raw.episode_step[:, :, None] / self.experiment.task.episode_limit
         inputs = Recorded(
             observation=observation,
             action=action,
             reward=reward,
             ended=tf.maximum(terminated, truncated),
             lived=raw.lived[None, :, None],
-            time_in_episode=tf.minimum(in_episode, 1.0),
             time_in_life=raw.time_in_life[None, :, None],
             goal=raw.goal,
             raw_observation=recorded[:, :, : spec.observation_size],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.policies import network_sizes
 from epg_tf.core.experiment import Experiment
@@ -20,9 +20,7 @@ from epg_tf.tasks.registry import make_family
 _FLOAT = 4  # bytes
 # Copies of weights that live at once, counted in the code: variables, Adam moments for each of the
 # three losses that move them, gradients and changes, and the copy that acts.
-_POLICY_COPIES = 10
-_MEMORY_COPIES = 7  # neither moved by the surrogate alone nor used to act
-_VALUE_COPIES = 7
+_POLICY_COPIES, _VALUE_COPIES, _MEMORY_COPIES = 10, 7, 7
 _STATE_COPIES = 2  # of what a state holds: before and after an epoch
 _PHI_COPIES = 3  # the variables, and what they are loaded from
 
@@ -75,105 +73,65 @@ def memory_needs(
     validated = evolution.validation_lives if evolution.validation_period else 0
     most = count or max(evolution.lives, validated)
     agents = lives * min(threads, math.ceil(most / lives))  # that are at work at once
-    of_one_agent = [
-        *_needs_of_steps(experiment, spec),
-        *_needs_of_policies(experiment, spec),
-        *_needs_of_losses(experiment, spec),
-    ]
-    shard = f"config.compute.shard_lives={lives}"
     return [
-        MemoryNeed(agents * need.size, need.purpose, f"{need.settings}, {shard}")
-        for need in of_one_agent
+        MemoryNeed(
+            _FLOAT * agents * size,
+            purpose,
+            ", ".join(f"config.{name}={_value(experiment, name)}" for name in (*names, _SHARD)),
+        )
+        for size, purpose, names in _needs_of_an_agent(experiment, spec)
     ]
 
 
-def _needs_of_steps(experiment: Experiment, spec: EnvironmentSpec) -> list[MemoryNeed]:
-    """Returns what the steps of one agent need."""
+_SHARD = "compute.shard_lives"
+
+
+def _value(experiment: Experiment, path: str) -> object:
+    group, field = path.split(".")
+    return getattr(getattr(experiment, group), field)
+
+
+def _needs_of_an_agent(
+    experiment: Experiment, spec: EnvironmentSpec
+) -> Iterator[tuple[int, str, Sequence[str]]]:
+    """Yields numbers, in float32, that one agent keeps: how many, of what, and the settings."""
     loss, policy, observed = experiment.loss, experiment.policy, spec.observation_size
     channels = declared_channels(spec, loss, policy.state_dependent_std)
-    # The buffer, the same as a tensor, and normalised; computed from it, further channels.
+    # The buffer, the same as a tensor, and normalised; computed from it, further channels, products
+    # of observations (factors, products, inputs) and features.
     step = 3 * (observed + spec.action_size + 3)
     step += sum(channel.width for channel in channels if channel.name in loss.channels)
-    buffer = _buffer(experiment)
-    return [
-        MemoryNeed(
-            _FLOAT * (loss.buffer_steps * step + experiment.inner.update_period * observed),
-            "the steps that losses see",
-            f"{buffer}, config.loss.channels={loss.channels}" if loss.channels else buffer,
-        ),
-        MemoryNeed(
-            # Gathered factors, products, and these beside the observation; not all are kept.
-            _FLOAT * loss.buffer_steps * (3 * number_of_pairs(observed) * policy.observation_pairs),
-            "the products that policies see at these steps",
-            f"config.policy.observation_pairs={policy.observation_pairs}, {buffer}",
-        ),
-        MemoryNeed(
-            # Bias and activation are computed in place.
-            _FLOAT * loss.buffer_steps * observed * loss.features * loss.shared_over_actions,
-            "the features that losses see",
-            f"config.loss.features={loss.features}, {buffer}",
-        ),
-    ]
-
-
-def _needs_of_policies(experiment: Experiment, spec: EnvironmentSpec) -> list[MemoryNeed]:
-    """Returns what the networks and the memory of one agent need."""
-    loss, policy = experiment.loss, experiment.policy
-    values = experiment.surrogate.value_hidden
-    networks = _POLICY_COPIES * _weights(network_sizes(spec, policy))
-    networks += _VALUE_COPIES * _weights((spec.observation_size, *values, 1))
-    return [
-        MemoryNeed(
-            # The layers' outputs, which the gradient needs, and the gradient of the widest.
-            _FLOAT * loss.buffer_steps * (sum(policy.hidden) + max(policy.hidden, default=0)),
-            "the outputs of policies at these steps",
-            f"{_buffer(experiment)}, config.policy.hidden={policy.hidden}",
-        ),
-        MemoryNeed(
-            _FLOAT * networks,
-            "the agents' networks",
-            f"config.policy.hidden={policy.hidden}, config.policy.observation_pairs="
-            f"{policy.observation_pairs}, config.surrogate.value_hidden={values}",
-        ),
-        MemoryNeed(
-            _FLOAT * _MEMORY_COPIES * loss.memory_inputs * loss.memory_units,
-            "the agents' memories",
-            f"config.loss.memory_inputs={loss.memory_inputs}, config.loss.memory_units="
-            f"{loss.memory_units}",
-        ),
-    ]
-
-
-def _needs_of_losses(experiment: Experiment, spec: EnvironmentSpec) -> list[MemoryNeed]:
-    """Returns what the loss of one agent needs."""
-    loss = experiment.loss
-    channels = declared_channels(spec, loss, experiment.policy.state_dependent_std)
-    shapes = parameter_shapes(channels, loss)
-    phi = sum(math.prod(shape) for shape in shapes.values())
-    windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
-    head = loss.head + loss.factors * loss.products
-    # Of the loss's network, for an agent.
+    step += 3 * number_of_pairs(observed) * policy.observation_pairs
+    step += observed * loss.features * loss.shared_over_actions
+    yield (
+        loss.buffer_steps * step + experiment.inner.update_period * observed,
+        "the steps that losses see",
+        ("loss.buffer_steps", "loss.channels", "loss.features", "policy.observation_pairs"),
+    )
+    # The outputs of policies' layers, which the gradient needs, and the gradient of the widest; of
+    # the loss's network, for each component of an action if these share it.
     copies = spec.action_size if loss.shared_over_actions else 1
-    buffer = _buffer(experiment)
-    return [
-        MemoryNeed(
-            _FLOAT
-            * copies
-            * (2 * windows * loss.filters[0] + experiment.inner.update_period * head),
-            "the outputs of losses at these steps",
-            f"config.loss.filters={loss.filters}, {buffer}",
-        ),
-        MemoryNeed(
-            _FLOAT * (_PHI_COPIES + copies - 1) * phi,
-            "the parameters of losses",
-            f"config.loss.filters={loss.filters}, config.loss.context={loss.context}, "
-            f"config.loss.head={loss.head}, config.loss.products={loss.products}, {buffer}",
-        ),
-    ]
-
-
-def _buffer(experiment: Experiment) -> str:
-    return f"config.loss.buffer_steps={experiment.loss.buffer_steps}"
+    windows = convolution_length(loss.buffer_steps, loss.widths[0], loss.strides[0])
+    head = experiment.inner.update_period * (loss.head + loss.factors * loss.products)
+    yield (
+        loss.buffer_steps * (sum(policy.hidden) + max(policy.hidden, default=0))
+        + copies * (2 * windows * loss.filters[0] + head),
+        "the outputs of networks at these steps",
+        ("loss.buffer_steps", "policy.hidden", "loss.filters"),
+    )
+    yield (
+        _POLICY_COPIES * _weights(network_sizes(spec, policy))
+        + _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
+        + _MEMORY_COPIES * loss.memory_inputs * loss.memory_units,
+        "the agents' networks",
+        ("policy.hidden", "surrogate.value_hidden", "loss.memory_inputs", "loss.memory_units"),
+    )
+    phi = sum(math.prod(shape) for shape in parameter_shapes(channels, loss).values())
+    yield (
+        (_PHI_COPIES + copies - 1) * phi,
+        "the parameters of losses",
+        ("loss.filters", "loss.context", "loss.head", "loss.products", "loss.buffer_steps"),
+    )
 
 
 def _weights(sizes: Sequence[int]) -> int:

@@ -1,7 +1,7 @@
 """Runs the outer loop of Evolved Policy Gradients (Algorithm 1).
 
 `run_epoch` follows the algorithm line by line; the inner loop, which is also Algorithm 2, is in
-`epg/inner_loop.py`. Validation and diagnosis are additions of this package.
+`epg/inner_loop.py`. Validation is an addition of this package.
 """
 
 from __future__ import annotations
@@ -110,17 +110,9 @@ def run_epoch(
     started = dataclasses.replace(teaching, starts=starts)
     lives = in_units(experiment, tasks, runner.run(keys, phi_of_life, started, tasks=tasks))
     # Update phi (Eq. 7).
-    weights = fitness_weights(evolution, keys, lives.final_return)
+    weights = fitness_weights(evolution, lives.final_return)
     moved, signal_to_noise = es_step(state, weights, evolution, seed)
-
-    again = None
-    if evolution.diagnosis_period and (state.epoch + 1) % evolution.diagnosis_period == 0:
-        other_keys = [dataclasses.replace(key, phase="diagnosis") for key in keys]
-        starts = starts_of(experiment, state.past, other_keys, keep=False)
-        started = dataclasses.replace(teaching, starts=starts)
-        again = runner.run(other_keys, phi_of_life, started, report=False, tasks=tasks)
-        again = in_units(experiment, tasks, again)
-    spent = sum(int(each.env_steps.sum()) for each in (lives, again) if each is not None)
+    spent = int(lives.env_steps.sum())
     moved = dataclasses.replace(moved, epoch=state.epoch + 1, env_steps=state.env_steps + spent)
     moved = dataclasses.replace(moved, past=with_final_agents(state.past, lives))
     moved, validation_return = validate(experiment, seed, moved, runner)
@@ -136,7 +128,6 @@ def run_epoch(
         **cost.columns(moved.env_steps - state.env_steps),
         **epoch_metrics.movement(state, moved),
         "signal_to_noise": signal_to_noise,
-        "pair_correlation": epoch_metrics.pair_correlation(evolution, lives, again),
         **epoch_metrics.lived(lives),
     }
     return EpochResult(moved, metrics)
@@ -176,19 +167,16 @@ def teaching_in(experiment: Experiment, seed: int, epoch: int) -> Teaching:
     )
 
 
-def fitness_weights(evolution: EvolutionConfig, keys: Sequence[LifeKey], returns: Array) -> Array:
+def fitness_weights(evolution: EvolutionConfig, returns: Array) -> Array:
     """Returns the weight of each noise vector in Eq. 7, [V].
 
     Args:
       evolution: Settings.
-      keys: Of the W lives; lives with the same index met the same task.
       returns: [W] final returns, NaN where a life failed.
     """
-    if evolution.fitness == "rank_in_pair":
-        groups = pairs(evolution)
-    else:
-        groups = np.array([key.index for key in keys])
-    return evolution_strategies.shaped(returns, evolution.noise_vectors, evolution.fitness, groups)
+    return evolution_strategies.shaped(
+        returns, evolution.noise_vectors, evolution.fitness, pairs(evolution)
+    )
 
 
 def es_step(

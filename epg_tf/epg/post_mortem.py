@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 
 import numpy as np
@@ -17,25 +18,6 @@ from epg_tf.epg.shards import lives_of_shards
 from epg_tf.epg.state import EvolutionState
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.registry import make_family
-
-
-class _FirstDivergence:
-    """Notes the env step in which the first of the lives diverged.
-
-    Attributes:
-      steps: Env steps so far.
-      where: (env step, life, what was wrong), or None.
-    """
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self.where: tuple[int, int, str] | None = None
-
-    def __call__(self, simulation: Simulation, result: StepResult) -> None:
-        self.steps += 1
-        if self.where is None and result.diverged.any():
-            life = int(np.flatnonzero(result.diverged)[0])
-            self.where = self.steps, life, simulation.divergence
 
 
 def why_lives_failed(
@@ -63,14 +45,21 @@ def why_lives_failed(
     phi: Array = np.stack([phi_of_life(life) for life in shard])
     alone = experiment.of_task(0)
     loop = InnerLoop(alone, make_family(alone.task), stop=stop)
-    watch = _FirstDivergence()
+    diverged, numbers = list[str](), itertools.count(1)
+
+    def watch(simulation: Simulation, result: StepResult) -> None:
+        """Notes the env step in which the first of the lives diverged."""
+        step = next(numbers)
+        if not diverged and result.diverged.any():
+            life = shard[int(np.flatnonzero(result.diverged)[0])]
+            diverged.append(f"in life {life} {simulation.divergence} at env step {step}")
+
     starts = starts_of(experiment, state.past, keys, keep=False)
     teaching = teaching_in(experiment, seed, state.epoch)
     teaching = dataclasses.replace(teaching, starts=starts).of(shard)
     lives = loop.run([keys[life] for life in shard], phi, teaching, watch)
-    if watch.where is not None:
-        step, life, reason = watch.where
-        return f"in life {shard[life]} {reason} at env step {step}"
+    if diverged:
+        return diverged[0]
     failed = np.flatnonzero(lives.failed)
     if not failed.size:
         return "lived again, the first lives do not fail"

@@ -30,7 +30,6 @@ _TABLE_1 = {
 _ALGORITHM_1 = {
     "antithetic": False,
     "common_random_numbers": False,
-    "tasks": 0,
     "fitness": "rank",
     "fitness_from": "final_episodes",
     "shortest_life": 0,
@@ -58,11 +57,8 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
         "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank"},
         "loss": {"start": "random"},
     },
-    # The config's, with one thing removed. Without common numbers, ranks within pairs or tasks mean
-    # nothing.
-    "no_common_numbers": {
-        "evolution": {"common_random_numbers": False, "tasks": 0, "fitness": "rank"}
-    },
+    # The config's, with one thing removed. Without common numbers, ranks within pairs mean nothing.
+    "no_common_numbers": {"evolution": {"common_random_numbers": False, "fitness": "rank"}},
     "random_start": {"loss": {"start": "random"}},
     "rank": {"evolution": {"fitness": "rank"}},
     "final_episodes": {"evolution": {"fitness_from": "final_episodes"}},
@@ -70,7 +66,6 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "rank_in_pair": {
         "evolution": {"antithetic": True, "common_random_numbers": True, "fitness": "rank_in_pair"}
     },
-    "shared_tasks": {"evolution": {"tasks": 4, "fitness": "rank_in_task"}},
     "short_lives": {"evolution": {"shortest_life": 8}},  # or as long as an episode, see `applied`
     "last_episodes": {"evolution": {"fitness_from": "last_episodes"}},
     "whole_life": {"evolution": {"fitness_from": "whole_life"}},
@@ -90,8 +85,8 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     The lives of all its epochs take about `env_steps`; they take fewer in families whose episodes
     may end early, because `epoch_env_steps` counts final episodes at their limit. Where the fitness
     is of episodes of learning, the shortest life holds one at its limit. Learning rate and
-    guidance anneal over the same share of all epochs as before. There is no validation and no
-    diagnosis, which would take more env steps.
+    guidance anneal over the same share of all epochs as before. There is no validation, which
+    would take more env steps.
 
     Args:
       experiment: Settings of a config.
@@ -121,7 +116,7 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     evolution["lives"] = LIVES_PER_VECTOR.get(name, lives // vectors) * evolution["noise_vectors"]
     compute = mapping["compute"]  # an epoch keeps its number of shards
     compute["shard_lives"] = max(1, compute["shard_lives"] * evolution["lives"] // lives)
-    evolution.update(validation_period=0, diagnosis_period=0)
+    evolution["validation_period"] = 0
     cost, before = epoch_env_steps(from_mapping(mapping)), evolution["epochs"]
     if env_steps < cost:
         raise ConfigError(

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from epg_tf.baselines.method import Request
 from epg_tf.core.types import Array
-from epg_tf.epg.lives import sample_tasks
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.statistics import share_interval
-from epg_tf.tasks.registry import make_family
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,22 +60,6 @@ def return_dips(results: Results, tasks: Sequence[str]) -> ReturnDips:
     lowest = np.min(np.where(np.isnan(returns), np.inf, returns), axis=1, initial=np.inf)
     lowest = np.where(np.isinf(lowest), np.nan, lowest)
     return ReturnDips(np.array(tasks, object), lowest, results.final())
-
-
-def directions(request: Request) -> list[str]:
-    """Returns the kind of each agent's task in a family with directions: "forward" or "backward".
-
-    Args:
-      request: Which agents.
-
-    Raises:
-      ValueError: Tasks of the family have no direction.
-    """
-    family = make_family(request.task)
-    tasks = sample_tasks(family, request.keys())
-    if "direction" not in tasks[0]:
-        raise ValueError(f"tasks of {family.name} have no direction; name their kinds yourself")
-    return ["forward" if task["direction"].item() > 0 else "backward" for task in tasks]
 
 
 def summarize_return_dips(found: ReturnDips) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Ratio:
 
 
 def epoch_env_steps(experiment: Experiment) -> float:
-    """Returns the env steps of an epoch's lives, without validation and diagnosis.
+    """Returns the env steps of an epoch's lives, without validation.
 
     With `evolution.shortest_life` this is the mean over lengths of lives. It is an upper bound in
     families whose episodes may end early, for final episodes are counted at `task.episode_limit`.

@@ -16,7 +16,6 @@ from epg_tf.figures.sources import Status
 from epg_tf.reports.plots import write_csv, write_svg
 
 PICTURE, VECTOR, DATA, CAPTION = "figure.png", "figure.svg", "data.csv", "caption.md"
-OWN = (PICTURE, VECTOR, DATA, CAPTION)
 
 
 def make_figure(status: Status, folder: files.PathLike, overwrite: bool = False) -> list[str]:

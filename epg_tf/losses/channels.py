@@ -20,7 +20,6 @@ HISTORY = "history"  # recorded in the buffer: `Experience.channel`
 POLICY = "policy"  # what the policy makes of a step, with gradient: `Policy.loss_input`
 CONSTANT = "constant"  # the same at all steps, with gradient: `shared_output`, then the memory
 SCORED = "scored"  # of the scored steps alone, with gradient: only the product units see it
-KINDS = (HISTORY, POLICY, CONSTANT, SCORED)
 
 FEATURES = "features"  # what a loss shared over actions makes of an observation
 
@@ -34,7 +33,7 @@ class Channel:
     Attributes:
       name: What it is, one of those in `_ROWS` or `extra_channels.EXTRA_CHANNELS`.
       width: Its size per step, >= 1.
-      kind: One of `KINDS`.
+      kind: `HISTORY`, `POLICY`, `CONSTANT` or `SCORED`.
     """
 
     name: str

@@ -37,7 +37,6 @@ class Recorded(NamedTuple):
       reward: [P, N, 1], normalised.
       ended: [P, N, 1], 1.0 at the last step of an episode, whatever ended it.
       lived: [1, N, 1], 0.0 in the padding.
-      time_in_episode: [P, N, 1], steps since the episode began, as a share of its limit.
       time_in_life: [1, N, 1], steps since the life began, as a share of its length.
       goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless a
         channel of the loss sees it.
@@ -50,7 +49,6 @@ class Recorded(NamedTuple):
     reward: tf.Tensor
     ended: tf.Tensor
     lived: tf.Tensor
-    time_in_episode: tf.Tensor
     time_in_life: tf.Tensor
     goal: tf.Tensor
     raw_observation: tf.Tensor
@@ -168,14 +166,9 @@ def reward_correlations(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     return covariance / (reward_deviation * deviation) * recorded.lived
 
 
-def _time_in_episode(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
-    del loss
-    return recorded.time_in_episode
-
-
 def _time_in_life(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
-    return tf.broadcast_to(recorded.time_in_life, tf.shape(recorded.time_in_episode))
+    return tf.broadcast_to(recorded.time_in_life, tf.shape(recorded.ended))
 
 
 def _goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
@@ -203,11 +196,6 @@ _SHIPPED = {
         "discounted sum (discount {future_discount}) of the step's normalised reward and later "
         "ones of its episode, as far as the buffer goes, with mean 0 and standard deviation 1 "
         "(at least 0.01 before scaling) over the steps since the life began",
-    ),
-    "time_in_episode": ExtraChannel(
-        _time_in_episode,
-        "steps since the episode began, as a share of the limit, at most 1",
-        sees_reward=False,
     ),
     "time_in_life": ExtraChannel(
         _time_in_life, "steps since the life began, as a share of its length", sees_reward=False

@@ -106,7 +106,7 @@ class TemporalConv:
 
     Attributes:
       channels: Declared inputs, from `declared_channels`.
-      config: Sizes, slopes, pooling, reduction.
+      config: Sizes, slopes, pooling.
       update_period: M.
     """
 
@@ -211,11 +211,6 @@ class TemporalConv:
         )
         return self.per_step(params, self.prepare(params, inputs), policy, steps)
 
-    def reduced(self, losses: tf.Tensor) -> tf.Tensor:
-        """Returns [P], the mean or sum of a minibatch's losses [P, B]."""
-        reduce = tf.reduce_mean if self.config.reduction == "mean" else tf.reduce_sum
-        return reduce(losses, axis=1)
-
     def _activate(self, inputs: tf.Tensor) -> tf.Tensor:
         return tf.nn.leaky_relu(inputs, alpha=self.config.leaky_slope)
 
@@ -265,12 +260,12 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
 
     Called with a dict of inputs by name (see `TemporalConv.losses`) it returns the per-step losses
     [P, B]. An update of agents goes through `prepare` and `minibatch_loss` instead, which compute
-    the same, reduced, and share among minibatches what they can.
+    their means, and share among minibatches what they can.
 
     Args:
       population: P.
       channels: Declared inputs, from `declared_channels`.
-      config: Sizes, slopes, pooling, reduction.
+      config: Sizes, slopes, pooling.
       update_period: M.
 
     Attributes:
@@ -333,7 +328,8 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
             constants=tf.concat(constants, axis=1),
             log_prob=log_prob,
         )
-        return network.reduced(network.per_step(self.params, recorded, channels, steps))
+        losses = network.per_step(self.params, recorded, channels, steps)
+        return tf.reduce_mean(losses, axis=1)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments as plain values, for JSON."""

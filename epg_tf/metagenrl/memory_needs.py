@@ -39,13 +39,57 @@ def memory_needs(
       threads: Shards that run at once.
       ranks: Processes that share the shards.
     """
+    agent, objective, meta = experiment.agent, experiment.objective, experiment.meta
+    replay, networks, past, noise, *at_once = _sizes(experiment, specs, threads, ranks)
+    drawn, layers, cells = at_once
+    count, hidden = f"config.agents={experiment.agents}", f"config.agent.hidden={agent.hidden}"
+    chunk = f"config.agent.chunk={agent.chunk}"
+    batch = f"config.agent.batch={agent.batch}, {chunk}"
+    units = f"config.objective.lstm_units={objective.lstm_units}"
+    rows = (
+        (replay, "replays", f"config.agent.replay_steps={agent.replay_steps}, {count}"),
+        (networks, "networks", f"{hidden}, {count}"),
+        (
+            past,
+            "earlier states of agents",
+            f"config.past.states={experiment.past.states}, {count}",
+        ),
+        (noise, "actions' noises", f"config.round_steps={experiment.round_steps}"),
+        (
+            drawn,
+            "batches",
+            f"{batch}, config.shard_agents={experiment.shard_agents}",
+        ),
+        (layers, "outputs of networks for a batch", f"{batch}, {hidden}"),
+        (
+            _COMPILED * agent.chunk * meta.virtual_steps,
+            "compiled steps of a chunk",
+            f"{chunk}, config.meta.virtual_steps={meta.virtual_steps}",
+        ),
+        (
+            cells,
+            "states of objectives for a batch",
+            f"{batch}, {units}, config.objective.action_filters={objective.action_filters}",
+        ),
+    )
+    return [MemoryNeed(*row) for row in rows]
+
+
+def _sizes(
+    experiment: MetaGenRLExperiment,
+    specs: Mapping[str, EnvironmentSpec],
+    threads: int,
+    ranks: int,
+) -> tuple[float, ...]:
+    """Returns the bytes of replays, networks, earlier states and noises, which all agents keep, and
+    of batches, outputs and states of objectives, of the updates that run at once.
+    """
     agent, objective = experiment.agent, experiment.objective
-    plans = plan_shards(experiment)[::ranks]
     kept = min(agent.replay_steps, experiment.steps_per_agent)
     steps = agent.batch * agent.chunk
     replay = networks = past = noise = 0.0
     drawn, layers, cells = [], [], []
-    for plan in plans:
+    for plan in plan_shards(experiment)[::ranks]:
         spec, agents = specs[plan.environment], _FLOAT * (plan.last - plan.first)
         sizes = network_sizes(spec.observation_size, spec.action_size, agent)
         step = 2 * spec.observation_size + spec.action_size + 3
@@ -59,65 +103,8 @@ def memory_needs(
         layers.append(batched * steps * _LAYERS * sum(agent.hidden))
         filters = objective.action_layers * objective.action_filters * spec.action_size
         cells.append(batched * steps * (_CELLS * objective.lstm_units + filters))
-    at_once = (_most(sizes, threads) for sizes in (drawn, layers, cells))
-    return [
-        *_needs_of_agents(experiment, (replay, networks, past, noise)),
-        *_needs_of_updates(experiment, *at_once),
-    ]
-
-
-def _needs_of_agents(
-    experiment: MetaGenRLExperiment, sizes: tuple[float, float, float, float]
-) -> list[MemoryNeed]:
-    """Returns what all agents keep: replays, networks, earlier states, noises; sizes in bytes."""
-    replay, networks, past, noise = sizes
-    agent, count = experiment.agent, f"config.agents={experiment.agents}"
-    kept = f"config.past.states={experiment.past.states}"
-    return [
-        MemoryNeed(replay, "replays", f"config.agent.replay_steps={agent.replay_steps}, {count}"),
-        MemoryNeed(networks, "networks", f"config.agent.hidden={agent.hidden}, {count}"),
-        MemoryNeed(past, "earlier states of agents", f"{kept}, {count}"),
-        MemoryNeed(noise, "actions' noises", f"config.round_steps={experiment.round_steps}"),
-    ]
-
-
-def _needs_of_updates(
-    experiment: MetaGenRLExperiment, drawn: float, layers: float, cells: float
-) -> list[MemoryNeed]:
-    """Returns what updates that run at once keep; sizes in bytes.
-
-    Args:
-      experiment: Settings.
-      drawn: Of batches.
-      layers: Of the outputs of networks.
-      cells: Of the states of objectives.
-    """
-    agent, objective, meta = experiment.agent, experiment.objective, experiment.meta
-    batch = f"config.agent.batch={agent.batch}, config.agent.chunk={agent.chunk}"
-    return [
-        MemoryNeed(drawn, "batches", f"{batch}, config.shard_agents={experiment.shard_agents}"),
-        MemoryNeed(
-            layers,
-            "outputs of networks for a batch",
-            f"{batch}, config.agent.hidden={agent.hidden}",
-        ),
-        MemoryNeed(
-            _COMPILED * agent.chunk * meta.virtual_steps,
-            "compiled steps of a chunk",
-            f"config.agent.chunk={agent.chunk}, config.meta.virtual_steps={meta.virtual_steps}",
-        ),
-        MemoryNeed(
-            cells,
-            "states of objectives for a batch",
-            f"{batch}, config.objective.lstm_units={objective.lstm_units}, "
-            f"config.objective.action_filters={objective.action_filters}",
-        ),
-    ]
-
-
-def _most(sizes: Sequence[float], threads: int) -> float:
-    """Returns the sum of the largest `threads` sizes."""
-    return sum(sorted(sizes)[-threads:])
+    at_once = (sum(sorted(each)[-threads:]) for each in (drawn, layers, cells))
+    return replay, networks, past, noise, *at_once
 
 
 def _weights(sizes: Sequence[int]) -> int:

@@ -187,7 +187,7 @@ def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:
     batches = adaptation.steps + 1
     sampled = 2 * (2 * spec.observation_size + 2 * spec.action_size + 4)
     # Outputs of the layers, of the gradient step through them, and of the gradient of both.
-    derived = hidden * (1 if adaptation.first_order else 4)
+    derived = 4 * hidden
     pairs = experiment.policy.observation_pairs
     products = 3 * number_of_pairs(spec.observation_size) * pairs  # factors, products, inputs
     named = (
@@ -216,7 +216,6 @@ def cost_lines(experiment: MAMLExperiment, done: int) -> list[str]:
     left = outer.iterations - done
     if not left:
         return [f"all {done} iterations are done; writing what a finished run leaves"]
-    order = "first-order gradients" if adaptation.first_order else "second-order gradients"
     validations = 0
     if outer.validation_period:
         period = outer.validation_period
@@ -228,7 +227,7 @@ def cost_lines(experiment: MAMLExperiment, done: int) -> list[str]:
         + (f", continued after iteration {done}" if done else ""),
         f"cost: {left} iterations x {outer.tasks} lives x {adaptation.steps + 1} x "
         f"{adaptation.env_steps} env steps = {count(left * experiment.iteration_steps)} env steps, "
-        f"{left * outer.epochs} {order}"
+        f"{left * outer.epochs} second-order gradients"
         + (
             f"; besides, {validations} validations of {count(tested)} env steps in all, and "
             f"{outer.final_episodes} final episodes a life"

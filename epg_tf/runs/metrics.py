@@ -16,6 +16,8 @@ import numpy as np
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 
+_GONE = ("pair_correlation",)  # columns of earlier versions; rows that follow have NaN there
+
 
 class MetricsFile:
     """One CSV row per epoch, on disk when `append` returns; a torn last row is dropped.
@@ -42,6 +44,7 @@ class MetricsFile:
             lines = self._drop_torn_line()
             self._columns = _cells(lines[0]) if lines else None
         columns = self._columns or list(row)
+        row = {name: float("nan") for name in columns if name in _GONE} | dict(row)
         if set(row) != set(columns):
             odd = ", ".join(sorted(set(row) ^ set(columns)))
             raise ValueError(
@@ -68,7 +71,7 @@ class MetricsFile:
           RecordError: They are not; the message names the line.
         """
         rows = self.read()
-        header = _cells(next(iter(self._lines()), ""))
+        header = [name for name in _cells(next(iter(self._lines()), "")) if name not in _GONE]
         expected = [name for name in columns if name in header or name not in newer]
         if header and sorted(header) != sorted(expected):
             odd = ", ".join(sorted(set(header) ^ set(columns))) or "a name twice"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SHARE = 0.01  # of the time of a run that its pictures may take
+_SHARE = 0.01  # of the time of a run that its pictures may take, because their time grows with rows
 
 
 class RareDrawing:
     """Draws a picture so rarely that it takes about one per cent of a run's time.
-
-    A drawing reads all rows of the run, so its time grows with the run's length.
 
     Args:
       draw: Draws it.
@@ -22,17 +20,16 @@ class RareDrawing:
         self, draw: Callable[[], object], clock: Callable[[], float] = time.perf_counter
     ) -> None:
         self._draw, self._clock = draw, clock
-        self._cost = 0.0
-        self._drawn = clock()
+        self._next = clock()
 
     def update(self) -> None:
         """Draws, unless the newest drawing took more than its share of the time since then."""
-        if self._cost <= SHARE * (self._clock() - self._drawn):
+        if self._clock() >= self._next:
             self.draw()
 
     def draw(self) -> None:
         """Draws in any case, e.g. at the end of a run."""
         started = self._clock()
         self._draw()
-        self._drawn = self._clock()
-        self._cost = self._drawn - started
+        ended = self._clock()
+        self._next = ended + (ended - started) / _SHARE

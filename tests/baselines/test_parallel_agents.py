@@ -91,5 +91,5 @@ def test_the_temperature_follows_the_target_entropy_of_each_agent():
     for target, sign in ((-50.0, -1), (50.0, 1)):
         settings = SACConfig(hidden=(5,), batch=BATCH, target_entropy=target, temperature=0.5)
         agents, _ = trained(settings, [0, 1])
-        moved = agents.log_temperature - np.log(0.5)
+        moved = np.asarray(agents._agent._log_alpha) - np.log(0.5)
         assert moved.shape == (2,) and (np.sign(moved) == sign).all()

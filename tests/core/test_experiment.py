@@ -74,7 +74,7 @@ def test_ints_do_for_floats_and_lists_for_tuples():
         ),  # the shortest buffer these convolutions can do with
         ("policy", {"hidden": ()}),
         ("surrogate", {"kind": "reinforce"}),
-        ("loss", {"pooling": "mean", "reduction": "sum"}),
+        ("loss", {"pooling": "mean"}),
     ],
 )
 def test_the_edge_of_what_is_allowed(group, values):
@@ -161,28 +161,11 @@ REFUSED: list[Any] = [
     # Choices.
     ({"policy": {"activation": "tahn"}}, ("config.policy.activation='tahn'", "'tanh'")),
     ({"loss": {"pooling": "max"}}, ("config.loss.pooling='max'", "'flatten'", "'mean'")),
-    ({"loss": {"reduction": ""}}, ("config.loss.reduction=''", "'sum'")),
     ({"surrogate": {"kind": "PPO"}}, ("config.surrogate.kind='PPO'", "'ppo'", "'reinforce'")),
     ({"evolution": {"fitness": "ranks"}}, ("config.evolution.fitness='ranks'", "'rank'", "'raw'")),
     (
         {"evolution": {"fitness": "rank_in_pair", "antithetic": True}},
         ("fitness='rank_in_pair'", "common_random_numbers=True"),
-    ),
-    (
-        {"evolution": {"fitness": "rank_in_task"}},
-        ("fitness='rank_in_task'", "config.evolution.tasks=0"),
-    ),
-    (
-        {"evolution": {"fitness": "rank_in_task", "lives": 8, "noise_vectors": 8, "tasks": 8}},
-        ("tasks=8", "1 to 4"),
-    ),
-    (
-        {"evolution": {"lives": 8, "noise_vectors": 8, "tasks": 3}},
-        ("config.evolution.tasks=3", "8 lives"),
-    ),
-    (
-        {"evolution": {"lives": 8, "noise_vectors": 2, "tasks": 2}},
-        ("config.evolution.tasks=2", "4 lives of a noise vector"),
     ),
     ({"past": {"share": 0.3}}, ("config.past.share=0.3", "config.past.policies")),
     (

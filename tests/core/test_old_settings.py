@@ -15,7 +15,8 @@ from epg_tf.core.old_settings import _NAMES_NOW, remark, renamed, renamed_channe
 OLD = {
     "policy": {"hidden": [8], "log_deviation": -1.0},
     "surrogate": {"baseline_passes": 4},
-    "evolution": {"sigma": 0.5, "segments": 1},
+    "evolution": {"sigma": 0.5, "segments": 1, "tasks": 0, "diagnosis_period": 0},
+    "loss": {"reduction": "mean", "head": 4},
     "distillation": {"rounds": 0, "steps": 3},
 }
 
@@ -26,6 +27,7 @@ def test_old_names_become_todays():
         "policy": {"hidden": [8], "log_std": -1.0},
         "surrogate": {"baseline_epochs": 4},
         "evolution": {"sigma": 0.5},
+        "loss": {"head": 4},
     }
     assert before == OLD
 
@@ -67,6 +69,10 @@ def test_every_name_of_the_table_is_a_setting():
     ("settings", "field"),
     [
         ({"evolution": {"segments": 2}}, "config.evolution.segments=2"),
+        ({"evolution": {"tasks": 4}}, "config.evolution.tasks=4"),
+        ({"evolution": {"diagnosis_period": 50}}, "config.evolution.diagnosis_period=50"),
+        ({"loss": {"reduction": "sum"}}, "config.loss.reduction='sum'"),
+        ({"adaptation": {"first_order": True}}, "config.adaptation.first_order=True"),
         ({"distillation": {"rounds": 3}}, "config.distillation.rounds=3"),
     ],
 )

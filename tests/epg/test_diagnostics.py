@@ -10,26 +10,9 @@ import pytest
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.epg import diagnostics, evolution_strategies
 
-NAN = float("nan")
-
 
 def noise_of(trial, size, vector):
     return noise_vector(trial, 0, vector, size)
-
-
-def test_pair_differences_follow_the_layout_of_lives():
-    """Two pairs of vectors, two lives a vector."""
-    returns = np.array([5.0, 1.0, 2.0, NAN, 7.0, 8.0, 3.0, 9.0])
-    np.testing.assert_array_equal(diagnostics.pair_differences(returns, 4), [3.0, NAN, 4.0, -1.0])
-
-
-def test_correlation_leaves_failures_out():
-    one, other = np.array([1.0, 2.0, NAN, 4.0, 3.0]), np.array([2.0, 4.0, 100.0, 8.0, 6.0])
-    assert diagnostics.correlation(one, other) == pytest.approx(1.0)
-    assert diagnostics.correlation(one, -other) == pytest.approx(-1.0)
-    assert np.isnan(diagnostics.correlation(one, np.ones(5))) and np.isnan(
-        diagnostics.correlation(one[:3], other[:3])
-    )
 
 
 def test_cosine():

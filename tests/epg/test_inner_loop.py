@@ -184,7 +184,7 @@ def test_the_time_in_a_life_is_a_share_of_its_length(make_tiny):
         np.testing.assert_allclose(newest, np.arange(steps - M, steps) / steps, rtol=1e-6)
 
 
-BLIND = {"products": 2, "channels": ("novelty", "time_in_episode", "time_in_life")}
+BLIND = {"products": 2, "channels": ("novelty", "time_in_life")}
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epg_tf.baselines.method import Request
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.random_streams import life_generator
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.return_dips import (
-    directions,
     return_dips,
     summarize_return_dips,
 )
-from epg_tf.tasks.registry import make_family
 from tests.evaluation.tables import NAN, table
 
 # Dips and ends positive; never dips; dips and ends negative; fails; no episode ends.
@@ -46,17 +41,6 @@ def test_shares_are_of_all_agents_of_a_kind(found):
     for end in every["ci95"]:
         assert abs(p_hat - end) == pytest.approx(z * (end * (1.0 - end) / n) ** 0.5)
     assert every["ci95"][0] < 0.2 < every["ci95"][1]
-
-
-def test_kinds_are_those_of_the_tasks():
-    request = Request(TaskConfig(family="directional_hopper"), 3, "test", 8, 32, 3)
-    family = make_family(request.task)
-    drawn = [family.sample_task(life_generator(key, "task")) for key in request.keys()]
-    expected = ["forward" if task["direction"] == 1.0 else "backward" for task in drawn]
-    assert directions(request) == expected and len(set(expected)) == 2
-    request = Request(TaskConfig(family="point_goal"), 3, "test", 8, 32, 3)
-    with pytest.raises(ValueError, match="point_goal have no direction"):
-        directions(request)
 
 
 def test_one_method_at_a_time():

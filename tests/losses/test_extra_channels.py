@@ -45,7 +45,6 @@ def recorded():
         draw(1),
         tf.constant(ended),
         tf.constant(lived),
-        tf.constant(np.repeat(share, P, axis=0)),
         tf.constant(share),
         draw(3),
         draw(O),
@@ -148,10 +147,9 @@ def test_a_loss_for_any_body_cannot_see_what_has_the_size_of_one(name):
         declared_channels(EnvironmentSpec(11, 3), config)
 
 
-def test_times_are_those_recorded(recorded):
-    for name in ("time_in_episode", "time_in_life"):
-        expected = np.broadcast_to(getattr(recorded, name), (P, N, 1))
-        np.testing.assert_array_equal(compute(name, recorded), expected)
+def test_the_time_is_that_recorded(recorded):
+    expected = np.broadcast_to(recorded.time_in_life, (P, N, 1))
+    np.testing.assert_array_equal(compute("time_in_life", recorded), expected)
 
 
 @pytest.mark.parametrize("name", sorted(extra_channels.EXTRA_CHANNELS))
@@ -172,7 +170,7 @@ def test_a_life_never_depends_on_another(recorded, name):
     [
         ({}, False),
         ({"reward": True}, True),
-        ({"channels": ("novelty", "time_in_episode", "time_in_life")}, False),
+        ({"channels": ("novelty", "time_in_life")}, False),
         ({"channels": ("novelty", "future_reward")}, True),
         ({"channels": ("reward_correlations",)}, True),
         ({"channels": ("observation_towards_reward",)}, True),

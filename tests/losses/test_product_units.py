@@ -133,7 +133,7 @@ def scored(loss, agent, experience):
         {"products": 2, "memory_units": 0, "pooling": "mean", "channels": ("time_in_life",)},
         {"products": 3, "factors": 2},
         {"products": 3, "factors": 1},
-        {"products": 0, "channels": ("time_in_episode", "novelty")},
+        {"products": 0, "channels": ("time_in_life", "novelty")},
     ],
 )
 @pytest.mark.parametrize("discrete", [False, True])

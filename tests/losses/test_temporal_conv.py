@@ -70,7 +70,6 @@ def life_variables(agent, life):
         {"reward": True},
         {"memory_units": 0},
         {"pooling": "mean"},
-        {"reduction": "sum"},
         {"buffer_steps": 29},
         {"pooling": "mean", "reward": True, "buffer_steps": 37, "leaky_slope": 0.0},
         {"widths": (2, 4), "strides": (3, 2)},
@@ -94,9 +93,8 @@ def test_forward_equals_the_reference(
         return loss.minibatch_loss(agent, loss.prepare(agent, experience), steps)
 
     found = (tf.function(score) if compiled else score)(experience, tf.constant(STEPS)).numpy()
-    reduce = np.mean if experiment.loss.reduction == "mean" else np.sum
     expected = [
-        reduce(
+        np.mean(
             reference_losses(life, experiment.loss, phi, experience, *life_variables(agent, life))[
                 steps
             ]
@@ -162,7 +160,7 @@ def inputs_by_name(loss, agent, experience):
     return {name: values[name] for name in [c.name for c in loss.network.channels] + ["minibatch"]}
 
 
-@pytest.mark.parametrize("changes", [{}, {"reward": True, "memory_units": 0, "reduction": "sum"}])
+@pytest.mark.parametrize("changes", [{}, {"reward": True, "memory_units": 0}])
 @pytest.mark.parametrize("discrete", [False, True])
 def test_calling_the_model_equals_the_two_stages(
     make_tiny, make_agent, make_experience, changes, discrete
@@ -173,10 +171,9 @@ def test_calling_the_model_equals_the_two_stages(
     loss, _ = make_loss(experiment, discrete=discrete)
     experience = make_experience(P, 32, M, O, A)
     variables = agent.moved_by(True, False)
-    reduce = tf.reduce_sum if experiment.loss.reduction == "sum" else tf.reduce_mean
     found = []
     for score in (
-        lambda: reduce(loss(inputs_by_name(loss, agent, experience)), axis=1),
+        lambda: tf.reduce_mean(loss(inputs_by_name(loss, agent, experience)), axis=1),
         lambda: loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS)),
     ):
         with tf.GradientTape() as tape:

@@ -85,6 +85,14 @@ def test_columns_of_later_versions_are_added(path):
     assert path.read_text().endswith("\n1,0.2,3.0\n")
 
 
+def test_rows_follow_those_with_a_column_of_earlier_versions(path):
+    metrics.MetricsFile(path).append({"epoch": 0, "pair_correlation": 0.5, "fitness": 0.1})
+    file = metrics.MetricsFile(path)
+    file.check(("epoch", "fitness"))
+    file.append({"epoch": 1, "fitness": 0.2})
+    assert path.read_text() == "epoch,pair_correlation,fitness\n0,0.5,0.1\n1,nan,0.2\n"
+
+
 def test_no_column_is_added_to_no_file(path):
     metrics.MetricsFile(path).add_columns(("norm",))
     assert not path.exists()
