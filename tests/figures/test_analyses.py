@@ -13,7 +13,7 @@ from PIL import Image
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.formatting import count
-from epg_tf.figures import agent_analyses, output, run_analyses, tables
+from epg_tf.figures import agent_analyses, run_analyses, tables
 from epg_tf.figures.catalogue import declaration
 from epg_tf.figures.declaration import Found, Run, Test
 from epg_tf.figures.output import make_figure
@@ -244,8 +244,9 @@ def test_a_figure_leaves_the_same_picture_data_and_caption_each_time(tmp_path):
     numbers = make_figure(status, tmp_path / "figure")
     make_figure(status, tmp_path / "again")
     folder = tmp_path / "figure"
-    assert sorted(path.name for path in folder.iterdir()) == sorted(output.OWN)
-    for name in output.OWN:
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["caption.md", "data.csv", "figure.png", "figure.svg"]
+    for name in names:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
     assert Image.open(folder / "figure.png").size[0] == 900
     assert (folder / "figure.svg").read_text().startswith("<?xml")
