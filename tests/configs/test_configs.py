@@ -238,7 +238,7 @@ def test_evolved_starts_move_what_their_names_say(family):
 def test_the_laptops_evolved_starts_are_those_that_were_run(family, kept, name):
     """But for the length of the run, and rivals that were tuned later."""
     path = Path(commands.ROOT) / "results" / "evolved_starts" / f"{kept}-{name}-0" / "config.json"
-    run = from_mapping(json.loads(path.read_text())["config"])
+    run = from_mapping(renamed(json.loads(path.read_text())["config"]))
     made = experiment(f"{family}:laptop_{name}")
     shorter = {
         field: getattr(run.evolution, field)
