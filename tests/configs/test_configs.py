@@ -11,6 +11,7 @@ import pytest
 
 from epg_tf.core.config_files import load_experiment
 from epg_tf.core.experiment import from_mapping
+from epg_tf.core.old_settings import renamed
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.evaluation.speed import measure_lives
 from epg_tf.losses.extra_channels import sees_reward
