@@ -126,7 +126,7 @@ def test_best_is_the_objective_of_the_best_round(tested, finished):
     number = int(best_round(tested, rows)["epoch"])
     best = load_objective(folder / "best")
     assert best.facts["round"] == number
-    assert best.parameters.tobytes() == rounds[number - 1].state.parameters.tobytes()
+    assert best.phi.tobytes() == rounds[number - 1].state.parameters.tobytes()
     record = epg_tf.read_run(folder)
     assert record.best == folder / "best" and record.summary["best"]["round"] == number
     assert load_objective(folder).folder == folder / "best"
