@@ -133,6 +133,9 @@ def scored_objective(alpha: Array, experiment: MetaGenRLExperiment) -> Scored:
 class Exported(tf.Module):
     """What was learned, shared by P agents; what an agent is told depends on its own row alone.
 
+    By the name of what agents minimise, "loss" or "objective", it has a function of a dict of
+    inputs -> {name: [P], "per_step": [P, ...]}.
+
     Args:
       description: What `describe` returns, JSON.
       start: Name -> weights of the policy that agents start from (EPG, section 4.2: PPO+I); empty
@@ -140,10 +143,9 @@ class Exported(tf.Module):
       scored: What agents minimise; None where only the policy was learned.
 
     Attributes:
-      loss, objective: By the name of what agents minimise, a function of a dict of inputs ->
-        {name: [P], "per_step": [P, ...]}.
-      gradients: Function of the same -> gradients of each agent's by the name of the input.
-      start, params: Name -> variable.
+      gradients: Function of the same inputs -> gradients of each agent's by the name of the input.
+      start: Name -> variable.
+      params: Name -> variable.
       initial_policy: Function of nothing -> name -> weights; exported where there are some.
       describe: Function of nothing -> {"json": the description}.
     """

@@ -15,7 +15,8 @@ from epg_tf.reports.agent_plots import learning_figure
 from epg_tf.reports.panels import objective_panels
 from epg_tf.reports.plots import write_png
 
-SUMMARY_FILE, PICTURE_FILE = "summary.json", "curves.png"
+SUMMARY_FILE = "summary.json"
+PICTURE_FILE = "curves.png"
 OWN = (RESULTS_FILE, PICTURE_FILE, SUMMARY_FILE)
 
 

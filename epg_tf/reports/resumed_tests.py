@@ -22,7 +22,8 @@ from epg_tf.evaluation.results import (
 from epg_tf.reports import kept_shards
 from epg_tf.reports.evaluation_report import OWN, SUMMARY_FILE
 
-TABLE_FILE, ABOUT_FILE = "unfinished.csv", "unfinished.json"
+TABLE_FILE = "unfinished.csv"
+ABOUT_FILE = "unfinished.json"
 UNFINISHED = (kept_shards.FOLDER, ABOUT_FILE, TABLE_FILE)
 """What a stopped test leaves, in the order in which it is removed."""
 GOES_NOT_ON = "a test cannot go on with"
