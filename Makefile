@@ -68,7 +68,7 @@ bazel-test:
 	  $(if $(filter $(PY),$(BAZEL_PYTHON)),$(MAKE) --no-print-directory venv,true) && export PYTHON=$(BAZEL_PYTHON) \
 	  && tools/debian_bazel/bazel build --nobuild //... \
 	  && tools/debian_bazel/bazel test --local_test_jobs=1 $(BAZEL_TARGETS) \
-	  && tools/debian_bazel/bazel run //launch:list_tasks > /dev/null && echo "//launch:list_tasks ran"; \
+	  && tools/debian_bazel/bazel run //launch:list > /dev/null && echo "//launch:list ran"; \
 	else echo "bazel-test: skipped; it needs Debian's packages bazel-bootstrap and bazel-rules-java"; fi
 
 throughput: $(READY)

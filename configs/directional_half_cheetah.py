@@ -8,7 +8,7 @@ b).
 
 Not in the paper: frame_skip and episode limit (Gymnasium's). PPO with EPG's M was tuned as a
 baseline for `laptop`, on 64 lives per setting; the rivals' groups of `laptop` are of epg-tf
-tune-baseline (results/tuning), which for PPO and REINFORCE of `night` found nothing better than the
+tune (results/tuning), which for PPO and REINFORCE of `night` found nothing better than the
 defaults. SAC and TD3 of `night` won searches, too, and are those of all nights (`scales.night`).
 """
 

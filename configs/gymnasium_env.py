@@ -2,7 +2,7 @@
 id.
 
 There is one task, so the loss that evolves may fit this task alone. PPO's settings are not tuned;
-epg-tf tune-baseline tunes them.
+epg-tf tune tunes them.
 """
 
 from ml_collections import ConfigDict

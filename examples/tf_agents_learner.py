@@ -1,6 +1,6 @@
 """Trains a TF-Agents agent with an exported loss, in an environment of this package.
 
-epg-tf export-loss --loss=point_goal --output_dir=exported
+epg-tf export --loss=point_goal --output_dir=exported
 python examples/tf_agents_learner.py exported
 """
 

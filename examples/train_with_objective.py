@@ -1,6 +1,6 @@
 """Trains a Keras actor with an exported objective; needs only TensorFlow, NumPy and Gymnasium.
 
-epg-tf export-loss --loss=point_goal_objective --output_dir=exported
+epg-tf export --loss=point_goal_objective --output_dir=exported
 python examples/train_with_objective.py exported Pendulum-v1
 """
 

@@ -1,6 +1,6 @@
 """Trains a policy with an exported loss; needs only TensorFlow, NumPy, Gymnasium, and no reward.
 
-epg-tf export-loss --loss=random_hopper --output_dir=exported
+epg-tf export --loss=random_hopper --output_dir=exported
 python examples/train_without_reward.py exported Hopper-v5
 """
 

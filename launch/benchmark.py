@@ -1,13 +1,17 @@
-"""Measures speed in one run, in exact and in coarse physics: physics alone, whole lives, and where
-the time of a life goes.
+"""Measures speed: whole lifetimes and physics alone (EPG), or agents at once and alone (MetaGenRL).
 
     epg-tf benchmark --config=random_hopper:paper --lives=256 --json=speed.json
+    epg-tf benchmark --config=metagenrl_laptop
 
-"Physics" is the engine, "family" the family's own code around it: tasks and starts, observations,
-rewards and ends.
+EPG is measured in exact and in coarse physics. "Physics" is the engine, "family" the family's own
+code around it: tasks and starts, observations, rewards and ends. With --cores an epoch is predicted
+on so many cores, from shards that are timed here: epg_tf/evaluation/scaling.py says how.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
@@ -15,42 +19,69 @@ from absl import flags
 
 from epg_tf.core import files, formatting
 from epg_tf.core.experiment import Experiment
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.epg.inner_loop import PARTS
+from epg_tf.evaluation import scaling
+from epg_tf.evaluation.metagenrl_speed import measure_agents, shard_size
 from epg_tf.evaluation.speed import LifeSpeed, SpeedComparison, compare_physics
 
 flags.adopt_module_key_flags(config_flag)
-_LIVES = flags.DEFINE_integer("lives", 256, "Number of lives.", lower_bound=1, upper_bound=10**6)
-_JSON = flags.DEFINE_string("json", None, "File for the numbers.")
-_UPDATES = flags.DEFINE_integer(
-    "updates", None, "Updates per life; the config's by default.", lower_bound=1, upper_bound=10**7
+_LIVES = flags.DEFINE_integer(
+    "lives", 256, "Of EPG: number of lives.", lower_bound=1, upper_bound=10**6
 )
-_MARKDOWN = flags.DEFINE_bool(
-    "markdown", False, "Print one row of a table of docs/speed.md and nothing else."
+_UPDATES = flags.DEFINE_integer(
+    "updates",
+    None,
+    "Updates per life, the config's by default; of each agent of MetaGenRL, 100 by default.",
+    lower_bound=1,
+    upper_bound=10**7,
+)
+_MARKDOWN = flags.DEFINE_bool("markdown", False, "Of EPG: print one row of a table, nothing else.")
+_CORES = flags.DEFINE_list(
+    "cores", None, "Of EPG: predict the time of an epoch on so many cores, e.g. 1,2,16,1440."
+)
+_SIZES = flags.DEFINE_list(
+    "shard_lives", ["1", "4", "16", "64"], "With --cores: shard sizes P to time."
+)
+_NETWORK = flags.DEFINE_float(
+    "network_milliseconds",
+    5.0,
+    "With --cores: time of one allreduce of the fitness.",
+    lower_bound=0.0,
+    upper_bound=1e6,
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
+_JSON = flags.DEFINE_string("json", None, "File for the numbers.")
+
+_REPEATS = 3  # of both ways of MetaGenRL, in turn; medians are printed
+_EPOCHS = 200  # drawn for a prediction
+_MOST = 10**5  # cores, or lives of a shard
 
 
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    config_flag.refuse("evolution", reason="there is no evolution in this command; leave it out")
-    config_flag.refuse(*RIVALS, reason="no rival learns in this command; leave it out")
-    config_flag.refuse("task.physics", reason="both physics are measured; leave it out")
-    experiment = config_flag.experiment()
+    experiment = config_flag.experiment_of((Experiment, MetaGenRLExperiment), "point_goal")
     command_line.check_json(_JSON)
-    speed = compare_physics(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
-    if _MARKDOWN.value:
-        print(_row(speed))
+    if isinstance(experiment, MetaGenRLExperiment):
+        found = _agents(experiment)
+    elif _CORES.value is not None:
+        found = _prediction(experiment)
     else:
-        _report(experiment, speed)
+        found = _lifetimes(experiment)
     if _JSON.value:
-        files.write_json(_JSON.value, speed.to_mapping())
+        files.write_json(_JSON.value, found)
         print(f"numbers are in {_JSON.value}")
     return 0
 
 
-def _report(experiment: Experiment, speed: SpeedComparison) -> None:
+def _lifetimes(experiment: Experiment) -> dict[str, Any]:
+    """Measures whole lifetimes of EPG in both kinds of physics; returns the numbers."""
+    config_flag.refuse("task.physics", reason="both physics are measured; leave it out")
+    speed = compare_physics(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
+    if _MARKDOWN.value:
+        print(_row(speed))
+        return speed.to_mapping()
     exact = speed.exact
     print(
         f"{exact.family}: {exact.lives} lives in shards of {exact.shard_lives} on "
@@ -66,6 +97,7 @@ def _report(experiment: Experiment, speed: SpeedComparison) -> None:
     print(f"peak memory      of this process {newest.peak_rss_bytes / 2**30:.2f} GiB")
     if speed.speedup is not None:
         print(f"whole lives are {speed.speedup:.1f} times as fast in coarse physics")
+    return speed.to_mapping()
 
 
 def _report_lives(physics: str, speed: LifeSpeed) -> None:
@@ -97,6 +129,80 @@ def _cells(speed: LifeSpeed | None) -> str:
     physics = formatting.count(speed.physics_env_steps_per_second)
     lives = formatting.count(speed.life_env_steps_per_second)
     return f"{physics} | {lives} | {speed.ratio:.2f} | {shares}"
+
+
+def _agents(experiment: MetaGenRLExperiment) -> dict[str, Any]:
+    """Measures agents of MetaGenRL all at once and one by one; returns the numbers.
+
+    Both ways take env steps, draw chunks and compute the objective's gradient, on one thread.
+    """
+    agent = experiment.agent
+    print(
+        f"{shard_size(experiment)} agents in {experiment.environments[0]}, batches of "
+        f"{agent.batch} x {agent.chunk} steps, networks of {agent.hidden} units; compiling ...",
+        flush=True,
+    )
+    speed = measure_agents(experiment, _UPDATES.value or 100, _REPEATS)
+    together, alone = speed.medians["together"], speed.medians["alone"]
+    shares = ", ".join(f"{part} {share:.1%}" for part, share in speed.shares.items())
+    print(
+        f"all at once: {together:.0f} agent updates/s   one by one: {alone:.0f}   "
+        f"ratio {speed.ratio:.2f}\n"
+        f"an update of {speed.agents} agents, {agent.policy_delay} env steps each included: "
+        f"{1e3 * speed.agents / together:.1f} ms\n"
+        f"share of the time, all at once: {shares}; "
+        f"outside TensorFlow {1.0 - speed.shares['tensorflow']:.1%}"
+    )
+    return {**vars(speed), "config": experiment.to_mapping()}
+
+
+def _prediction(experiment: Experiment) -> dict[str, Any]:
+    """Times shards and predicts epochs on many cores; returns the numbers."""
+    if experiment.mix.families:
+        raise command_line.UsageError(
+            f"--config.mix.families={experiment.mix.families}: shards of several families are not "
+            "simulated; name a config of one family"
+        )
+    sizes = _numbers("shard_lives", _SIZES.value or ())
+    cores = _numbers("cores", _CORES.value or ())
+    measured = scaling.measure(experiment, sizes, max(_UPDATES.value or 8, 2), _SEED.value)
+    mean, deviation = float(measured.final_steps.mean()), float(measured.final_steps.std())
+    plays = experiment.evolution.plays_final_episodes
+    unplayed = "" if plays else " (not played in evolution with these settings)"
+    updates = scaling.epoch_updates(experiment)
+    print(
+        f"{experiment.task.family}: {experiment.evolution.lives} lives of "
+        f"{updates:.4g} updates; final episodes of a life take "
+        f"{mean:.0f} env steps, standard deviation {deviation:.0f}{unplayed}"
+    )
+    draws = scaling.Draws(_EPOCHS, _NETWORK.value / 1e3, _SEED.value)
+    rows = scaling.predict(experiment, measured, cores, draws)
+    print("| cores | P | epoch | of a core's time, waiting | efficiency |\n|---|---|---|---|---|")
+    for row in rows:
+        efficiency = "" if row.efficiency is None else f"{row.efficiency:.0%}"
+        print(
+            f"| {row.cores} | {row.shard_lives} | {formatting.duration(row.seconds)} | "
+            f"{row.waiting:.0%} | {efficiency} |"
+        )
+    return {
+        "rows": [vars(row) for row in rows],
+        "times": {size: vars(times) for size, times in measured.times.items()},
+        "noise_seconds": measured.noise_seconds,
+        "final_steps_mean": mean,
+        "final_steps_deviation": deviation,
+        "updates_of_a_life": updates,
+        "plays_final_episodes": plays,
+    }
+
+
+def _numbers(flag: str, words: Sequence[str]) -> list[int]:
+    digits = all(word.isascii() and word.isdigit() for word in words)  # "²" is a digit, too
+    if not words or not digits or not all(0 < int(word) <= _MOST for word in words):
+        raise command_line.UsageError(
+            f"--{flag}={','.join(words)} must be whole numbers from 1 to {_MOST}, separated by "
+            "commas"
+        )
+    return [int(word) for word in words]
 
 
 if __name__ == "__main__":

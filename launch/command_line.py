@@ -20,7 +20,7 @@ from typing import NoReturn
 
 # What commands write into folders, which is no file for --json.
 _IN_FOLDERS = (
-    *("config.json", "loss.json", "summary.json", "unfinished.json", "study.json"),
+    *("config.json", "loss.json", "summary.json", "unfinished.json"),
     *("adaptation.json", "robustness.json", "policy.json", "metadata.json"),
 )
 _OF_FOLDERS = {"about", "kind"}  # keys of such files
@@ -123,7 +123,7 @@ def _interpreter() -> str:
 
 
 def page_line(folder: str | os.PathLike[str]) -> str:
-    """Returns the line that says how to make a page of a run, a test or a study."""
+    """Returns the line that says how to make a page of a run or a test."""
     path = Path(folder)
     named, output = shlex.quote(f"{path}"), shlex.quote(f"{path}.html")
     return f"a page to look at: {program('report')} --run_dir={named} --output={output}"
@@ -322,16 +322,16 @@ def positive_numbers(flag: str, words: list[str], kind: type) -> list:
 
 
 def refuse_runs(flag: flags.FlagHolder) -> None:
-    """Refuses the folder of a run, loss or study for results of a test: files have the same names.
+    """Refuses the folder of a run or loss for results of a test: files have the same names.
 
     Raises:
       UsageError: The flag names such a folder.
     """
-    for name in ("checkpoints", "loss.npz", "study.json"):
+    for name in ("checkpoints", "loss.npz"):
         if (Path(flag.value) / name).exists():
             raise UsageError(
-                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run, loss or "
-                "study; choose another folder"
+                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or loss; "
+                "choose another folder"
             )
 
 

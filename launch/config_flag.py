@@ -13,11 +13,13 @@ from . import arguments, command_line  # command_line first: it silences the fra
 from absl import flags
 from ml_collections import config_flags
 
-from epg_tf.core import communication, config_files
+from epg_tf.core import communication
 from epg_tf.core.config_files import AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.mix_settings import Physics
+from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.metagenrl.agents import check_continuous
@@ -29,7 +31,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     "config",
     None,
     "Settings: NAME or NAME:VARIANT of a shipped config "
-    f"(`{command_line.program('configs')}` lists them), the path of a file that ends in .py, or "
+    f"(`{command_line.program('list')}` lists them), the path of a file that ends in .py, or "
     "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
     f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
 )
@@ -40,8 +42,12 @@ _PRINT = flags.DEFINE_bool(
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *RIVALS)
 
-# What only settings of a system have -> its name; all others are EPG's.
-_MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "trial": "RL²"}
+_SYSTEMS = {
+    Experiment: "EPG",
+    MetaGenRLExperiment: "MetaGenRL",
+    MAMLExperiment: "MAML",
+    RL2Experiment: "RL²",
+}
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -51,46 +57,35 @@ def is_given() -> bool:
     return _CONFIG.value is not None
 
 
-def experiment(physics: Physics | None = None) -> Experiment:
-    """Returns the validated experiment of EPG of --config; for --print_config prints it and ends.
+def experiment_of(
+    kinds: tuple[type, ...],
+    example: str,
+    physics: Physics | None = None,
+    cost: Cost | None = None,
+) -> Any:
+    """Returns the validated experiment of --config; for --print_config prints it and ends.
 
     Args:
-      physics: What the command simulates, whatever the config says; None: as it says.
-
-    Raises:
-      UsageError, ConfigError: As `any_experiment`, or it is of another system.
-    """
-    read = from_mapping(_settings_of("EPG", "point_goal"))
-    _check_environments(read)
-    return print_and_end(read.in_physics(physics) if physics else read)
-
-
-def metagenrl_experiment() -> MetaGenRLExperiment:
-    """Returns the validated experiment of MetaGenRL of --config; for --print_config prints it.
-
-    Raises:
-      UsageError, ConfigError: As `any_experiment`, or it is of another system.
-    """
-    read = metagenrl_from_mapping(_settings_of("MetaGenRL", "metagenrl_laptop"))
-    _check_environments(read)
-    return print_and_end(read)
-
-
-def any_experiment(cost: Cost) -> AnyExperiment:
-    """Returns the validated experiment of --config, of whatever system; for --print_config prints
-    it and ends.
-
-    Args:
+      kinds: Of the systems that the command is for.
+      example: A config to propose.
+      physics: What the command simulates, whatever the config of EPG says; None: as it says.
       cost: Returns lines on what the experiment costs, to be printed with it.
 
     Raises:
-      UsageError: The flag was not given, or its file cannot be loaded.
+      UsageError: The flag was not given, its file cannot be loaded, or it is of another system.
       ConfigError: A setting is unusable.
     """
-    read = read_experiment(_settings())
+    read = read_experiment(_settings(example))
+    if not isinstance(read, kinds):
+        wanted = " and ".join(_SYSTEMS[kind] for kind in kinds)
+        raise command_line.UsageError(
+            f"--config={_typed()} holds settings of {_SYSTEMS[type(read)]}, and this command is "
+            f"for {wanted}; name another, e.g. --config={example}"
+        )
     _check_environments(read)
-    print_and_end(read, cost)
-    return read
+    if physics and isinstance(read, Experiment):
+        read = read.in_physics(physics)
+    return print_and_end(read, cost)
 
 
 def _check_environments(read: AnyExperiment) -> None:
@@ -104,18 +99,6 @@ def _check_environments(read: AnyExperiment) -> None:
             "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
         )
         continuous_environment("config.environments", name, several)
-
-
-def _settings_of(system: str, example: str) -> Mapping[str, Any]:
-    """Returns the settings of --config, which must be of a system: those of another are refused."""
-    found = _settings(example)
-    kind = next((name for mark, name in _MARKS.items() if mark in found), "EPG")
-    if kind != system:
-        raise command_line.UsageError(
-            f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "
-            f"another, e.g. --config={example}"
-        )
-    return found
 
 
 def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
@@ -295,13 +278,6 @@ def word_of_own_file(name: str) -> str:
     if not _typed() or is_shipped(name.partition("@")[0]):
         return ""
     return f" {shlex.quote(f'--config={_typed()}')}"
-
-
-def file_of_families() -> str | None:
-    """Returns the file of --config, with its variant, for another process to load; None without."""
-    if not is_given():
-        return None
-    return str(config_files.absolute(config_files.find_config(_typed())))
 
 
 def _typed() -> str:

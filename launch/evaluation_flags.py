@@ -98,7 +98,7 @@ def prepare_results(
       resume: Whether they are kept; None: the command cannot go on with them.
 
     Raises:
-      UsageError: The folder belongs to a run, a loss or a study.
+      UsageError: The folder belongs to a run or a loss.
       RecordError: It cannot be used, or is in use, also by another process.
     """
     command_line.refuse_runs(flag)

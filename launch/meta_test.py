@@ -16,6 +16,8 @@ Objectives of MetaGenRL can be tested in any environment with continuous actions
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -75,7 +77,8 @@ def main(argv: list[str]) -> int:
         lock_results(OUTPUT_DIR)
         found, earlier = resumed_tests.read_found(output, about, request)
     _prepare_folders(output)
-    made_with = continued(earlier)  # by the code that runs the test
+    command = shlex.join([*shlex.split(command_line.program("meta_test")), *sys.argv[1:]])
+    made_with = {"command": command, **continued(earlier)}  # by the code that runs the test
     print(
         f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "
         f"{request.task.physics} physics, {formatting.count(request.env_steps)} env steps of "

@@ -49,11 +49,13 @@ _BEGIN_SCALE = flags.DEFINE_float(
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
 
+_SYSTEMS = (Experiment, MetaGenRLExperiment, MAMLExperiment, RL2Experiment)
+
 
 def main(argv: list[str]) -> int:
     """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = config_flag.any_experiment(_cost)
+    experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
     target = run_flags.target("runs/first")
     if isinstance(experiment, MAMLExperiment | RL2Experiment):
         communicator = run_flags.alone("meta-training by MAML and RL²")

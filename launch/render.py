@@ -21,7 +21,6 @@ from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.core.experiment import Experiment
-from epg_tf.core.rival_settings import RIVALS
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.reports.life_pictures import (
     draw_film,
@@ -148,11 +147,11 @@ def _output() -> Path:
 
 def _life() -> tuple[Experiment, Array, Teaching]:
     """Returns where and how long the agent lives, its loss and how it is taught."""
-    unused = ("evolution", "surrogate", "compute", *RIVALS)
-    config_flag.refuse(*unused, reason="one agent lives alone, and learns from its loss")
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
     if _LOSS.value == "none":  # an agent that never learns
-        experiment = _of_length(config_flag.experiment(physics="exact"))
+        experiment = _of_length(
+            config_flag.experiment_of((Experiment,), "point_goal", physics="exact")
+        )
         return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
     experiment = _of_length(config_flag.elsewhere(learned.experiment))

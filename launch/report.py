@@ -1,4 +1,4 @@
-"""Writes a page on a run, a test or a study, or on several side by side: one HTML file.
+"""Writes a page on a run or a test, or on several side by side: one HTML file.
 
     epg-tf report --run_dir=runs/first --output=first.html
     epg-tf report --run_dir=runs/first,runs/first-test --output=first.html
@@ -24,7 +24,7 @@ flags.adopt_module_key_flags(config_flag)
 _RUN_DIR = flags.DEFINE_list(
     "run_dir",
     None,
-    "Folder of a run, a test or a study; several, separated by commas, are shown side by side.",
+    "Folder of a run or a test; several, separated by commas, are shown side by side.",
 )
 _OUTPUT = flags.DEFINE_string("output", None, "File to write, which ends in .html.")
 _FILM = flags.DEFINE_bool(

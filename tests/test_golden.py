@@ -85,7 +85,7 @@ def test_a_run_is_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("loss", ["export_loss", "--loss=COPY/best", "--output_dir=COPY/out"]),
+        ("loss", ["export", "--loss=COPY/best", "--output_dir=COPY/out"]),
         ("config", ["meta_train", "--config=configs/point_goal.py", "--run_dir=COPY", "--resume"]),
     ],
 )

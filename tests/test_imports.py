@@ -53,6 +53,7 @@ FLAG = re.compile(r"(?:^|[\s'\"(`])(--[a-z_]+)", re.MULTILINE)
 WRITTEN_FLAGS: dict[str, set[str]] = {
     # A card has the command with which people repeat its numbers.
     "epg_tf.artifacts.cards": {
+        "--measure",
         "--loss",
         "--lives",
         "--seed",

@@ -164,13 +164,13 @@ def test_every_command_takes_the_file(name, tmp_path):
     assert "all 2 epochs" in call("meta_train", config, *resumed, *epochs)
     output = call("meta_test", run, config, f"--output_dir={tmp_path}/test", "--lives=2")
     assert "its best/ is taken" in output
-    tuned = ("--rival=ppo_as_epg", "--budget=2", "--lives=2")
+    tuned = ("--method=ppo_as_epg", "--budget=2", "--lives=2")
     tiny = commands.life_settings()
-    assert "best: " in call("tune_baseline", config, *tuned, *tiny)
+    assert "best: " in call("tune", config, *tuned, *tiny)
     assert name in call("benchmark", config, *tiny, "--lives=4", "--updates=2")
-    call("export_loss", run, config, f"--output_dir={tmp_path}/exported")
+    call("export", run, config, f"--output_dir={tmp_path}/exported")
     assert name in (tmp_path / "exported" / "card.md").read_text()
-    assert name in call("export_loss", run, f"--output_dir={tmp_path}/other", code=2)
+    assert name in call("export", run, f"--output_dir={tmp_path}/other", code=2)
     if name == "random_pendulum":
         drawn = ("--view=path", f"--output={tmp_path}/life.png")
         assert "no way over the ground" in call("render", run, config, *drawn, code=2)

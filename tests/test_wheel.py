@@ -102,13 +102,13 @@ def test_from_the_command(installed):
     installed.epg_tf("meta-test", "--loss=run/best", "--output_dir=test", "--lives=2")
     summary = json.loads((installed.home / "test" / "summary.json").read_text())
     assert summary["about"]["policy"]["hidden"] == [64, 64]
-    installed.epg_tf("export-loss", "--loss=run/best", "--output_dir=exported")
+    installed.epg_tf("export", "--loss=run/best", "--output_dir=exported")
     assert (installed.home / "exported" / "saved_model.pb").is_file()
     words = ["--loss=none", "--config=goal_ant", "--view=path", "--output=path.png"]
     installed.epg_tf("render", *words, "--updates=1", "--config.inner.updates=1")
     assert (installed.home / "path.png").stat().st_size > 1000
     assert "random_hopper" in installed.epg_tf("configs")
-    assert "export-loss" in installed.epg_tf("--help")
+    assert "export" in installed.epg_tf("--help")
 
 
 @pytest.mark.slow

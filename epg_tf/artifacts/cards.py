@@ -260,7 +260,7 @@ def _adaptation(name: str, learned: Artifact[Any], found: Mapping[str, Any]) -> 
         f"{pairs['differing_tasks']} of {pairs['all']} pairs of agents have different tasks:"
     )
     heads = ("final return", "mean", "interval")
-    return _section(text, f"adaptation --loss={name}", words, heads, rows)
+    return _section(text, f"study --measure=adaptation --loss={name}", words, heads, rows)
 
 
 def _robustness(name: str, learned: Artifact[Any], found: Mapping[str, Any]) -> str:
@@ -277,7 +277,7 @@ def _robustness(name: str, learned: Artifact[Any], found: Mapping[str, Any]) -> 
     words = [f"--lives={lives}", f"--seed={about['seed']}", *_lives(learned, about)]
     heads = ("", "final return", "interval", *(LABELS[each] for each in fixed), "failed agents")
     text = "Where something is not as in evolution:"
-    return _section(text, f"robustness --loss={name}", words, heads, rows)
+    return _section(text, f"study --measure=robustness --loss={name}", words, heads, rows)
 
 
 def _section(

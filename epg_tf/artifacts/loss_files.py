@@ -134,6 +134,6 @@ def _remedy(folder: Path) -> str:
     if not holds_loss(folder) and (folder / "saved_model.pb").is_file():
         return (
             f"it is a SavedModel of other origin, and losses are read from {_PHI_FILE} and "
-            f"{_DESCRIPTION_FILE} alone, which epg-tf export-loss writes beside it"
+            f"{_DESCRIPTION_FILE} alone, which epg-tf export writes beside it"
         )
     return _REMEDY

@@ -135,13 +135,11 @@ class SurrogateConfig:
         tuple[Count, ...], means("units of each hidden layer of the value network")
     ] = (64, 64)
     baseline_learning_rate: Annotated[
-        Positive, means("of PPO with EPG's M as a baseline; epg-tf tune-baseline finds it")
+        Positive, means("of PPO with EPG's M as a baseline; epg-tf tune finds it")
     ] = 1e-3
     baseline_epochs: Annotated[
         Count,
-        means(
-            "of PPO with EPG's M as a baseline, over each M steps; epg-tf tune-baseline finds it"
-        ),
+        means("of PPO with EPG's M as a baseline, over each M steps; epg-tf tune finds it"),
     ] = 1
 
 

@@ -140,7 +140,7 @@ class MetaConfig:
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig:
-    """Tests of objectives, and what these are compared with; `epg-tf tune-objective-rivals` finds
+    """Tests of objectives, and what these are compared with; `epg-tf tune` finds
     the rates of the latter.
     """
 

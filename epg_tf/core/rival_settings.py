@@ -1,6 +1,6 @@
 """Holds the settings of what a learned loss of EPG is compared with, a group for each rival.
 
-They are groups of `experiment.Experiment`. epg-tf tune-baseline finds their values.
+They are groups of `experiment.Experiment`. epg-tf tune finds their values.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ def _make_run(run: Run, folder: Path) -> Command:
 def _make_test(test: Test, paths: dict[Run, Path], folder: Path) -> Command:
     """Returns the command of an evaluation; `paths` says where its runs are or will be."""
     if test.progress:
-        flags = (("run_dir", paths[test.runs[0]]), *test.flags, ("output_dir", folder))
-        return Command("objective_progress", flags)
+        what = (("measure", "progress"), ("loss", paths[test.runs[0]]))
+        return Command("study", (*what, *test.flags, ("output_dir", folder)))
     compare = [*test.compare, *(f"{name}:{paths[run]}" for name, run in test.trained)]
     resume = (("resume", True),) if (folder / ABOUT_FILE).is_file() else ()
     return Command(

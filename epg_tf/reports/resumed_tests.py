@@ -28,7 +28,7 @@ UNFINISHED = (kept_shards.FOLDER, ABOUT_FILE, TABLE_FILE)
 """What a stopped test leaves, in the order in which it is removed."""
 GOES_NOT_ON = "a test cannot go on with"
 """Words of the error where what is there is of another test."""
-_MADE_WITH = ("made_with", "continued_with")
+_MADE_WITH = ("command", "made_with", "continued_with")
 
 
 def refusal(folder: files.PathLike, file: str, why: str) -> RecordError:

@@ -1,4 +1,4 @@
-"""Makes the page of a run, a test or a study, or of several of them side by side."""
+"""Makes the page of a run or a test, or of several of them side by side."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from epg_tf.runs.folder import CONFIG
 from epg_tf.runs.page_entry import Entry
 from epg_tf.runs.results_entry import results_entry
 from epg_tf.runs.run_entry import run_entry
-from epg_tf.runs.study import STUDY
-from epg_tf.runs.study_entry import study_entry
 
 _COLUMNS = ("validation_return_mean", "fitness_mean", "alpha", "seconds")
 _RETURNS = "training_return/"  # start of MetaGenRL's columns of returns
@@ -32,7 +30,7 @@ def make_page(folders: Sequence[files.PathLike], film: bool = True) -> str:
     """Returns the page of some folders, as HTML; changes nothing in them.
 
     Args:
-      folders: One or more, each of a run, a test or a study.
+      folders: One or more, each of a run or a test.
       film: Whether to draw film strips, each of which takes a life.
 
     Raises:
@@ -54,15 +52,13 @@ def make_page(folders: Sequence[files.PathLike], film: bool = True) -> str:
 def read_entry(folder: files.PathLike, film: bool = False) -> Entry:
     """Returns what a page shows of one folder; arguments and errors as of `make_page`."""
     path = Path(folder)
-    if (path / STUDY).is_file():
-        return study_entry(path)
     if (path / CONFIG).is_file():
         return run_entry(path, film)
     if (path / RESULTS_FILE).is_file():
         return results_entry(path, film)
     raise RecordError(
-        f"{path}: this is no run, test or study (it has no {CONFIG}, {RESULTS_FILE} or {STUDY}); "
-        "name the folder of one"
+        f"{path}: this is no run or test (it has neither {CONFIG} nor {RESULTS_FILE}); name the "
+        "folder of one"
     )
 
 

@@ -17,7 +17,7 @@ from epg_tf.reports.html_page import Block, Code, Picture, Section, Table, Text
 from epg_tf.reports.plots import svg
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
-from epg_tf.runs import page_tables, repeat_commands, saved_settings
+from epg_tf.runs import page_tables, saved_settings
 from epg_tf.runs.page_entry import Entry, film_section
 
 
@@ -45,7 +45,7 @@ def results_entry(path: Path, film: bool) -> Entry:
             f"({files.one_line(error)[:200]}); restore it or run the test again"
         ) from error
     if film and isinstance(about.get("loss"), str):
-        sections.insert(-1, film_section(about["loss"]))
+        sections.append(film_section(about["loss"]))
     return Entry(path, "test of fresh agents", sections, _settings(about), summaries=summaries)
 
 
@@ -78,13 +78,9 @@ def _sections(
         Section("Learning curves", [Picture(curves, "Returns while agents learn")]),
         *_settings_section(about),
     ]
-    command = repeat_commands.repeat_test(path, about, results)
-    blocks: list[Block] = [Code(command)]
-    if set(about.get("replaced") or ()) - {"config.task.physics"}:
-        blocks.insert(0, Text("With the settings above, from a config of your own:"))
-    elif remark := repeat_commands.remark_on_files([results.task[0].partition(" ")[0]]):
-        blocks.insert(0, Text(remark))
-    return [*sections, Section("To run it again", blocks)]
+    if isinstance(about.get("command"), str):
+        sections.append(Section("The command", [Code(about["command"])]))
+    return sections
 
 
 def _settings_section(about: Mapping[str, Any]) -> list[Section]:

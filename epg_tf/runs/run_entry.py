@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table, Text
 from epg_tf.reports.objective_plots import STEPS, column_panels, varying_columns
 from epg_tf.reports.plots import evolution_figure, svg
-from epg_tf.runs import page_tables, repeat_commands
+from epg_tf.runs import page_tables
 from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run
@@ -50,10 +51,7 @@ def run_entry(path: Path, film: bool) -> Entry:
     if film and epg and record.best is not None:
         sections.append(film_section(record.best))
     sections.append(page_tables.settings_section(experiment))
-    command = repeat_commands.repeat_run(path, record.seed, begun_with(facts), begun_scale(facts))
-    remark = repeat_commands.remark_on_files(_extent(experiment)[0].split(", "))
-    note = [Text(remark)] if remark else []
-    sections.append(Section("To run it again", [*_checkout(facts), *note, Code(command)]))
+    sections.append(Section("To run it again", [*_checkout(facts), _command(record, facts)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
 
 
@@ -120,6 +118,15 @@ def _words(column: str) -> str:
     """Returns what a column is, e.g. "training return in Hopper-v5"."""
     kind, _, environment = column.partition("/")
     return kind.replace("_", " ") + (f" in {environment}" if environment else "")
+
+
+def _command(record: RunRecord, facts: dict[str, Any]) -> Code:
+    """Returns the command that makes a run with the same settings and seed once more."""
+    words = {"config": record.path, "seed": record.seed, "run_dir": f"{record.path}-again"}
+    begun = {"begin_with": begun_with(facts), "begin_scale": begun_scale(facts)}
+    words |= {name: value for name, value in begun.items() if value is not None}
+    given = [shlex.quote(f"--{name}={value}") for name, value in words.items()]
+    return Code(" \\\n    ".join(["epg-tf meta-train", *given]))
 
 
 def _checkout(facts: dict[str, Any]) -> list[Block]:

@@ -102,7 +102,7 @@ def test_the_card_of_a_pretrained_loss_has_every_test_and_its_command():
         "reinforce --zero_shot=own --reporting --output_dir=OUT\n",
         "epg-tf meta-test --loss=mine --lives=32 --seed=0 --compare=ppo --compare_updates=4 "
         "--alpha=0.5 --updates=16 --output_dir=OUT\n",
-        "epg-tf adaptation --loss=mine --lives=64 --seed=0 ",
+        "epg-tf study --measure=adaptation --loss=mine --lives=64 --seed=0 ",
         "| time | 1 min 05 s |",
         f"| fixed linear policy | {row['final_return_mean']:.2f} | {row['ci95'][0]:.2f} to ",
         f"(transfer) | {adaptation['transfer']['mean']:.2f} |",
@@ -141,7 +141,7 @@ def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
     }
     card = card_of("random_hopper", robustness=found)
     for text in (
-        "epg-tf robustness --loss=mine --lives=8 --seed=4 --reporting --output_dir=OUT\n",
+        "--measure=robustness --loss=mine --lives=8 --seed=4 --reporting --output_dir=OUT\n",
         "|  | final return | interval | fixed network policy | failed agents |\n",
         "| as before | 1.50 | 1.00 to 2.00 | 7.00 | 0 |\n",
         "| deep policy | -3.25 | 1.00 to 2.00 |  | 0 |\n| long lives | all failed |  |  | 8 |\n",

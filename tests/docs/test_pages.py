@@ -13,7 +13,7 @@ make demo
 horovodrun -np 2 python -m launch.meta_train --run_dir=runs/x --resume
 ```
 
-Or `epg-tf list-tasks`, or `epg-tf render ... --view=path`.
+Or `epg-tf list`, or `epg-tf render ... --view=path`.
 """
 
 
@@ -31,5 +31,5 @@ def test_commands_are_found_without_remarks():
         Command("meta_train", ("--run_dir=runs/x", "--resume")),
     ]
     assert steps(TEXT) == in_blocks
-    in_text = [Command("list_tasks", ()), Command("render", ("--view=path",))]
+    in_text = [Command("list", ()), Command("render", ("--view=path",))]
     assert [*commands_in(TEXT)] == in_blocks + in_text

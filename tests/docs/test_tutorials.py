@@ -15,8 +15,8 @@ import epg_tf
 from epg_tf.evaluation.comparisons import LOSSES
 from tests.docs.pages import ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
+from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH
 from tests.launch.test_metagenrl_launchers import SETTINGS
-from tests.launch.test_tasks_shown import REASON as NOTHING_TO_DRAW_WITH
 
 # Of a loss that did not begin as REINFORCE.
 ROWS = [name for name in LOSSES.chosen(["ppo"]) if name != "policy_gradient_loss"]
@@ -42,8 +42,8 @@ def small(step: Command) -> list[str]:
         if configured
         else [],
         "meta_test": FRESH_AGENTS[objective],
-        "tune_baseline": [*LIVES, "--lives=2", "--budget=2"],
-        "objective_progress": ("--agents=1", "--env_steps=20", "--episodes=1"),
+        "tune": [*LIVES, "--lives=2", "--budget=2"],
+        "study": ("--lives=2", "--env_steps=20", "--episodes=1"),
         "render": () if "--view=path" in step.words else ("--episodes=2", "--frames=2"),
     }
     return [*step.words, *flags.get(step.name, ())]

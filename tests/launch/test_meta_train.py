@@ -308,9 +308,7 @@ def test_missing_configs_are_refused_in_one_line(flags, named):
     assert named in process.stderr and len(process.stderr.splitlines()) == 1, process.stderr
 
 
-@pytest.mark.parametrize(
-    "name", ["meta_train", "meta_test", "benchmark", "tune_baseline", "evolution_study"]
-)
+@pytest.mark.parametrize("name", ["meta_train", "meta_test", "benchmark", "tune"])
 def test_help_is_no_error(name):
     process = commands.run(name, "--help")
     assert process.returncode == 0 and f"epg-tf {name.replace('_', '-')}" in process.stdout

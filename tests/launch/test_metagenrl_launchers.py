@@ -44,12 +44,6 @@ def flags(**changes) -> list[str]:
     ]
 
 
-def flags_without(*unused: str) -> list[str]:
-    """Returns `flags` for a command that refuses settings whose names begin so."""
-    names = tuple(f"--config.{name}" for name in unused)
-    return [flag for flag in flags() if not flag.startswith(names)]
-
-
 def parameters(folder) -> np.ndarray:
     with np.load(folder / "loss.npz", allow_pickle=False) as archive:
         return archive["phi"]
@@ -314,18 +308,20 @@ def test_objectives_and_losses_of_epg_are_not_tested_together(finished, tmp_path
 @pytest.mark.slow
 def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
     process = commands.run(
-        "objective_progress",
-        f"--run_dir={finished[0]}",
+        "study",
+        "--measure=progress",
+        f"--loss={finished[0]}",
         f"--output_dir={tmp_path / 'grid'}",
-        "--agents=2",
+        "--lives=2",
         "--env_steps=20",
         "--episodes=1",
         "--every=3",
     )
     assert (process.returncode, process.stderr) == (0, "")
     refused = commands.run(
-        "objective_progress",
-        f"--run_dir={finished[0]}",
+        "study",
+        "--measure=progress",
+        f"--loss={finished[0]}",
         f"--output_dir={finished[0]}",
         "--overwrite",
     )
@@ -342,11 +338,11 @@ def test_progress_draws_a_grid_over_the_kept_objectives(finished, tmp_path):
 @pytest.mark.slow
 def test_tuning_tries_every_rate_and_names_the_best():
     process = commands.run(
-        "tune_objective_rivals",
-        *flags_without("objective", "agents"),
+        "tune",
+        *flags(),
         "--method=ppo",
         "--learning_rates=1e-3,1e-2",
-        "--agents=2",
+        "--lives=2",
         "--env_steps=20",
         "--episodes=1",
     )
@@ -358,14 +354,15 @@ def test_tuning_tries_every_rate_and_names_the_best():
         if line.startswith("  ppo_learning_rate=")
     }
     assert list(means) == ["ppo_learning_rate=0.001", "ppo_learning_rate=0.01"]
-    assert f"BaselineConfig({max(means, key=means.get)})" in lines[-1]
+    best = max(means, key=means.get).replace("=", " = ")
+    assert lines[-1] == f"  baseline.{best}   (an end of those tried)"
 
 
 @pytest.mark.slow
 def test_no_rate_is_best_where_agents_failed_with_all():
-    settings = (*flags_without("objective", "agents"), "--method=ppo", "--learning_rates=1000")
-    few = ("--agents=2", "--env_steps=20", "--episodes=1")
-    process = commands.run("tune_objective_rivals", *settings, *few)
+    settings = (*flags(), "--method=ppo", "--learning_rates=1000")
+    few = ("--lives=2", "--env_steps=20", "--episodes=1")
+    process = commands.run("tune", *settings, *few)
     assert process.returncode == 2 and "best:" not in process.stdout
     assert "--learning_rates=1000: agents failed with every one of them" in process.stderr
 
@@ -373,14 +370,13 @@ def test_no_rate_is_best_where_agents_failed_with_all():
 @pytest.mark.slow
 def test_benchmark_measures_both_ways(tmp_path):
     process = commands.run(
-        "benchmark_metagenrl",
-        *flags_without("agent.random_steps", "baseline.", "objective_period", "steps_per_agent"),
+        "benchmark",
+        *flags(),
         "--updates=3",
-        "--repeats=2",
         f"--json={tmp_path / 'speed.json'}",
     )
     assert (process.returncode, process.stderr) == (0, "")
     found = json.loads((tmp_path / "speed.json").read_text())
-    assert len(found["agent_updates_per_second"]["alone"]) == 2 and found["agents"] == 2
+    assert len(found["agent_updates_per_second"]["alone"]) == 3 and found["agents"] == 2
     assert sum(found["shares"].values()) == pytest.approx(1.0)
     assert min(found["shares"].values()) > 0.0

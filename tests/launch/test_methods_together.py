@@ -82,7 +82,7 @@ def test_all_methods_are_rows_of_one_table_and_curves_of_one_picture(runs, tmp_p
 )
 def test_evolved_starts_are_exported_and_shipped(runs, tmp_path, name, signatures):
     process = commands.run(
-        "export_loss", f"--loss={runs / name}", f"--output_dir={tmp_path / 'exported'}"
+        "export", f"--loss={runs / name}", f"--output_dir={tmp_path / 'exported'}"
     )
     assert (process.returncode, process.stderr) == (0, "")
     assert sorted(epg_tf.open_saved_model(tmp_path / "exported").signatures) == signatures
@@ -95,9 +95,9 @@ def test_evolved_starts_are_exported_and_shipped(runs, tmp_path, name, signature
     )
     assert tested.returncode == 0, tested.stderr
     shipped = commands.run(
-        "ship_loss",
+        "publish",
         f"--run_dir={runs / name}",
-        f"--test_dir={tmp_path / 'test'}",
+        f"--evaluations={tmp_path / 'test'}",
         "--name=start",
         f"--output_dir={tmp_path / 'shipped'}",
     )

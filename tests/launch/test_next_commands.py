@@ -7,7 +7,6 @@ import sys
 import gymnasium
 import pytest
 
-from epg_tf.runs import repeat_commands
 from launch import config_flag
 
 
@@ -37,15 +36,3 @@ def test_it_is_not_for_what_packages_have(words, name):
 def test_nothing_is_named_without_a_config(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["meta_train"])
     assert config_flag.words_of_own_family("mine") == ""
-
-
-@pytest.mark.parametrize(
-    ("families", "named"),
-    [
-        (["point_goal", "gymnasium:Pendulum-v1@50"], None),
-        (["point_goal", "gymnasium:MineOfTest-v0@25"], "the family gymnasium:MineOfTest-v0@25:"),
-    ],
-)
-def test_a_page_says_that_the_file_is_needed(words, families, named):
-    remark = repeat_commands.remark_on_files(families)
-    assert remark is None if named is None else named in remark

@@ -1,4 +1,4 @@
-"""launch.meta_test, launch.benchmark and launch.tune_baseline, each with tiny settings."""
+"""launch.meta_test, launch.benchmark and launch.tune, each with tiny settings."""
 
 import dataclasses
 import json
@@ -177,7 +177,7 @@ def test_a_missing_loss_and_a_folder_in_use_are_refused(loss, tmp_path):
     process = commands.run(
         "meta_test", f"--loss={loss}", f"--output_dir={loss.parent}", "--overwrite"
     )
-    assert process.returncode == 2 and "belongs to a run, loss or study" in process.stderr
+    assert process.returncode == 2 and "belongs to a run or loss" in process.stderr
     assert "best_validation_return_mean" in json.loads((loss.parent / "summary.json").read_text())
 
 
@@ -430,7 +430,7 @@ def test_a_loss_is_not_tested_twice(tmp_path):
 def test_a_search_is_not_overwritten_and_goes_on_only_with_its_own_file(tmp_path):
     path = tmp_path / "sac.json"
     path.write_text('{"format_version": 1, "rival": "td3"}')
-    call = ["tune_baseline", CONFIG, "--rival=sac", "--budget=2"]
+    call = ["tune", CONFIG, "--method=sac", "--budget=2"]
     for given, words in {
         (f"--json={path}",): f"--json={path} is there; pass --resume",
         (f"--json={path}", "--resume"): "it is of another search, with rival='td3'",
@@ -444,10 +444,10 @@ def test_a_search_is_not_overwritten_and_goes_on_only_with_its_own_file(tmp_path
 @pytest.mark.slow
 def test_tune_baseline_names_the_best(tmp_path):
     call = [
-        "tune_baseline",
+        "tune",
         CONFIG,
         *commands.life_settings(),
-        "--rival=reinforce",
+        "--method=reinforce",
         "--lives=2",
         "--budget=4",
         f"--json={tmp_path / 'trials.json'}",
@@ -460,7 +460,7 @@ def test_tune_baseline_names_the_best(tmp_path):
     best = found["winner"]["settings"]
     assert f"reinforce.epochs = {best['epochs']}" in process.stdout
     assert best in [trial["settings"] for trial in found["trials"][4:]]
-    assert set(best) == set(found["space"]) and "--rival=reinforce" in found["command"]
+    assert set(best) == set(found["space"]) and "--method=reinforce" in found["command"]
     assert found["at_edge"].keys() <= set(best) and found["env_steps"] == 24
     assert found["centred_observations"] is True
     stopped = {**found, "trials": found["trials"][:5], "winner": None}

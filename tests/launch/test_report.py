@@ -64,7 +64,7 @@ def test_the_page_is_written_and_replaced(tested, tmp_path):
     [
         ([], "--run_dir is missing"),
         (["--run_dir=TESTED,TESTED", "--output=OUT/a.html"], "names a folder twice"),
-        (["--run_dir=OUT", "--output=OUT/a.html"], "--run_dir=OUT: this is no run, test or study"),
+        (["--run_dir=OUT", "--output=OUT/a.html"], "--run_dir=OUT: this is no run or test"),
         (["--run_dir=TESTED"], "--output is missing"),
         (["--run_dir=TESTED", "--output=OUT/a.txt"], "must be a file that ends in .html"),
         (["--run_dir=TESTED", "--output=OUT/b/a.html"], "is not a folder that can be written to"),

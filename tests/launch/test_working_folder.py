@@ -108,7 +108,7 @@ def test_a_family_that_mujoco_warns_about_leaves_nothing(file, empty, tmp_path):
     small = commands.settings(
         evolution__epochs=2, evolution__validation_period=1, evolution__failed_epochs=0
     )
-    errors = run(empty, "list_tasks", own)
+    errors = run(empty, "list", own)
     errors += run(empty, "meta_train", own, f"--run_dir={tmp_path}/run", *small)
     drawn = ("--view=path", f"--output={tmp_path}/life.png")
     errors += run(empty, "render", own, f"--loss={tmp_path}/run", *drawn)

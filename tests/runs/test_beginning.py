@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, kernel_rows
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.runs import pages
 from epg_tf.runs.beginning import beginning, facts_of, scaled
 from epg_tf.runs.evolution import EVOLUTION, EvolutionSystem
 from epg_tf.runs.folder import (
@@ -35,7 +35,6 @@ from epg_tf.runs.folder import (
     begun_with,
 )
 from epg_tf.runs.identity import RunIdentity
-from epg_tf.runs.repeat_commands import repeat_run
 from epg_tf.runs.session import run_in_folder
 from tests.thread_ranks import on_ranks
 
@@ -205,8 +204,6 @@ def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
     assert stated[BEGUN_WITH]["scale"] == 0.25 and begun_scale(stated) == 0.25
     assert stated[BEGUN_WITH]["phi_sha256"] != facts_of(policy)[BEGUN_WITH]["phi_sha256"]
     assert begun_scale(facts_of(policy)) is None
-    command = repeat_run(Path("runs/a"), 3, "runs/policy", 0.25)
-    assert command.split()[-3::2] == ["--begin_with=runs/policy", "--begin_scale=0.25"]
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
@@ -295,8 +292,8 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
         assert summary["env_steps"] > earlier.facts["env_steps"]
         assert begun_with(facts) == earlier.name
     assert ends[0] == ends[1] == ends[2]
-    command = repeat_run(tmp_path / "whole", 3, begun_with(facts))
-    assert command.endswith(f"--begin_with={earlier.name}")
+    (section,) = pages.read_entry(tmp_path / "whole").sections[-1:]
+    assert section.blocks[-1].text.endswith(f"--begin_with={earlier.name}")
 
 
 @pytest.mark.parametrize("spent", [-5, True, 2**70, 1.5, "many", None])

@@ -1,9 +1,8 @@
-"""Tests epg_tf.runs.pages: what a page says of runs, tests and studies, and what it refuses."""
+"""Tests epg_tf.runs.pages: what a page says of runs and tests, and what it refuses."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
 import json
 import re
@@ -13,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.artifact import SHIPPED
 from epg_tf.baselines.method import LossName
 from epg_tf.core import config_files
 from epg_tf.core.errors import RecordError
@@ -30,12 +28,10 @@ from epg_tf.runs.folder import RunFolder, RunTarget
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.page_entry import film_section
-from epg_tf.runs.study import StudyFolder
 from tests.evaluation.tables import NAN, table
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>evil</script>"
-CHOICES = {"estimators": ["paper", "config"], "seeds": [0, 1], "env_steps": 2e3, "test_points": 1}
 
 
 def metrics(path, epochs=3, columns=COLUMNS):
@@ -81,22 +77,6 @@ def tested(tmp_path):
     return path
 
 
-@pytest.fixture
-def study(tiny, tmp_path):
-    """A study of which one run has been tested twice and the others not at all."""
-    path = tmp_path / "study"
-    with contextlib.closing(StudyFolder(path, tiny, CHOICES)) as folder:
-        file = folder.run_path("paper", 1)
-        file.mkdir()
-        tests = MetricsFile(file / "tests.csv")
-        for step, mean in ((0, -3.0), (1000, -1.0)):
-            numbers = {"mean": mean, "low": mean - 0.5, "high": mean + 0.5, "failed_lives": 0}
-            tests.append({"epoch": step / 1000, "env_steps": step, **numbers})
-        ppo = {"mean": -2.0, "low": -2.25, "high": -1.75, "failed_lives": 0}
-        (path / "ppo.json").write_text(json.dumps(ppo))
-    return path
-
-
 def state(path, **changes):
     """Changes what the summary of a test states."""
     summary = json.loads((path / "summary.json").read_text())
@@ -116,16 +96,10 @@ def cells(entry) -> dict[str, tuple[str, ...]]:
 
 
 def words(entry) -> dict[str, str]:
-    """Returns the flags of the command that an entry ends with; the command has them all."""
+    """Returns the flags of the command that an entry ends with."""
     (command,) = blocks(entry, Code)
-    _, name, *given = shlex.split(command.text.replace("\\\n", " "))
-    found = dict(word.removeprefix("--").partition("=")[::2] for word in given)
-    module = name.replace("-", "_")
-    modules = [module, f"{module}_flags", "config_flag", "run_flags"]
-    files = [ROOT / "launch" / f"{name}.py" for name in modules]
-    text = "".join(file.read_text() for file in files if file.exists())
-    assert set(found) <= set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text))
-    return found
+    given = shlex.split(command.text.replace("\\\n", " "))[2:]
+    return dict(word.removeprefix("--").partition("=")[::2] for word in given)
 
 
 def test_a_run_says_what_it_was(run):
@@ -178,17 +152,9 @@ def test_a_test_s_numbers_are_those_of_its_summary(tested):
     assert found["PPO"][-2] == f"{summary['ppo']['ahead_mean']:.2f}"
     assert as_json(entry.summaries)["ppo"]["failed_lives"] == 1
     assert found["task.episode_limit"] == ("25", "50")
-    assert words(entry) == {
-        "loss": "runs/a b/best",
-        "lives": "3",
-        "compare": "alone,ppo",
-        "compare_updates": "2",
-        "updates": "4",
-        "alpha": "0.0",
-        "physics": "exact",
-        "seed": "7",
-        "output_dir": f"{tested}-again",
-    }
+    assert blocks(entry, Code) == []
+    state(tested, command="epg-tf meta-test --loss='runs/a b/best'")
+    assert words(pages.read_entry(tested)) == {"loss": "runs/a b/best"}
 
 
 def test_a_test_has_the_settings_that_it_states(tested, tiny):
@@ -211,53 +177,6 @@ def test_a_test_that_went_on_elsewhere_says_where(tested):
     assert cells(pages.read_entry(tested))["continued with"] == ("0123abc",)
 
 
-def test_methods_that_were_meta_trained_are_in_the_command(tested):
-    folders = ("maml10 runs/a", "rl2 runs/b", "rl2 runs/c")
-    state(tested, meta_trained={name: {"folder": name.partition(" ")[2]} for name in folders})
-    compare = words(pages.read_entry(tested))["compare"]
-    assert compare == "alone,ppo,maml10:runs/a,rl2:runs/b,rl2:runs/c"
-
-
-@pytest.mark.parametrize(
-    ("loss", "folder", "word"),
-    [
-        ("runs/a b/best", None, "own"),  # a test of an older version states none
-        ("runs/a b/best", "runs/a b/best/zero_shot_linear", "own"),
-        ("goal_ant", f"{SHIPPED}/goal_ant/zero_shot_linear", "own"),
-        ("runs/fixed", "runs/fixed", None),  # the policy is what is tested
-        ("runs/a b/best", "runs/fixed/best", "runs/fixed/best"),
-    ],
-)
-def test_fixed_policies_are_in_the_command(tested, loss, folder, word):
-    tables = [table(name, [1.0], np.zeros((1, 4))) for name in ("epg", "zero_shot_linear")]
-    Results.join(tables).write(tested / "curves.csv")
-    state(tested, loss=loss)
-    if folder is not None:
-        names = (f"epg {loss}", f"zero_shot_linear {folder}")
-        state(tested, parameters_sha256=dict.fromkeys(names, "0"))
-    assert words(pages.read_entry(tested)).get("zero_shot") == word
-
-
-@pytest.mark.parametrize(("others", "compare"), [((), "alone"), (("untrained",), "none")])
-def test_a_test_without_rivals_is_repeated_as_it_was(tested, others, compare):
-    """Without methods of every test, or with them."""
-    curve = np.zeros((3, 4))
-    epg = table("epg", [3.0, 5.0, 4.25], curve, loss=LossName("runs/a b/best", 0))
-    tables = [epg, *(table(name, [1.0, 1.0, 1.0], curve) for name in others)]
-    Results.join(tables).write(tested / "curves.csv")
-    assert words(pages.read_entry(tested))["compare"] == compare
-
-
-@pytest.mark.parametrize(
-    ("others", "alpha"), [({}, "0.0"), ({"runs/c": 0.0}, "0.0"), ({"runs/c": 1.0}, None)]
-)
-def test_losses_with_shares_of_ppo_of_their_own_are_repeated_with_them(tested, others, alpha):
-    state(tested, other_losses=list(others), other_alphas=others)
-    found = words(pages.read_entry(tested))
-    assert found.get("alpha") == alpha
-    assert found["loss"] == ",".join(["runs/a b/best", *others])
-
-
 def test_a_loss_that_is_not_here_leaves_a_note(tested):
     entry = pages.read_entry(tested, film=True)
     (section,) = [section for section in entry.sections if section.title == "Film strip"]
@@ -274,22 +193,14 @@ def test_a_film_strip_is_a_picture_in_the_page():
     assert b"final policy</text>" in pictures[0].svg
 
 
-def test_a_study_that_is_not_finished(study):
-    entry = pages.read_entry(study)
-    found = cells(entry)
-    assert found["paper, seed 1"] == ("-1.00", "[-1.50, -0.50]", "1 k", "1 k")
-    assert found["PPO"][:2] == ("-2.00", "[-2.25, -1.75]")
-    assert words(entry)["estimators"] == "paper,config" and words(entry)["seeds"] == "0,1"
-
-
-def test_side_by_side(run, tested, study, tmp_path):
+def test_side_by_side(run, tested, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     description = json.loads((run / "config.json").read_text())
     description["config"]["evolution"]["sigma"] = 0.25
     (other / "config.json").write_text(json.dumps(description))
     metrics(other, epochs=1)
-    text = pages.make_page([run, other, tested, study], film=False)
+    text = pages.make_page([run, other, tested], film=False)
     assert "<h2>Side by side</h2>" in text and "<h2>other: Progress</h2>" in text
     assert "evolution.lives" not in text.split("<h2>run: What")[0]  # it is the same
     assert re.search(r"<td>evolution.sigma</td><td>[\d.]+</td><td>0.25</td>", text)
@@ -320,12 +231,9 @@ def test_what_folders_hold_is_text(run, tested):
         ("run-test/curves.csv", "final", "learning", "run-test: curves.csv has no agents, or"),
         ("run-test/summary.json", '"about"', '"of"', "run-test: summary.json is damaged"),
         ("run-test/summary.json", '"seed"', '"seat"', "run-test: summary.json is damaged"),
-        ("study/study.json", '"flags"', '"words"', "study: study.json is damaged"),
-        ("study/ppo.json", '"mean": -2.0', '"mean": "x"', "PPO's test has no numbers"),
-        ("study/paper-1/tests.csv", "-3.0", "x", "tests.csv: a row lacks a number"),
     ],
 )
-def test_damage_is_one_line(run, tested, study, tmp_path, name, old, new, message):
+def test_damage_is_one_line(run, tested, tmp_path, name, old, new, message):
     path = tmp_path / name
     text = path.read_text()
     assert old in text
@@ -338,5 +246,5 @@ def test_damage_is_one_line(run, tested, study, tmp_path, name, old, new, messag
 
 def test_other_folders_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(RecordError, match="this is no run, test or study"):
+        with pytest.raises(RecordError, match="this is no run or test"):
             pages.read_entry(path)

@@ -1,4 +1,4 @@
-"""launch.list_tasks and launch.render, as a user runs them."""
+"""launch.list and launch.render, as a user runs them."""
 
 import ctypes.util
 
@@ -38,7 +38,7 @@ needs_gl = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
 def test_every_family_is_listed_with_its_sizes_and_ranges():
-    process = commands.run("list_tasks")
+    process = commands.run("list")
     assert process.returncode == 0 and process.stderr == "", process.stderr
     for name, kind in FAMILIES.items():
         assert f"{name}: " in process.stdout
@@ -145,7 +145,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path, words, complaint):
 
 def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "foo")
-    process = commands.run("list_tasks")
+    process = commands.run("list")
     assert (
         process.returncode == 2
         and "MUJOCO_GL" in process.stderr
@@ -157,7 +157,7 @@ def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch)
 def test_a_backend_whose_library_is_missing_is_refused_in_one_line(monkeypatch):
     monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    process = commands.run("list_tasks")
+    process = commands.run("list")
     assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
     assert process.stderr.startswith("error: MUJOCO_GL=osmesa: its library cannot be loaded")
 

@@ -1,4 +1,4 @@
-"""Runs launch.adaptation, launch.robustness and the evolution of fixed policies, as users do."""
+"""Runs launch.study, and the evolution of fixed policies, as users do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     policy = load_loss(loss / "zero_shot_linear")
     assert policy.experiment.policy.hidden == () and policy.phi.size == 6 * 2 + 2 + 2
     flags = [f"--loss={loss}", f"--output_dir={tmp_path / 'out'}"]
-    process = commands.run("adaptation", *flags, "--lives=4")
+    process = commands.run("study", "--measure=adaptation", *flags, "--lives=4")
     assert process.returncode == 0, process.stderr
     assert "4 of 4 pairs have different tasks" in process.stdout
     assert (tmp_path / "out" / "adaptation.png").is_file()
@@ -54,9 +54,9 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     assert tested["epg"]["final_return_mean"] == found["own"]["mean"]
     fixed = found["zero_shot"]["zero_shot_linear"]
     assert tested["zero_shot_linear"]["final_return_mean"] == fixed["mean"]
-    again = commands.run("adaptation", *flags, "--lives=4")
+    again = commands.run("study", "--measure=adaptation", *flags, "--lives=4")
     assert again.returncode == 2 and "--overwrite" in again.stderr
-    replaced = commands.run("adaptation", *flags, "--lives=4", "--overwrite")
+    replaced = commands.run("study", "--measure=adaptation", *flags, "--lives=4", "--overwrite")
     assert replaced.returncode == 0, replaced.stderr
     assert json.loads((tmp_path / "out" / "adaptation.json").read_text()) == found
 
@@ -64,28 +64,28 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
 @pytest.mark.slow
 def test_robustness_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     flags = [f"--loss={loss}", "--lives=2", f"--output_dir={tmp_path / 'out'}"]
-    process = commands.run("robustness", *flags)
+    process = commands.run("study", "--measure=robustness", *flags)
     assert process.returncode == 0, process.stderr
     assert "lives 4 times as long: done" in process.stdout
     assert (tmp_path / "out" / "robustness.png").is_file()
     found = json.loads((tmp_path / "out" / "robustness.json").read_text())
     assert "zero_shot_linear" in found["changes"]["shifted"]
     assert found["changes"]["deep"]["loss"]["lives"] == 2
-    again = commands.run("robustness", *flags)
+    again = commands.run("study", "--measure=robustness", *flags)
     assert again.returncode == 2 and "pass --resume to continue it, --overwrite" in again.stderr
 
 
 @pytest.mark.slow
 def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
     flags = [f"--loss={loss}", "--lives=2", f"--output_dir={tmp_path}", "--resume"]
-    assert commands.run("robustness", *flags).returncode == 0
+    assert commands.run("study", "--measure=robustness", *flags).returncode == 0
     whole = json.loads((tmp_path / "robustness.json").read_text())
     cut = {**whole, "changes": dict(whole["changes"])}
     del cut["changes"]["shifted"], cut["changes"]["longer"]
     deep = cut["changes"]["deep"]
     deep["loss"] = {**deep["loss"], "mean": 1.5}  # shows that it is kept
     (tmp_path / "robustness.json").write_text(json.dumps(cut))
-    process = commands.run("robustness", *flags)
+    process = commands.run("study", "--measure=robustness", *flags)
     assert process.returncode == 0, process.stderr
     assert process.stdout.count(": done") == 3
     assert "policy of 4 x 64 tanh: done" not in process.stdout
@@ -99,13 +99,12 @@ def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
         (["--seed=1"], "seed=0, and this test of 1"),
         (["--lives=3"], "2 lives"),
     ):
-        other = commands.run("robustness", *flags, *words)
+        other = commands.run("study", "--measure=robustness", *flags, *words)
         assert other.returncode == 2 and message in other.stderr
         assert f"--output_dir={tmp_path}: " in other.stderr and "--overwrite" in other.stderr
     assert (tmp_path / "robustness.json").read_bytes() == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["adaptation", "robustness"])
 @pytest.mark.parametrize(
     ("flags", "words"),
@@ -123,6 +122,6 @@ def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
 )
 def test_what_is_wrong_is_one_line(command, flags, words, tmp_path):
     named = [flag.replace("OUT", str(tmp_path / "out")) for flag in flags]
-    process = commands.run(command, *named)
+    process = commands.run("study", f"--measure={command}", *named)
     assert process.returncode != 0
     assert all(word in process.stderr for word in words)

@@ -1,11 +1,10 @@
-"""Lists every task family: sizes, what differs between its tasks and in which ranges, and the
-episode limit.
+"""Lists what there is: configs with their variants, task families, and pretrained losses.
 
-    epg-tf list-tasks
+    epg-tf list
 
 With the family that a config file registers:
 
-    epg-tf list-tasks --config=random_swimmer.py
+    epg-tf list --config=random_swimmer.py
 """
 
 from __future__ import annotations
@@ -14,32 +13,50 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-
+from epg_tf.artifacts.artifact import load_loss, load_objective, shipped_losses, shipped_objectives
+from epg_tf.core import config_files
+from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity, Range
 from epg_tf.tasks.registry import FAMILIES
 
-
 flags.adopt_module_key_flags(config_flag)
 
 
 def main(argv: list[str]) -> int:
-    """Prints one paragraph per family; returns the exit code."""
+    """Prints a paragraph per config, family and loss; returns the exit code."""
     del argv
     config_flag.load_families()
+    print("configs, for --config=NAME or --config=NAME:VARIANT; the first variant is the default\n")
+    for name in config_files.shipped_configs():
+        meaning, variants = config_files.describe_config(name)
+        print(f"{name}\n  {meaning}")
+        if variants:
+            print(f"  variants: {', '.join(variants)}")
+    print("\ntask families\n")
     for name, kind in FAMILIES.items():
         family = kind(kind.default_frame_skip, kind.default_episode_limit)
-        print(
-            "\n".join(
-                [f"{name}: {_summary(family)}", _sizes(family), *map(_draws, family.quantities), ""]
-            )
-        )
+        print(f"{name}: {_summary(family)}\n{_sizes(family)}")
+        print("".join(f"{_draws(quantity)}\n" for quantity in family.quantities), end="")
     print(
         "gymnasium:ID: any Gymnasium environment with Box or Discrete actions, for example\n"
-        "  --config=gymnasium_env:Pendulum-v1"
+        "  --config=gymnasium_env:Pendulum-v1\n\nlosses, for --loss=NAME\n"
     )
+    for name in shipped_losses():
+        print(f"{name}\n  {_origin(name)}")
+    print(f"\nSettings: `{command_line.program('settings')}`, or --config=NAME --print_config.")
     return 0
+
+
+def _origin(loss: str) -> str:
+    """Returns where a pretrained loss or objective was learned."""
+    if loss in shipped_objectives():
+        places = load_objective(loss).experiment.environments
+        return f"an objective of MetaGenRL, meta-trained in {', '.join(places)}"
+    experiment = load_loss(loss).experiment
+    reward = "sees the reward" if sees_reward(experiment.loss) else "never sees a reward"
+    return f"evolved in {experiment.task.family}, {reward}"
 
 
 def _summary(family: TaskFamily) -> str:

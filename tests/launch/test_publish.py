@@ -1,4 +1,4 @@
-"""launch.ship_loss, and the losses that come with the package."""
+"""launch.publish, and the losses that come with the package."""
 
 import dataclasses
 import json
@@ -38,15 +38,15 @@ def made(tmp_path_factory):
     return folder
 
 
-def ship(made, *flags):
+def publish(made, *flags):
     return commands.run(
-        "ship_loss", f"--run_dir={made / 'run'}", f"--test_dir={made / 'test'}", *flags
+        "publish", f"--run_dir={made / 'run'}", f"--evaluations={made / 'test'}", *flags
     )
 
 
 @pytest.mark.slow
 def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
-    process = ship(made, "--name=tiny", f"--output_dir={tmp_path}")
+    process = publish(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert process.returncode == 0, process.stderr
     shipped, best = (
         epg_tf.load_loss(folder) for folder in (tmp_path / "tiny", made / "run" / "best")
@@ -71,7 +71,7 @@ def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
         and "| seed, commit | 0, " in card
         and "tensorflow 2.15" in card
     )
-    again = ship(made, "--name=tiny", f"--output_dir={tmp_path}")
+    again = publish(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert again.returncode == 2 and again.stderr.count("\n") == 1 and "--overwrite" in again.stderr
     assert again.stderr.startswith(
         f"error: --name=tiny: {tmp_path / 'tiny'}: the folder is not empty"
@@ -83,13 +83,13 @@ def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     [
         (["--name=../evil"], "--name='../evil'"),
         (["--name="], "--name is missing"),
-        (["--name=x", "--test_dir=nowhere"], "nowhere"),
+        (["--name=x", "--evaluations=nowhere"], "nowhere"),
         (["--name=x", "--run_dir=nowhere"], "nowhere"),
-        (["--name=x", "--test_dir=RUN"], "of something else"),
+        (["--name=x", "--evaluations=RUN"], "of something else"),
     ],
 )
 def test_what_cannot_be_shipped_is_refused_in_one_line(made, tmp_path, flags, part):
-    process = ship(
+    process = publish(
         made,
         f"--output_dir={tmp_path}",
         *(flag.replace("RUN", str(made / "run")) for flag in flags),
@@ -103,79 +103,53 @@ def test_a_test_of_another_loss_is_refused(made, tmp_path):
     about["about"]["loss_facts"]["seed"] = 5
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "summary.json").write_text(json.dumps(about))
-    process = ship(
-        made, "--name=x", f"--test_dir={tmp_path / 'other'}", f"--output_dir={tmp_path / 'out'}"
+    process = publish(
+        made, "--name=x", f"--evaluations={tmp_path / 'other'}", f"--output_dir={tmp_path / 'out'}"
     )
     assert (
         process.returncode == 2
-        and "tested another loss" in process.stderr
+        and "tested something else" in process.stderr
         and not (tmp_path / "out").exists()
     )
 
 
-def test_a_test_of_several_losses_is_refused(made, tmp_path):
-    """The row of the method would be the mean over all of them."""
+def test_further_evaluations_are_checked_and_in_the_card(made, tmp_path):
+    """A test with longer lives of others, and one beside a loss of another seed."""
     summary = json.loads((made / "test" / "summary.json").read_text())
-    summary["about"]["other_losses"] = ["runs/other"]
-    (tmp_path / "several").mkdir()
-    (tmp_path / "several" / "summary.json").write_text(json.dumps(summary))
-    several, out = f"--test_dir={tmp_path / 'several'}", f"--output_dir={tmp_path / 'out'}"
-    process = ship(made, "--name=x", several, out)
-    assert process.returncode == 2 and "a test of several losses" in process.stderr
-    process = ship(made, "--name=x", f"{several},{made / 'test'}", out)
-    assert process.returncode == 2 and "names several tests" in process.stderr
-    longer = {**summary, "about": {**summary["about"], "compare_updates": 4}}
-    (tmp_path / "several" / "summary.json").write_text(json.dumps(longer))
-    refused = ship(made, "--name=x", f"--longer_test_dir={tmp_path / 'several'}", out)
-    assert refused.returncode == 2 and "--longer_test_dir=" in refused.stderr
-    assert "a test of several losses" in refused.stderr and not (tmp_path / "out").exists()
+    further = tmp_path / "further"
+    further.mkdir()
 
-
-@pytest.mark.slow
-def test_further_tests_are_checked_and_in_the_card(made, tmp_path):
-    """A test with longer lives, of rivals alone; of this loss, and in exact physics."""
-    summary = json.loads((made / "test" / "summary.json").read_text())
-
-    def result(flag, **about):
-        (tmp_path / "further").mkdir(exist_ok=True)
+    def result(file="summary.json", **about):
         changed = {**summary, "about": {**summary["about"], **about}}
-        for name in ("summary.json", "adaptation.json"):
-            (tmp_path / "further" / name).write_text(json.dumps(changed))
-        words = ["--name=tiny", f"--output_dir={tmp_path / 'out'}"]
-        return ship(made, *words, f"--{flag}={tmp_path / 'further'}")
+        (further / file).write_text(json.dumps(changed))
+        words = ["--name=tiny", f"--output_dir={tmp_path / 'out'}", "--overwrite"]
+        return publish(made, *words, f"--evaluations={made / 'test'},{further}")
 
+    facts = summary["about"]["loss_facts"]
     coarse = {**summary["about"]["task"], "physics": "coarse"}
-    for flag, about, part in (
-        ("longer_test_dir", {}, "rivals do not live longer there"),
-        ("longer_test_dir", {"compare_updates": 4, "task": coarse}, "coarse"),
-        ("longer_test_dir", {"compare_updates": 4, "loss_facts": {}}, "holds no test of"),
-        ("adaptation_dir", {"loss_facts": {}}, "holds no test of"),
-        ("adaptation_dir", {}, "holds the results of something else"),
-        ("seeds_dir", {"loss_facts": None, "other_loss_facts": 3}, "of something else"),
-        ("seeds_dir", {}, "is no test of --run_dir"),
-        ("seeds_dir", {"loss_facts": {}, "other_loss_facts": {"b": {}}}, "of something else"),
-        (
-            "seeds_dir",
-            {"loss_facts": {"seed": 4}, "other_loss_facts": {"b": {"seed": 5}}},
-            "is no test of --run_dir",
-        ),
-        ("seeds_dir", {"other_loss_facts": {"b": {"seed": 0}}}, "is no test of --run_dir"),
-        ("seeds_dir", {"other_loss_facts": {"b": {"seed": 1}}}, "holds the results of something"),
-        ("seeds_dir", {"other_loss_facts": {"b": {"seed": 1}}, "task": coarse}, "differ in task"),
+    for about, part in (
+        ({"task": coarse}, "was measured in coarse physics"),
+        ({"loss_facts": {}}, "tested something else"),
+        ({"loss_facts": None, "other_loss_facts": 3}, "of something else"),
+        ({"other_loss_facts": {"b": facts}}, "has two losses of one seed"),
+        ({"loss_facts": {"seed": 4}, "other_loss_facts": {"b": {"seed": 5}}}, "tested something"),
+        ({"other_loss_facts": {"b": {**facts, "seed": 1}}}, "of something else"),  # without a row
     ):
-        process = result(flag, **about)
+        process = result(**about)
         assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
-        assert f"--{flag}={tmp_path / 'further'}" in process.stderr and part in process.stderr
+        assert str(further) in process.stderr and part in process.stderr
         assert not (tmp_path / "out").exists()
-    process = result("longer_test_dir", compare_updates=4)
+    process = result(compare_updates=4)
     assert process.returncode == 0, process.stderr
     card = (tmp_path / "out" / "tiny" / "card.md").read_text()
     assert card.count("other methods learn for 4 times as many") == 1
+    process = result("adaptation.json")
+    assert process.returncode == 2 and "of something else" in process.stderr
 
 
 def test_shipped_losses_are_found_by_name_unless_a_folder_has_it(made, tmp_path, monkeypatch):
     monkeypatch.setattr(artifact, "SHIPPED", tmp_path / "shipped")
-    assert ship(made, "--name=tiny", f"--output_dir={tmp_path / 'shipped'}").returncode == 0
+    assert publish(made, "--name=tiny", f"--output_dir={tmp_path / 'shipped'}").returncode == 0
     monkeypatch.chdir(tmp_path)
     assert shipped_losses() == ["tiny"] and epg_tf.load_loss("tiny").phi.any()
     (tmp_path / "tiny").mkdir()
@@ -198,8 +172,8 @@ def test_every_shipped_loss_loads_and_its_card_belongs_to_it(name):
 OBJECTIVE = commands.ROOT / "results" / "metagenrl_replay" / "seed0"
 
 
-def ship_objective(test, *flags):
-    return commands.run("ship_loss", f"--run_dir={OBJECTIVE}", f"--test_dir={test}", *flags)
+def publish_objective(test, *flags):
+    return commands.run("publish", f"--run_dir={OBJECTIVE}", f"--evaluations={test}", *flags)
 
 
 def test_an_objective_is_shipped_with_a_card(tmp_path):
@@ -207,7 +181,7 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
     test = tmp_path / "test"
     test.mkdir()
     (test / "summary.json").write_text((OBJECTIVE / "test.json").read_text())
-    process = ship_objective(test, "--name=point_goal_objective", f"--output_dir={tmp_path}")
+    process = publish_objective(test, "--name=point_goal_objective", f"--output_dir={tmp_path}")
     assert process.returncode == 0, process.stderr
     assert "epg_tf.load_objective('point_goal_objective')" in process.stdout
     for file in ("card.md", "loss.npz"):
@@ -216,15 +190,13 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
     card = (tmp_path / "point_goal_objective" / "card.md").read_text()
     assert "| learned objective | -8.98 | -10.11 to -7.85 |" in card
     assert "| PPO | -13.71 |" in card
-    refused = ship_objective(test, "--name=other", "--adaptation_dir=x", f"--output_dir={tmp_path}")
-    assert refused.returncode == 2 and "is of losses of EPG" in refused.stderr
     other = json.loads((OBJECTIVE / "test.json").read_text())
     other["about"]["loss_facts"]["seed"] = 7
     (test / "summary.json").write_text(json.dumps(other))
-    refused = ship_objective(test, "--name=other", f"--output_dir={tmp_path}")
-    assert refused.returncode == 2 and "tested another objective than" in refused.stderr
+    refused = publish_objective(test, "--name=other", f"--output_dir={tmp_path}")
+    assert refused.returncode == 2 and "tested something else" in refused.stderr
     (test / "summary.json").write_text("{}")
-    refused = ship_objective(test, "--name=other", f"--output_dir={tmp_path}")
+    refused = publish_objective(test, "--name=other", f"--output_dir={tmp_path}")
     assert refused.returncode == 2 and "KeyError" in refused.stderr
 
 
@@ -238,7 +210,7 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
     folders = ",".join(f"{tmp_path / place}" for place in places)
     name, out = "--name=four_environments_objective", f"--output_dir={tmp_path}"
     process = commands.run(
-        "ship_loss", f"--run_dir={kept / 'seed1'}", f"--test_dir={folders}", name, out
+        "publish", f"--run_dir={kept / 'seed1'}", f"--evaluations={folders}", name, out
     )
     assert process.returncode == 0, process.stderr
     made = (tmp_path / "four_environments_objective" / "card.md").read_text()
@@ -251,13 +223,13 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
     assert "in turned_motors, not of meta-training" in made
     for words in (f"{folders},", f"{folders},{tmp_path / places[0]}"):
         process = commands.run(
-            "ship_loss", f"--run_dir={kept / 'seed1'}", f"--test_dir={words}", "--name=other", out
+            "publish", f"--run_dir={kept / 'seed1'}", f"--evaluations={words}", "--name=other", out
         )
-        assert process.returncode == 2 and "names a test twice, or none" in process.stderr
+        assert process.returncode == 2 and "names no folder, or one twice" in process.stderr
     foreign = commands.run(
-        "ship_loss", f"--run_dir={OBJECTIVE}", f"--test_dir={folders}", "--name=other", out
+        "publish", f"--run_dir={OBJECTIVE}", f"--evaluations={folders}", "--name=other", out
     )
-    assert foreign.returncode == 2 and "tested another objective than" in foreign.stderr
+    assert foreign.returncode == 2 and "tested something else" in foreign.stderr
 
 
 @pytest.mark.parametrize("name", shipped_objectives())

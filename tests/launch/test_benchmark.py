@@ -1,4 +1,4 @@
-"""launch.simulate_scaling: its table follows from the times it measured."""
+"""launch.benchmark: the table of --cores follows from the times it measured."""
 
 import json
 
@@ -16,13 +16,12 @@ def numbers(tmp_path_factory):
     """What a tiny simulation wrote: 8 lives in shards of 1 and 4, on 1, 2 and 16 cores."""
     path = tmp_path_factory.mktemp("scaling") / "scaling.json"
     process = commands.run(
-        "simulate_scaling",
+        "benchmark",
         CONFIG,
         *SMALL,
         "--shard_lives=1,4",
         "--cores=1,2,16",
         "--updates=2",
-        "--epochs=20",
         "--config.evolution.fitness_from=final_episodes",
         "--network_milliseconds=50",
         f"--json={path}",
@@ -62,5 +61,5 @@ def test_efficiency_is_measured_by_the_best_single_core(numbers):
 
 @pytest.mark.parametrize("flag", ["--cores=many", "--cores=0", "--cores=²", "--shard_lives="])
 def test_bad_numbers_are_refused_in_one_line(flag):
-    process = commands.run("simulate_scaling", CONFIG, flag)
+    process = commands.run("benchmark", CONFIG, "--cores=1", flag)
     assert process.returncode == 2 and process.stderr.count("\n") == 1 and flag in process.stderr

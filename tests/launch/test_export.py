@@ -1,4 +1,4 @@
-"""launch.export_loss and launch.meta_test --save_policy, and damaged and hostile losses."""
+"""launch.export and launch.meta_test --save_policy, and damaged and hostile losses."""
 
 import json
 import os
@@ -21,7 +21,7 @@ GOLDEN = commands.ROOT / "tests" / "golden" / "exported"
 
 @pytest.mark.slow
 def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
-    process = commands.run("export_loss", "--loss=random_hopper", f"--output_dir={tmp_path}")
+    process = commands.run("export", "--loss=random_hopper", f"--output_dir={tmp_path}")
     assert process.returncode == 0 and process.stderr == "" and process.stdout.count("\n") == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "assets",
@@ -58,11 +58,9 @@ def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
         "outputs['json']",
     ):
         assert text in shown
-    again = commands.run("export_loss", "--loss=random_hopper", f"--output_dir={tmp_path}")
+    again = commands.run("export", "--loss=random_hopper", f"--output_dir={tmp_path}")
     assert again.returncode == 2 and again.stderr.count("\n") == 1 and "--overwrite" in again.stderr
-    onto = commands.run(
-        "export_loss", f"--loss={tmp_path}", f"--output_dir={tmp_path}", "--overwrite"
-    )
+    onto = commands.run("export", f"--loss={tmp_path}", f"--output_dir={tmp_path}", "--overwrite")
     assert (
         onto.returncode == 2
         and "where losses are kept" in onto.stderr
@@ -73,10 +71,10 @@ def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
 @pytest.mark.slow
 def test_a_loss_without_a_card_gets_one_and_an_export_can_be_exported(tmp_path):
     best = GOLDEN.parent / "run" / "best"
-    process = commands.run("export_loss", f"--loss={best}", f"--output_dir={tmp_path / 'one'}")
+    process = commands.run("export", f"--loss={best}", f"--output_dir={tmp_path / 'one'}")
     assert process.returncode == 0, process.stderr
     process = commands.run(
-        "export_loss", f"--loss={tmp_path / 'one'}", f"--output_dir={tmp_path / 'two'}"
+        "export", f"--loss={tmp_path / 'one'}", f"--output_dir={tmp_path / 'two'}"
     )
     assert process.returncode == 0, process.stderr
     cards = [(tmp_path / name / "card.md").read_text() for name in ("one", "two")]
@@ -238,7 +236,7 @@ def test_damaged_and_hostile_losses_get_one_clear_line(tmp_path, damage):
     folder = tmp_path / "deep" / "loss"
     shutil.copytree(GOLDEN, folder)
     damage(folder)
-    process = commands.run("export_loss", f"--loss={folder}", f"--output_dir={tmp_path / 'out'}")
+    process = commands.run("export", f"--loss={folder}", f"--output_dir={tmp_path / 'out'}")
     assert process.returncode == 2 and process.stderr.count("\n") == 1 and process.stdout == ""
     assert (
         process.stderr.startswith(f"error: --loss={folder}: ") and DAMAGE[damage] in process.stderr
@@ -251,7 +249,7 @@ def test_an_unreadable_card_is_told(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "loss")
     unreadable_card(tmp_path / "loss")
     process = commands.run(
-        "export_loss", f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}"
+        "export", f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}"
     )
     assert (
         process.returncode == 2 and process.stderr.count("\n") == 1 and "card.md" in process.stderr
@@ -277,7 +275,7 @@ def test_overwrite_spares_what_is_no_export(tmp_path):
         (shipped / "new", kept),
     ):
         process = commands.run(
-            "export_loss", f"--loss={tmp_path / 'export'}", f"--output_dir={folder}", "--overwrite"
+            "export", f"--loss={tmp_path / 'export'}", f"--output_dir={folder}", "--overwrite"
         )
         assert (
             process.returncode == 2 and process.stderr.count("\n") == 1 and words in process.stderr
@@ -309,7 +307,7 @@ def test_bad_flags_get_one_line(tmp_path, flags):
         flag.replace("OUT", str(tmp_path / "out")).replace("FILE", str(tmp_path / "file"))
         for flag in flags
     ]
-    process = commands.run("export_loss", *words)
+    process = commands.run("export", *words)
     assert (
         process.returncode == 2
         and process.stderr.count("\n") == 1

@@ -2,7 +2,7 @@
 
 For example:
 
-    epg-tf export-loss --loss=random_hopper --output_dir=exported
+    epg-tf export --loss=random_hopper --output_dir=exported
 """
 
 from __future__ import annotations
