@@ -17,7 +17,7 @@ from absl import flags
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import loss_request

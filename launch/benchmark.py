@@ -14,8 +14,8 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.settings import Experiment
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.epg.inner_loop import PARTS
 from epg_tf.evaluation.speed import LifeSpeed, SpeedComparison, compare_physics
 

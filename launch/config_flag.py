@@ -13,13 +13,14 @@ from . import arguments, command_line  # command_line first: it silences the fra
 from absl import flags
 from ml_collections import config_flags
 
-from epg_tf.core import communication, config_files
-from epg_tf.core.config_files import AnyExperiment, read_experiment
+from epg_tf.core import communication
+from epg_tf.runs import config_files
+from epg_tf.runs.config_files import AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, from_mapping
-from epg_tf.core.mix_settings import Physics
-from epg_tf.core.rival_settings import RIVALS
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import Physics
+from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
@@ -40,8 +41,7 @@ _PRINT = flags.DEFINE_bool(
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *RIVALS)
 
-# What only settings of a system have -> its name; all others are EPG's.
-_MARKS = {"environments": "MetaGenRL", "adaptation": "MAML", "trial": "RL²"}
+_NAMES = {"epg": "EPG", "metagenrl": "MetaGenRL", "maml": "MAML", "rl2": "RL²"}
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -60,7 +60,7 @@ def experiment(physics: Physics | None = None) -> Experiment:
     Raises:
       UsageError, ConfigError: As `any_experiment`, or it is of another system.
     """
-    read = from_mapping(_settings_of("EPG", "point_goal"))
+    read = Experiment.from_mapping(_settings_of("EPG", "point_goal"))
     _check_environments(read)
     return print_and_end(read.in_physics(physics) if physics else read)
 
@@ -71,7 +71,7 @@ def metagenrl_experiment() -> MetaGenRLExperiment:
     Raises:
       UsageError, ConfigError: As `any_experiment`, or it is of another system.
     """
-    read = metagenrl_from_mapping(_settings_of("MetaGenRL", "metagenrl_laptop"))
+    read = MetaGenRLExperiment.from_mapping(_settings_of("MetaGenRL", "metagenrl_laptop"))
     _check_environments(read)
     return print_and_end(read)
 
@@ -109,7 +109,7 @@ def _check_environments(read: AnyExperiment) -> None:
 def _settings_of(system: str, example: str) -> Mapping[str, Any]:
     """Returns the settings of --config, which must be of a system: those of another are refused."""
     found = _settings(example)
-    kind = next((name for mark, name in _MARKS.items() if mark in found), "EPG")
+    kind = _NAMES[config_files.system_of(found)]
     if kind != system:
         raise command_line.UsageError(
             f"--config={_typed()} holds settings of {kind}, and this command is for {system}; name "
@@ -152,7 +152,7 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     if not is_given():
         return print_and_end(home.in_physics(physics))
     refuse_overrides(TESTED, "it is as in evolution; leave it out")
-    other = from_mapping(_settings())
+    other = Experiment.from_mapping(_settings())
     here, there = make_family(home.task), make_family(other.task)
     any_body = home.loss.shared_over_actions and home.evolution.moves == "loss"
     sizes = () if any_body else ("observation_size", "action_size")
@@ -176,7 +176,7 @@ def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
     """
     if not is_given() or not {"ppo", "reinforce"} & {*methods}:
         return ""
-    theirs = from_mapping(_settings()).inner.centred_observations
+    theirs = Experiment.from_mapping(_settings()).inner.centred_observations
     if theirs == home.inner.centred_observations:
         return ""
     return (
@@ -200,7 +200,7 @@ def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
         _run_for_families()
         return print_and_end(home)
     refuse_overrides(("baseline",), "it is as in meta-training; leave it out")
-    baseline = metagenrl_from_mapping(_settings()).baseline
+    baseline = MetaGenRLExperiment.from_mapping(_settings()).baseline
     return print_and_end(dataclasses.replace(home, baseline=baseline))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from . import command_line  # first: it silences the frameworks
 
 from epg_tf.artifacts.artifact import load_loss, load_objective, shipped_losses, shipped_objectives
-from epg_tf.core import config_files
+from epg_tf.runs import config_files
 from epg_tf.losses.extra_channels import sees_reward
 
 

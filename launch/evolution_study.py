@@ -20,7 +20,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.evaluation import estimators
-from epg_tf.core.experiment import Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.core.formatting import count
 from epg_tf.runs.study import Choice, StudyFolder
 from epg_tf.runs.study_run import StudyPlan, cost_lines, run_study

@@ -24,7 +24,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.runs.reader import read_run
 
 flags.adopt_module_key_flags(config_flag)
@@ -131,7 +131,7 @@ def measure(layout: Layout, settings: Mapping[str, Any], families: str) -> dict[
         config, folder = Path(home, "config.py"), Path(home, "run")
         config.write_text(
             "from ml_collections import ConfigDict\n\n"
-            "from epg_tf.core.config_files import load_experiment\n\n"
+            "from epg_tf.runs.config_files import load_experiment\n\n"
             f"load_experiment({families!r})  # may register a family\n\n\n"
             f"def get_config():\n    return ConfigDict({settings!r})\n"
         )

@@ -20,8 +20,8 @@ from absl import flags
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import Teaching, final_teaching
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.settings import Experiment
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.reports.life_pictures import (
     draw_film,

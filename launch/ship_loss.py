@@ -29,7 +29,7 @@ from epg_tf.artifacts.artifact import (
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, shipped_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import from_mapping
+from epg_tf.epg.settings import Experiment
 from .evaluation_flags import required
 
 flags.adopt_module_key_flags(config_flag)
@@ -138,7 +138,7 @@ def _ship_loss(run: Path, test: Path, name: str) -> int:
         )
     # The loss has no use for surrogate and rivals; they are kept as they were tested.
     settings = {**loss.experiment.to_mapping(), "surrogate": baseline, **rivals}
-    experiment = from_mapping(settings)
+    experiment = Experiment.from_mapping(settings)
     folder = _write(name, text, dataclasses.replace(loss, experiment=experiment))
     _tell(folder, "load_loss")
     return 0

@@ -14,7 +14,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.evaluation import scaling
 
 flags.adopt_module_key_flags(config_flag)

@@ -20,9 +20,9 @@ from . import arguments, command_line, config_flag  # first: command_line silenc
 from absl import flags
 
 from epg_tf.core import formatting
-from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.loss_settings import LossConfig
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.evolution_settings import EvolutionConfig
+from epg_tf.losses.settings import LossConfig
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
 from epg_tf.reports import search_file
 from epg_tf.reports.tables import label

@@ -18,7 +18,7 @@ import numpy as np
 from absl import flags
 
 from epg_tf.core import formatting
-from epg_tf.core.metagenrl_experiment import BaselineConfig
+from epg_tf.metagenrl.settings import BaselineConfig
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation.evaluate_objective import evaluate_rival
 from epg_tf.reports.tables import label

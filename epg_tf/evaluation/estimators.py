@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.epg.meta_parameters import moves_loss
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.study_costs import epoch_env_steps
 
 # Table 1 and section 4 of EPG; the schedules are stretched to the epochs a budget allows.
@@ -44,7 +44,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     # The config as it is.
     "config": {},
     # EPG as published; sigma is not printed there, 0.01 is that of the authors' code, as in
-    # core/scales.py.
+    # epg/presets.py.
     "paper": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.01}, **_AS_DRAWN},
     # The same with the sigma of our laptop configs, which suits a small loss better.
     "paper_sigma": {"evolution": {**_TABLE_1, **_ALGORITHM_1, "sigma": 0.1}, **_AS_DRAWN},
@@ -117,7 +117,7 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     compute = mapping["compute"]  # an epoch keeps its number of shards
     compute["shard_lives"] = max(1, compute["shard_lives"] * evolution["lives"] // lives)
     evolution["validation_period"] = 0
-    cost, before = epoch_env_steps(from_mapping(mapping)), evolution["epochs"]
+    cost, before = epoch_env_steps(Experiment.from_mapping(mapping)), evolution["epochs"]
     if env_steps < cost:
         raise ConfigError(
             f"env_steps={env_steps:g} is below the {cost:g} that one epoch of the estimator "
@@ -126,4 +126,4 @@ def applied(experiment: Experiment, name: str, env_steps: float) -> Experiment:
     evolution["epochs"] = epochs = round(env_steps / cost)
     for schedule in ("learning_rate_epochs", "guidance_epochs"):
         evolution[schedule] = round(evolution[schedule] * epochs / before)
-    return from_mapping(mapping)
+    return Experiment.from_mapping(mapping)

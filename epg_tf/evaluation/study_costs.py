@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from epg_tf.core.experiment import Experiment
 from epg_tf.epg import evolution_strategies
+from epg_tf.epg.settings import Experiment
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import Experiment, from_mapping
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.study_costs import cost_ratio, first_above, median_cost
 from epg_tf.evaluation.summary import Summary
 from epg_tf.reports import plots
@@ -76,7 +76,7 @@ class StudyFolder:
         before = files.read_json(self.path / STUDY, "the description of the study")
         then = before.get("flags")
         try:
-            config = saved_settings.read(before.get("config"), from_mapping)
+            config = saved_settings.read(before.get("config"), Experiment.from_mapping)
         except ConfigError as error:
             raise self._damaged(str(error)) from error
         if not isinstance(then, dict):

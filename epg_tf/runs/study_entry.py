@@ -11,7 +11,7 @@ import numpy as np
 
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import from_mapping
+from epg_tf.epg.settings import Experiment
 from epg_tf.reports.html_page import Block, Code, Picture, Section, Table, Text
 from epg_tf.reports.plots import svg
 from epg_tf.reports.study_plots import EvaluatedRun, study_figure
@@ -34,7 +34,7 @@ def study_entry(path: Path) -> Entry:
     description = files.read_json(path / STUDY, "the description of the study")
     choices = description.get("flags")
     try:
-        experiment = saved_settings.read(description.get("config"), from_mapping)
+        experiment = saved_settings.read(description.get("config"), Experiment.from_mapping)
         if not isinstance(choices, dict):
             raise TypeError("no flags")
         pairs = itertools.product(choices["estimators"], choices["seeds"])

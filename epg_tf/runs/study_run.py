@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.evaluation.evaluate import evaluate

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from epg_tf.core.experiment import from_mapping
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.summary import summarize
 from tests.launch import commands
@@ -87,7 +87,7 @@ def test_leaves_what_it_promises(finished):
 def test_the_tests_are_meta_tests(finished):
     """The evolved loss, the unevolved one and PPO do as evaluate finds on the same tasks."""
     folder, _ = finished
-    experiment = from_mapping(
+    experiment = Experiment.from_mapping(
         json.loads((folder / "config-1" / "config.json").read_text())["config"]
     )
     with np.load(folder / "config-1" / "final" / "loss.npz", allow_pickle=False) as archive:
