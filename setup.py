@@ -29,7 +29,6 @@ setup(
         "lazy-loader>=0.4",
         "matplotlib",
         "ml_collections",
-        "msgspec==0.22.*",
         "mujoco>=3.17",
         "numpy<2",
         "scipy",

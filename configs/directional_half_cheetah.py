@@ -9,16 +9,19 @@ b).
 Not in the paper: frame_skip and episode limit (Gymnasium's). PPO with EPG's M was tuned as a
 baseline for `laptop`, on 64 lives per setting; the rivals' groups of `laptop` are of epg-tf
 tune (results/tuning), which for PPO and REINFORCE of `night` found nothing better than the
-defaults. SAC and TD3 of `night` won searches, too, and are those of all nights (`scales.night`).
+defaults. SAC and TD3 of `night` won searches, too, and are those of all nights (`presets.night`).
 """
 
 import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, SACConfig, TD3Config
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, SACConfig, TD3Config
+from epg_tf.epg.settings import Experiment
+from epg_tf.losses.settings import SurrogateConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 
 def _laptop() -> Experiment:
@@ -28,7 +31,7 @@ def _laptop() -> Experiment:
     With the convolutions, 32 lives and learning rate 5e-2 of that scale, nothing was learned in
     sixty epochs; see docs/evolution.md.
     """
-    usual = scales.laptop(
+    usual = presets.laptop(
         TaskConfig(
             family="directional_half_cheetah", frame_skip=5, episode_limit=100, physics="coarse"
         ),
@@ -86,7 +89,7 @@ def _night() -> Experiment:
     """Returns the scale `night` with a loss that begins as a policy gradient, and all episodes of a
     life as the fitness, which takes a quarter off the env steps.
     """
-    usual = _policy_gradient(scales.night(_PAPER, update_period=32, updates=256, reward=True))
+    usual = _policy_gradient(presets.night(_PAPER, update_period=32, updates=256, reward=True))
     return dataclasses.replace(
         usual,
         evolution=dataclasses.replace(
@@ -99,15 +102,15 @@ _PAPER = TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_lim
 VARIANTS = {
     "laptop": _laptop(),
     "night": _night(),
-    "paper": scales.paper(_PAPER, update_period=32, updates=256, reward=True),
+    "paper": presets.paper(_PAPER, update_period=32, updates=256, reward=True),
 }
 VARIANTS |= {
-    "laptop_epg_i": scales.evolved_start(_policy_gradient(VARIANTS["laptop"])),
-    "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
-    **scales.paper_starts(VARIANTS["paper"]),
+    "laptop_epg_i": presets.evolved_start(_policy_gradient(VARIANTS["laptop"])),
+    "laptop_ppo_i": presets.start_alone(VARIANTS["laptop"]),
+    **presets.paper_starts(VARIANTS["paper"]),
 }
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "directional_half_cheetah")
+    return chosen(VARIANTS, variant, "directional_half_cheetah")

@@ -10,32 +10,34 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
 policy gradient (docs/policy_gradient_losses.md); its rivals' groups are of epg-tf tune
 (results/tuning), which found nothing better than the defaults for PPO and REINFORCE. PPO and
-REINFORCE of `night` are tuned, too; its SAC and TD3 are those of all nights (`scales.night`).
+REINFORCE of `night` are tuned, too; its SAC and TD3 are those of all nights (`presets.night`).
 """
 
 import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg.settings import Experiment
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 
 def _laptop() -> Experiment:
-    """Returns `scales.teaching` with the life of the scale `laptop` and smaller steps of policies
+    """Returns `presets.teaching` with the life of the scale `laptop` and smaller steps of policies
     and of phi.
 
     With rate 5e-2, 32 lives and final episodes as the fitness, two losses ended far apart; see
     docs/policy_gradient_losses.md.
     """
     task = TaskConfig("directional_hopper", frame_skip=4, episode_limit=250, physics="coarse")
-    usual = scales.teaching(task, reward=True)
+    usual = presets.teaching(task, reward=True)
     return dataclasses.replace(
         usual,
         inner=dataclasses.replace(usual.inner, updates=128, learning_rate=3e-3),
-        sac=scales.WINNING_SAC,
-        td3=scales.WINNING_TD3,
+        sac=presets.WINNING_SAC,
+        td3=presets.WINNING_TD3,
         evolution=dataclasses.replace(
             usual.evolution,
             epochs=100,
@@ -51,7 +53,7 @@ _PAPER = TaskConfig(family="directional_hopper", frame_skip=2, episode_limit=100
 VARIANTS = {
     "laptop": _laptop(),
     "night": dataclasses.replace(
-        scales.night(_PAPER, update_period=64, updates=128, reward=True),
+        presets.night(_PAPER, update_period=64, updates=128, reward=True),
         ppo=PPOConfig(
             update_period=256,
             minibatch=32,
@@ -65,8 +67,8 @@ VARIANTS = {
             update_period=128, minibatch=16, epochs=4, learning_rate=3e-4, log_std=0.0
         ),
     ),
-    "paper": scales.paper(_PAPER, update_period=64, updates=128, reward=True),
-    "paper_v1": scales.paper_v1(
+    "paper": presets.paper(_PAPER, update_period=64, updates=128, reward=True),
+    "paper_v1": presets.paper_v1(
         dataclasses.replace(_PAPER, range="mass=0.5:2,friction=0.5:2,radius=0.5:2,gravity=-20:-2"),
         updates=128,
         reward=True,
@@ -76,4 +78,4 @@ VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "directional_hopper")
+    return chosen(VARIANTS, variant, "directional_hopper")

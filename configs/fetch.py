@@ -10,27 +10,30 @@ observations are not centred (docs/evolution.md), the policy's standard deviatio
 ten final episodes have ten targets. PPO of `night` is of the first two rounds of epg-tf
 tune (results/tuning), with observations as the loss has them; elsewhere it has defaults.
 REINFORCE of `night` was searched, too; its defaults won. SAC and TD3 of `night` won searches, too,
-and are those of all nights (`scales.night`).
+and are those of all nights (`presets.night`).
 """
 
 import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig
+from epg_tf.epg.settings import Experiment
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _PAPER = TaskConfig(family="fetch", frame_skip=20, episode_limit=50)
 
 
 def _night() -> Experiment:
     """Returns the scale `night` with a small loss, short lives and observations about zero."""
-    usual = scales.night(_PAPER, update_period=32, updates=256)
+    usual = presets.night(_PAPER, update_period=32, updates=256)
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
-        loss=scales.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)),
+        loss=presets.valley(usual.loss, actions=4, log_std_limits=(-2.5, -1.5)),
         inner=dataclasses.replace(
             usual.inner, minibatch=8, final_episodes=10, centred_observations=False
         ),
@@ -61,14 +64,14 @@ def _night() -> Experiment:
 
 
 VARIANTS = {
-    "laptop": scales.laptop(
+    "laptop": presets.laptop(
         TaskConfig(family="fetch", frame_skip=20, episode_limit=25, physics="coarse"), updates=32
     ),
     "night": _night(),
-    "paper": scales.paper(_PAPER, update_period=32, updates=256),
+    "paper": presets.paper(_PAPER, update_period=32, updates=256),
 }
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "fetch")
+    return chosen(VARIANTS, variant, "fetch")

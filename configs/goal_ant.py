@@ -21,9 +21,12 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg.settings import Experiment
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _TASKS = {
     "": ("goal_ant", "bearing=-3.14159265:3.14159265"),
@@ -46,7 +49,7 @@ def _around_policy(usual: Experiment) -> Experiment:
     """Returns the scale `night` with a small loss that may begin as a valley around a fixed policy
     for goals at +x: it sees observations turned towards the reward. Physics is exact.
     """
-    loss = scales.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.3))
+    loss = presets.valley(usual.loss, actions=8, log_std_limits=(-2.5, -2.3))
     return dataclasses.replace(
         usual,
         task=dataclasses.replace(usual.task, physics="exact"),
@@ -99,7 +102,7 @@ def _around_policy(usual: Experiment) -> Experiment:
 VARIANTS = {
     **{
         f"laptop{name}": dataclasses.replace(
-            scales.laptop(
+            presets.laptop(
                 TaskConfig(family, 5, 100, task_range, "coarse"), updates=64, reward=True
             ),
             ppo=_PPO,
@@ -107,13 +110,13 @@ VARIANTS = {
         for name, (family, task_range) in _TASKS.items()
     },
     **{
-        f"night{name}": scales.night(
+        f"night{name}": presets.night(
             TaskConfig(family, 5, 1000, task_range), update_period=32, updates=512, reward=True
         )
         for name, (family, task_range) in _TASKS.items()
     },
     **{
-        f"paper{name}": scales.paper(
+        f"paper{name}": presets.paper(
             TaskConfig(family, 5, 1000, task_range), update_period=32, updates=512, reward=True
         )
         for name, (family, task_range) in _TASKS.items()
@@ -126,9 +129,9 @@ VARIANTS |= {
     for name in ("laptop", "paper")
 }
 VARIANTS |= {
-    "laptop_epg_i": scales.evolved_start(VARIANTS["laptop"]),
-    "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
-    **scales.paper_starts(VARIANTS["paper"]),
+    "laptop_epg_i": presets.evolved_start(VARIANTS["laptop"]),
+    "laptop_ppo_i": presets.start_alone(VARIANTS["laptop"]),
+    **presets.paper_starts(VARIANTS["paper"]),
 }
 
 
@@ -137,4 +140,4 @@ VARIANTS |= {f"night{name}": _around_policy(VARIANTS[f"night{name}"]) for name i
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "goal_ant")
+    return chosen(VARIANTS, variant, "goal_ant")

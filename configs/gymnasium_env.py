@@ -7,9 +7,9 @@ epg-tf tune tunes them.
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.epg import presets
 from epg_tf.tasks.gymnasium_family import PREFIX, registered_limit
+from epg_tf.tasks.settings import TaskConfig
 
 
 def get_config(env_id: str = "Pendulum-v1") -> ConfigDict:
@@ -19,4 +19,4 @@ def get_config(env_id: str = "Pendulum-v1") -> ConfigDict:
       ConfigError: Gymnasium knows no such id.
     """
     task = TaskConfig(family=PREFIX + env_id, frame_skip=1, episode_limit=registered_limit(env_id))
-    return ConfigDict(scales.laptop(task, updates=64).to_mapping())
+    return ConfigDict(presets.laptop(task, updates=64).to_mapping())

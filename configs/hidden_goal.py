@@ -10,12 +10,14 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.losses.settings import SurrogateConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _LAPTOP = dataclasses.replace(
-    scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
+    presets.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
     surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=64),
     ppo=PPOConfig(
         update_period=32,
@@ -44,4 +46,4 @@ VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "hidden_goal")
+    return chosen(VARIANTS, variant, "hidden_goal")

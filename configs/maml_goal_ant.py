@@ -9,9 +9,9 @@ Task and life of `laptop` are those of `goal_ant:laptop_right_half`.
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.maml_experiment import AdaptationConfig, MAMLExperiment, OuterConfig
+from epg_tf.baselines.maml_settings import AdaptationConfig, MAMLExperiment, OuterConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 VARIANTS = {
     "laptop": MAMLExperiment(
@@ -29,4 +29,4 @@ VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "maml_goal_ant")
+    return chosen(VARIANTS, variant, "maml_goal_ant")

@@ -10,9 +10,10 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import PolicyConfig, TaskConfig
-from epg_tf.core.maml_experiment import AdaptationConfig, MAMLExperiment, OuterConfig
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.baselines.maml_settings import AdaptationConfig, MAMLExperiment, OuterConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _PAPER = MAMLExperiment(
     task=TaskConfig(family="directional_half_cheetah", frame_skip=5, episode_limit=1000),
@@ -33,4 +34,4 @@ VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "maml_half_cheetah")
+    return chosen(VARIANTS, variant, "maml_half_cheetah")

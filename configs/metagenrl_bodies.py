@@ -18,9 +18,8 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.config_files import load_experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ValidationConfig
+from epg_tf.metagenrl.settings import MetaGenRLExperiment, ValidationConfig
+from epg_tf.runs.config_files import joined_environments, load_experiment
 
 _BODIES = {"hopper": "hopper", "cheetah": "half_cheetah", "walker": "walker2d"}
 _NAMES = {**_BODIES, "lunar": "gymnasium:LunarLanderContinuous-v3"}
@@ -32,7 +31,7 @@ def get_config(training_set: str = "hopper_cheetah") -> ConfigDict:
     Raises:
       ConfigError: One of them is unknown.
     """
-    environments = scales.joined_environments(_NAMES, training_set, "metagenrl_bodies")
+    environments = joined_environments(_NAMES, training_set, "metagenrl_bodies")
     small = load_experiment("metagenrl_small")
     assert isinstance(small, MetaGenRLExperiment)
     others = tuple(family for family in _BODIES.values() if family not in environments)

@@ -23,13 +23,8 @@ Otherwise an objective with larger gradients is taken for a better one.
 
 from ml_collections import ConfigDict
 
-from epg_tf.core.metagenrl_experiment import (
-    AgentConfig,
-    BaselineConfig,
-    MetaConfig,
-    MetaGenRLExperiment,
-    ObjectiveConfig,
-)
+from epg_tf.losses.settings import ObjectiveConfig
+from epg_tf.metagenrl.settings import AgentConfig, BaselineConfig, MetaConfig, MetaGenRLExperiment
 
 
 def get_config() -> ConfigDict:

@@ -26,9 +26,9 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.runs.config_files import load_experiment
 
 
 def get_config(training_set: str = "small") -> ConfigDict:

@@ -26,8 +26,9 @@ epg_tf[lunar].
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
+from epg_tf.losses.settings import ObjectiveConfig
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.runs.config_files import joined_environments
 
 _NAMES = {
     "cheetah": "gymnasium:HalfCheetah-v5",
@@ -43,7 +44,7 @@ def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
       ConfigError: One of them is unknown.
     """
     experiment = MetaGenRLExperiment(
-        environments=scales.joined_environments(_NAMES, training_set, "metagenrl_paper"),
+        environments=joined_environments(_NAMES, training_set, "metagenrl_paper"),
         objective=ObjectiveConfig(next_value="value"),
     )
     return ConfigDict(experiment.to_mapping())

@@ -22,12 +22,12 @@ make 290 agent updates in a second of CPU time, and a test takes 2 minutes.
 
 from ml_collections import ConfigDict
 
-from epg_tf.core.metagenrl_experiment import (
+from epg_tf.losses.settings import ObjectiveConfig
+from epg_tf.metagenrl.settings import (
     AgentConfig,
     BaselineConfig,
     MetaConfig,
     MetaGenRLExperiment,
-    ObjectiveConfig,
     ValidationConfig,
 )
 

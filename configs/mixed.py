@@ -11,13 +11,15 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.mix_settings import MixConfig
+from epg_tf.epg import presets
+from epg_tf.epg.evolution_settings import MixConfig
+from epg_tf.epg.settings import Experiment
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 
 def _laptop() -> Experiment:
-    usual = scales.teaching(TaskConfig("hidden_goal", 4, 25), reward=True)
+    usual = presets.teaching(TaskConfig("hidden_goal", 4, 25), reward=True)
     return dataclasses.replace(
         usual,
         loss=dataclasses.replace(
@@ -54,4 +56,4 @@ VARIANTS = {"laptop": _laptop()}
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "mixed")
+    return chosen(VARIANTS, variant, "mixed")

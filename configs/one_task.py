@@ -8,8 +8,9 @@ Episodes are shorter than Gymnasium's 1000 env steps, so that a laptop can compu
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.epg import presets
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _FRAME_SKIP_AND_LIMIT = {
     "half_cheetah": (5, 100),
@@ -19,11 +20,11 @@ _FRAME_SKIP_AND_LIMIT = {
     "reacher": (2, 50),
 }
 VARIANTS = {
-    family: scales.laptop(TaskConfig(family, *numbers, physics="coarse"), updates=64)
+    family: presets.laptop(TaskConfig(family, *numbers, physics="coarse"), updates=64)
     for family, numbers in _FRAME_SKIP_AND_LIMIT.items()
 }
 
 
 def get_config(variant: str = "half_cheetah") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "one_task")
+    return chosen(VARIANTS, variant, "one_task")

@@ -9,16 +9,11 @@ groups are of epg-tf tune (results/tuning).
 
 from ml_collections import ConfigDict
 
-from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.experiment import (
-    ComputeConfig,
-    Experiment,
-    InnerConfig,
-    SurrogateConfig,
-    TaskConfig,
-)
-from epg_tf.core.loss_settings import LossConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg.evolution_settings import EvolutionConfig
+from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
+from epg_tf.losses.settings import LossConfig, SurrogateConfig
+from epg_tf.tasks.settings import TaskConfig
 
 
 def get_config() -> ConfigDict:

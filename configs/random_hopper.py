@@ -18,23 +18,26 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import PolicyConfig, SurrogateConfig, TaskConfig
-from epg_tf.core.past_settings import PastConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg.evolution_settings import PastConfig
+from epg_tf.losses.settings import SurrogateConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
-_LAPTOP = scales.laptop(
+_LAPTOP = presets.laptop(
     TaskConfig(family="random_hopper", frame_skip=4, episode_limit=250, physics="coarse"),
     updates=64,
 )
 _PAPER = TaskConfig(family="random_hopper", frame_skip=2, episode_limit=1000)
-_NIGHT = scales.night(_PAPER, update_period=64, updates=128)
+_NIGHT = presets.night(_PAPER, update_period=64, updates=128)
 VARIANTS = {
     "laptop": dataclasses.replace(
         _LAPTOP,
         surrogate=SurrogateConfig(baseline_learning_rate=1e-3, baseline_epochs=16),
         ppo=PPOConfig(update_period=256, minibatch=128, learning_rate=3e-3, log_std=-0.5),
-        sac=scales.WINNING_SAC,
+        sac=presets.WINNING_SAC,
         evolution=dataclasses.replace(_LAPTOP.evolution, fitness="rank_in_pair"),
     ),
     "night": dataclasses.replace(
@@ -44,7 +47,7 @@ VARIANTS = {
             update_period=128, minibatch=16, epochs=4, learning_rate=3e-4, log_std=0.0
         ),
     ),
-    "paper": scales.paper(_PAPER, update_period=64, updates=128),
+    "paper": presets.paper(_PAPER, update_period=64, updates=128),
 }
 VARIANTS |= {
     f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
@@ -65,9 +68,9 @@ VARIANTS["laptop_v1"] = dataclasses.replace(
         VARIANTS["laptop"].evolution, fitness="raw", fitness_from="weighted"
     ),
 )
-VARIANTS["paper_v1"] = scales.paper_v1(_PAPER, updates=128)
+VARIANTS["paper_v1"] = presets.paper_v1(_PAPER, updates=128)
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "random_hopper")
+    return chosen(VARIANTS, variant, "random_hopper")

@@ -19,15 +19,19 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import ComputeConfig, PolicyConfig, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg.settings import ComputeConfig
+from epg_tf.losses.settings import SurrogateConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
 _POLICY = PolicyConfig(log_std=-2.0)
-_LAPTOP = scales.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
-_NIGHT = scales.night(_TASK, update_period=128, updates=512)
-_NIGHT_LOSS = scales.valley(_NIGHT.loss, actions=2, log_std_limits=(-2.5, -2.0))
+_LAPTOP = presets.laptop(dataclasses.replace(_TASK, physics="coarse"), updates=64)
+_NIGHT = presets.night(_TASK, update_period=128, updates=512)
+_NIGHT_LOSS = presets.valley(_NIGHT.loss, actions=2, log_std_limits=(-2.5, -2.0))
 _TD3 = TD3Config(
     learning_rate=3e-3,
     batch=32,
@@ -119,11 +123,11 @@ VARIANTS = {
         ),
         td3=_TD3,
     ),
-    "paper": scales.paper(_TASK, update_period=128, updates=512),
-    "paper_v1": scales.paper_v1(_TASK, updates=512),
+    "paper": presets.paper(_TASK, update_period=128, updates=512),
+    "paper_v1": presets.paper_v1(_TASK, updates=512),
 }
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "random_reacher")
+    return chosen(VARIANTS, variant, "random_reacher")

@@ -16,16 +16,19 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, PolicyConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg.settings import Experiment
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _PAPER = TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000)
 
 
 def _night() -> Experiment:
     """Returns the scale `night` with little noise, shorter lives and means within limits."""
-    usual = scales.night(_PAPER, update_period=128, updates=256)
+    usual = presets.night(_PAPER, update_period=128, updates=256)
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.5),
@@ -62,7 +65,7 @@ def _night() -> Experiment:
 
 VARIANTS = {
     "laptop": dataclasses.replace(
-        scales.laptop(
+        presets.laptop(
             TaskConfig(family="random_walker", frame_skip=4, episode_limit=250, physics="coarse"),
             updates=64,
         ),
@@ -77,15 +80,15 @@ VARIANTS = {
         ),
     ),
     "night": _night(),
-    "paper": scales.paper(_PAPER, update_period=128, updates=256),
+    "paper": presets.paper(_PAPER, update_period=128, updates=256),
 }
 VARIANTS |= {
-    "laptop_epg_i": scales.evolved_start(VARIANTS["laptop"]),
-    "laptop_ppo_i": scales.start_alone(VARIANTS["laptop"]),
-    **scales.paper_starts(VARIANTS["paper"]),
+    "laptop_epg_i": presets.evolved_start(VARIANTS["laptop"]),
+    "laptop_ppo_i": presets.start_alone(VARIANTS["laptop"]),
+    **presets.paper_starts(VARIANTS["paper"]),
 }
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "random_walker")
+    return chosen(VARIANTS, variant, "random_walker")

@@ -6,17 +6,19 @@ of the config goal_ant, the other settings those of rl2_half_cheetah.
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.baselines import rl2_settings
+from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 _RANGES = {"": "bearing=-3.14159265:3.14159265", "_right_half": "training"}
 VARIANTS = {
     **{
-        f"laptop{name}": scales.laptop_rl2(TaskConfig("goal_ant", 5, 100, task_range, "coarse"))
+        f"laptop{name}": RL2Experiment(TaskConfig("goal_ant", 5, 100, task_range, "coarse"), 150)
         for name, task_range in _RANGES.items()
     },
     **{
-        f"paper{name}": scales.paper_rl2(TaskConfig("goal_ant", 5, 1000, task_range))
+        f"paper{name}": rl2_settings.paper(TaskConfig("goal_ant", 5, 1000, task_range))
         for name, task_range in _RANGES.items()
     },
 }
@@ -24,4 +26,4 @@ VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "rl2_goal_ant")
+    return chosen(VARIANTS, variant, "rl2_goal_ant")

@@ -8,22 +8,32 @@ for 50.05 M env steps, whole iterations. Not in the papers: frame_skip and episo
 limit (Gymnasium's), number of trials, PPO's settings.
 """
 
+import dataclasses
+
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.baselines import rl2_settings
+from epg_tf.baselines.rl2_settings import RL2Experiment, TrialConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 VARIANTS = {
-    "laptop": scales.laptop_rl2(
-        TaskConfig("directional_half_cheetah", frame_skip=5, episode_limit=100, physics="coarse")
+    "laptop": RL2Experiment(
+        task=TaskConfig(
+            "directional_half_cheetah", frame_skip=5, episode_limit=100, physics="coarse"
+        ),
+        iterations=150,
     ),
-    "paper": scales.paper_rl2(
+    "paper": rl2_settings.paper(
         TaskConfig("directional_half_cheetah", frame_skip=5, episode_limit=1000)
     ),
 }
-VARIANTS |= {f"{name}_e_rl2": scales.exploring(made) for name, made in VARIANTS.items()}
+VARIANTS |= {
+    f"{name}_e_rl2": dataclasses.replace(made, trial=TrialConfig(exploratory_episodes=1))
+    for name, made in VARIANTS.items()
+}
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "rl2_half_cheetah")
+    return chosen(VARIANTS, variant, "rl2_half_cheetah")

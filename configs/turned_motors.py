@@ -10,14 +10,17 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import Experiment, SurrogateConfig, TaskConfig
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg import presets
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg.settings import Experiment
+from epg_tf.losses.settings import SurrogateConfig
+from epg_tf.runs.config_files import chosen
+from epg_tf.tasks.settings import TaskConfig
 
 
 def _experiment(reward: bool) -> Experiment:
     return dataclasses.replace(
-        scales.teaching(TaskConfig("turned_motors", 4, 25), reward),
+        presets.teaching(TaskConfig("turned_motors", 4, 25), reward),
         surrogate=SurrogateConfig(
             discount=0.9, gae_lambda=1.0, baseline_learning_rate=1e-3, baseline_epochs=4
         ),
@@ -50,4 +53,4 @@ VARIANTS = {
 
 def get_config(variant: str = "laptop") -> ConfigDict:
     """Returns the settings of a variant."""
-    return scales.chosen(VARIANTS, variant, "turned_motors")
+    return chosen(VARIANTS, variant, "turned_motors")

@@ -4,7 +4,7 @@ Names are imported when they are first used; `__init__.pyi` says where from. Ten
 notices are silenced unless TF_CPP_MIN_LOG_LEVEL is set.
 
 Evolved Policy Gradients:
-  from_mapping: settings from plain values, an `Experiment`.
+  Experiment: settings; `Experiment.from_mapping` takes plain values.
   evolve: evolves a loss; yields an `EpochResult`, which holds an `EvolutionState`, per epoch.
   evolve_in_folder: the same, recorded in a folder and resumable.
   Shards: the worker threads that train agents for `evolve`.
@@ -15,7 +15,7 @@ Evolved Policy Gradients:
   open_saved_model: reads an exported loss or a saved policy.
 
 MetaGenRL:
-  metagenrl_from_mapping: settings from plain values, a `MetaGenRLExperiment`.
+  MetaGenRLExperiment: settings; `MetaGenRLExperiment.from_mapping` takes plain values.
   meta_learn: meta-learns an objective; yields a `RoundResult`, with an `ObjectiveState`, per round.
   meta_learn_in_folder: the same, recorded in a folder and resumable.
   evaluate_objective: trains fresh agents with an objective and by other methods.

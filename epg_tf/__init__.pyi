@@ -8,7 +8,6 @@ from .artifacts.artifact import (
 )
 from .artifacts.export import export_loss, export_objective
 from .artifacts.saved_models import open_saved_model
-from .core.config_files import load_experiment, shipped_configs
 from .core.errors import (
     CommunicationError,
     ConfigError,
@@ -20,9 +19,8 @@ from .core.errors import (
     Stopped,
     VersionError,
 )
-from .core.experiment import Experiment, from_mapping
-from .core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from .epg.outer_loop import evolve
+from .epg.settings import Experiment
 from .epg.shards import Shards
 from .epg.state import EpochResult, EvolutionState
 from .evaluation.evaluate import evaluate
@@ -31,7 +29,9 @@ from .evaluation.results import Results, read_results
 from .evaluation.summary import Summary, summarize
 from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective_agent
 from .metagenrl.population import meta_learn
+from .metagenrl.settings import MetaGenRLExperiment
 from .metagenrl.state import ObjectiveState, RoundResult
+from .runs.config_files import load_experiment, shipped_configs
 from .runs.evolution import evolve_in_folder
 from .runs.metagenrl import meta_learn_in_folder
 from .runs.reader import RunRecord, read_run
@@ -67,13 +67,11 @@ __all__ = [
     "evolve_in_folder",
     "export_loss",
     "export_objective",
-    "from_mapping",
     "load_experiment",
     "load_loss",
     "load_objective",
     "meta_learn",
     "meta_learn_in_folder",
-    "metagenrl_from_mapping",
     "open_saved_model",
     "read_results",
     "read_run",

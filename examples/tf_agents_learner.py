@@ -17,8 +17,8 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import trajectory
 from tf_agents.utils import tensor_normalizer
 
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
-from epg_tf.core import config_files
+from epg_tf.runs import config_files
 
 _HOME = re.compile(r"(--?\w+=)(~.*)")
 

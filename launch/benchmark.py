@@ -18,8 +18,8 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.core import files, formatting
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.epg.inner_loop import PARTS
 from epg_tf.evaluation import scaling
 from epg_tf.evaluation.metagenrl_speed import measure_agents, shard_size

@@ -14,14 +14,14 @@ from absl import flags
 from ml_collections import config_flags
 
 from epg_tf.core import communication
-from epg_tf.core.config_files import AnyExperiment, read_experiment
+from epg_tf.runs.config_files import AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, from_mapping
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.mix_settings import Physics
-from epg_tf.core.rl2_experiment import RL2Experiment
-from epg_tf.core.rival_settings import RIVALS
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
+from epg_tf.epg.settings import Experiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.tasks.settings import Physics
+from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
@@ -135,7 +135,7 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
     if not is_given():
         return print_and_end(home.in_physics(physics))
     refuse_overrides(TESTED, "it is as in evolution; leave it out")
-    other = from_mapping(_settings())
+    other = Experiment.from_mapping(_settings())
     here, there = make_family(home.task), make_family(other.task)
     any_body = home.loss.shared_over_actions and home.evolution.moves == "loss"
     sizes = () if any_body else ("observation_size", "action_size")
@@ -159,7 +159,7 @@ def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
     """
     if not is_given() or not {"ppo", "reinforce"} & {*methods}:
         return ""
-    theirs = from_mapping(_settings()).inner.centred_observations
+    theirs = Experiment.from_mapping(_settings()).inner.centred_observations
     if theirs == home.inner.centred_observations:
         return ""
     return (
@@ -183,7 +183,7 @@ def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
         _run_for_families()
         return print_and_end(home)
     refuse_overrides(("baseline",), "it is as in meta-training; leave it out")
-    baseline = metagenrl_from_mapping(_settings()).baseline
+    baseline = MetaGenRLExperiment.from_mapping(_settings()).baseline
     return print_and_end(dataclasses.replace(home, baseline=baseline))
 
 

@@ -18,7 +18,7 @@ from epg_tf.artifacts.artifact import LearnedLoss, loss_folder
 from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.runs.folder_lock import FolderLock

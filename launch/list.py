@@ -14,7 +14,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.artifacts.artifact import load_loss, load_objective, shipped_losses, shipped_objectives
-from epg_tf.core import config_files
+from epg_tf.runs import config_files
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily

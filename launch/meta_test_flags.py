@@ -18,8 +18,8 @@ from epg_tf.artifacts.artifact import (
 )
 from epg_tf.baselines.method import loss_name
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.mix_settings import Physics
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import Physics
 from epg_tf.evaluation import comparisons, zero_shot
 from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
 from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation

@@ -23,11 +23,11 @@ from . import command_line, config_flag, run_flags  # first: it silences the fra
 from absl import flags
 
 from epg_tf.core.communication import Communicator
-from epg_tf.core.config_files import AnyExperiment
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.runs.config_files import AnyExperiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.session import Session
 from epg_tf.runs.system import System

@@ -22,7 +22,7 @@ from epg_tf.artifacts.artifact import SHIPPED, Artifact, is_objective, load, sav
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, shipped_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import from_mapping
+from epg_tf.epg.settings import Experiment
 from .evaluation_flags import required
 
 flags.adopt_module_key_flags(config_flag)
@@ -134,7 +134,7 @@ def _card_tests(
 def _as_evaluated(learned: Artifact[Any], about: Mapping[str, Any]) -> Artifact[Any]:
     """Returns a loss of EPG with surrogate and baselines as they were beside it in a test."""
     baselines = {"surrogate": about["baseline"], **about.get("rivals", {})}
-    experiment = from_mapping({**learned.experiment.to_mapping(), **baselines})
+    experiment = Experiment.from_mapping({**learned.experiment.to_mapping(), **baselines})
     return dataclasses.replace(learned, experiment=experiment)
 
 

@@ -20,7 +20,7 @@ from absl import flags
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.inner_loop import Teaching, final_teaching
-from epg_tf.core.experiment import Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.reports.life_pictures import (
     draw_film,

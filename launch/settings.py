@@ -13,20 +13,10 @@ from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core import fields
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.fields import Description
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.core.settings import Description
+from epg_tf.runs.config_files import SYSTEMS
 
-_KINDS: dict[str, type] = {
-    "epg": Experiment,
-    "metagenrl": MetaGenRLExperiment,
-    "maml": MAMLExperiment,
-    "rl2": RL2Experiment,
-}
-_SYSTEM = flags.DEFINE_enum("system", "epg", list(_KINDS), "Whose settings.")
+_SYSTEM = flags.DEFINE_enum("system", "epg", list(SYSTEMS), "Whose settings.")
 _WIDTH = 100
 _INDENT = " " * 4
 
@@ -35,9 +25,9 @@ def main(argv: list[str]) -> int:
     """Prints two lines or more per setting; returns the exit code."""
     del argv
     print("change one with --config=NAME --config.GROUP.FIELD=VALUE\n")
-    for setting in fields.describe(_KINDS[_SYSTEM.value]):
+    for setting in SYSTEMS[_SYSTEM.value].describe():
         print(_paragraph(setting))
-    others = ", ".join(f"--system={name}" for name in _KINDS if name != _SYSTEM.value)
+    others = ", ".join(f"--system={name}" for name in SYSTEMS if name != _SYSTEM.value)
     print(f"\nthe settings of the other systems: {others}")
     return 0
 

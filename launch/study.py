@@ -25,7 +25,7 @@ from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective, load_loss, 
 from epg_tf.baselines.method import Request, loss_name
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import loss_request

@@ -23,9 +23,9 @@ import numpy as np
 from absl import flags
 
 from epg_tf.core import formatting
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import BaselineConfig, MetaGenRLExperiment
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation.evaluate_objective import evaluate_rival
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner

@@ -17,8 +17,9 @@ import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from epg_tf.agents.agent import Agent  # noqa: E402
-from epg_tf.core.experiment import Experiment, from_mapping  # noqa: E402
 from epg_tf.core.types import EnvironmentSpec  # noqa: E402
+from epg_tf.epg.learner import make_agents  # noqa: E402
+from epg_tf.epg.settings import Experiment  # noqa: E402
 from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.losses.contract import Experience  # noqa: E402
 
@@ -69,7 +70,7 @@ def make_tiny():
 
     def make(**changes) -> Experiment:
         groups = {**TINY, **{name: {} for name in changes if name not in TINY}}
-        return from_mapping(
+        return Experiment.from_mapping(
             {name: {**values, **changes.get(name, {})} for name, values in groups.items()}
         )
 
@@ -90,7 +91,7 @@ def make_agent():
         experiment, population, observation_size, action_size, seed=0, discrete=False
     ) -> Agent:
         spec = EnvironmentSpec(observation_size, action_size, discrete)
-        agent = Agent(population, spec, experiment)
+        agent = make_agents(population, spec, experiment)
         generator = np.random.default_rng(seed)
         for variable in agent.moved_by(True, True):
             variable.assign(0.5 * generator.standard_normal(variable.shape))

@@ -16,9 +16,9 @@ import tensorflow as tf
 import epg_tf
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.export import export_loss
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.launch import commands
 

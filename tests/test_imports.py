@@ -25,7 +25,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "tasks": (2, ()),
     "epg": (3, ()),
     "metagenrl": (3, ()),
-    "baselines": (3, ("epg",)),  # PPO is Algorithm 2 of EPG with another loss
+    "baselines": (3, ("epg", "metagenrl")),  # beside whose losses and objectives they learn
     "reports": (4, ("evaluation",)),  # pictures and tables are made from the table of results
     "artifacts": (4, ()),
     "evaluation": (4, ("artifacts",)),  # what is evaluated was saved before
@@ -257,7 +257,7 @@ def test_the_whole_house_is_seen():
     known = modules(ROOT)
     assert {
         "epg_tf",
-        "epg_tf.core.experiment",
+        "epg_tf.epg.settings",
         "epg_tf.tasks.physics",
         "epg_tf.epg.outer_loop",
         "launch.meta_train",
@@ -294,7 +294,7 @@ OFFENCES = {
     "to a launcher": ("epg_tf/runs/a.py", "from launch.command_line import fail", climbing_imports),
     "a config to a launcher": ("configs/a.py", "import launch.command_line", climbing_imports),
     "no place": ("epg_tf/misc.py", "", unplaced),
-    "circle": ("epg_tf/core/types.py", "from epg_tf.core.experiment import Experiment", circle),
+    "circle": ("epg_tf/core/types.py", "from epg_tf.core.settings import Settings", circle),
     "nothing there": ("epg_tf/losses/a.py", "import epg_tf.losses.nowhere", missing_targets),
     "mujoco": ("epg_tf/agents/a.py", "import mujoco.batch", misplaced_libraries),
     "mujoco in another launcher": (
@@ -346,10 +346,10 @@ def test_the_rules_catch(offence, tmp_path):
         "epg_tf/__init__.py": "from epg_tf.epg.outer_loop import x",
         "epg_tf/core/__init__.py": "",
         "epg_tf/core/types.py": "",
-        "epg_tf/core/experiment.py": "from epg_tf.core.types import x",
+        "epg_tf/core/settings.py": "from epg_tf.core.types import x",
         "epg_tf/core/communication.py": "import horovod",
         "epg_tf/tasks/base.py": "import mujoco",
-        "epg_tf/losses/contract.py": "from epg_tf.core.experiment import x\nfrom tf_agents.utils "
+        "epg_tf/losses/contract.py": "from epg_tf.core.settings import x\nfrom tf_agents.utils "
         "import value_ops",
         "epg_tf/epg/outer_loop.py": "from epg_tf.losses import contract\nfrom epg_tf.tasks.base "
         "import x",

@@ -7,7 +7,6 @@ import pytest
 import epg_tf
 from configs import metagenrl_laptop, point_goal
 from epg_tf.baselines.method import LossName
-from epg_tf.core import metagenrl_experiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
@@ -16,6 +15,7 @@ from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
 from epg_tf.evaluation.summary import summarize_lives
 from epg_tf.metagenrl.population import meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 pytestmark = pytest.mark.slow
 LONG = 128  # updates; 4096 env steps
@@ -23,7 +23,7 @@ LONG = 128  # updates; 4096 env steps
 
 @pytest.fixture(scope="module")
 def experiment():
-    return epg_tf.from_mapping(point_goal.get_config().to_dict())
+    return epg_tf.Experiment.from_mapping(point_goal.get_config().to_dict())
 
 
 def test_tuned_ppo_learns(experiment):
@@ -79,7 +79,7 @@ def test_metagenrl_learns_an_objective():
     """Half the laptop's meta-training, with half its agents, makes an objective that fresh agents
     learn from.
     """
-    laptop = metagenrl_experiment.metagenrl_from_mapping(metagenrl_laptop.get_config().to_dict())
+    laptop = MetaGenRLExperiment.from_mapping(metagenrl_laptop.get_config().to_dict())
     short = dataclasses.replace(
         laptop,
         agents=8,

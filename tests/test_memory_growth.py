@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
 from epg_tf.metagenrl.population import meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from tests.metagenrl.test_population import TINY
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def test_updates_of_shards_leak_nothing(make_tiny):
 
 def test_updates_of_objectives_leak_nothing():
     """One thousand updates once leaked 9 MB."""
-    experiment = metagenrl_from_mapping(
+    experiment = MetaGenRLExperiment.from_mapping(
         {
             **TINY,
             "environments": ("point_goal@5",),

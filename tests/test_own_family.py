@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
+from epg_tf.tasks.settings import TaskConfig
 from tests.launch import commands
 from tests.launch.test_metagenrl_launchers import SETTINGS
 

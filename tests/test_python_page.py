@@ -12,7 +12,7 @@ from tests.test_imports import ROOT
 
 TEXT = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-TINY_OBJECTIVE = epg_tf.metagenrl_from_mapping(
+TINY_OBJECTIVE = epg_tf.MetaGenRLExperiment.from_mapping(
     {
         "agents": 2,
         "steps_per_agent": 20,

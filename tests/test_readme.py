@@ -9,10 +9,10 @@ import re
 import pytest
 
 from epg_tf.artifacts.artifact import SHIPPED
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import saved_settings
 from tests.docs.pages import PAGES, ROOT, anchors, commands_in, links, text_of
 from tests.launch import commands

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from epg_tf.agents.memory import Memory
 from epg_tf.agents.policies import Policy, policy_class
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.agents.values import ValueNetwork
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
@@ -22,7 +22,9 @@ class Agent(tf.Module):
     Args:
       population: P.
       spec: Where the agents live.
-      experiment: Settings.
+      policy: Settings of the policy.
+      memory: Ones that the memory takes as input, and its units; no unit: no memory.
+      value_hidden: Units of each hidden layer of the value network.
 
     Attributes:
       policy: A `CategoricalPolicy` where actions are discrete, else a `GaussianPolicy` or, with
@@ -31,16 +33,18 @@ class Agent(tf.Module):
       value: A `ValueNetwork`.
     """
 
-    def __init__(self, population: int, spec: EnvironmentSpec, experiment: Experiment):
+    def __init__(
+        self,
+        population: int,
+        spec: EnvironmentSpec,
+        policy: PolicyConfig,
+        memory: tuple[int, int],
+        value_hidden: Sequence[int],
+    ):
         super().__init__(name="agent")
-        loss = experiment.loss
-        self.policy: Policy = policy_class(spec, experiment.policy)(
-            population, spec, experiment.policy
-        )
-        self.memory = (
-            Memory(population, loss.memory_inputs, loss.memory_units) if loss.memory_units else None
-        )
-        self.value = ValueNetwork(population, spec, experiment.surrogate.value_hidden)
+        self.policy: Policy = policy_class(spec, policy)(population, spec, policy)
+        self.memory = Memory(population, *memory) if memory[1] else None
+        self.value = ValueNetwork(population, spec, value_hidden)
 
     def memory_output(self) -> tf.Tensor | None:
         """Returns the memory's content [P, units], or None without a memory unit."""

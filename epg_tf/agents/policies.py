@@ -29,8 +29,8 @@ from epg_tf.agents.distributions import (
     one_hot_categorical,
 )
 from epg_tf.agents.policy_network import policy_network
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
 from epg_tf.core.products import number_of_pairs

@@ -16,16 +16,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from epg_tf.agents.policies import policy_shapes
 from epg_tf.artifacts import loss_files
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.files import PathLike
-from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed, renamed_channels
-from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
+from epg_tf.core.settings import Settings
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import loss_channels, moves_loss, vector_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import parameter_shapes
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import is_family, make_family
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
@@ -39,7 +40,7 @@ _EPG_KINDS = {
 _LATER = ("discrete_actions", "method")  # parts of descriptions that early files do not have
 _PACKAGES = ("tensorflow", "tensorflow-probability", "tf-agents", "mujoco", "gymnasium", "numpy")
 
-E = TypeVar("E")
+E = TypeVar("E", bound=Settings)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -148,26 +149,21 @@ def _lists(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
 
 
 class _System(NamedTuple):
-    """What it learns and what that is for, in words; its reader of settings, its `interface`."""
+    """What it learns and what that is for, in words; its `interface`."""
 
     what: str
     use: str
-    read: Callable[[Any], Any]
     interface: Callable[[Any], dict[str, Any]]
 
 
 _READ, _COMPARED = "reads it", "compares with it, as {}:FOLDER"  # epg-tf meta-test
-_SYSTEMS: dict[type, _System] = {
-    Experiment: _System("a loss of EPG", _READ, from_mapping, _of_epg),
-    MetaGenRLExperiment: _System(
-        "an objective of MetaGenRL", _READ, metagenrl_from_mapping, _of_metagenrl
-    ),
-    MAMLExperiment: _System(
-        "an initialisation of MAML", _COMPARED.format("maml"), maml_from_mapping, _of_maml
-    ),
-    RL2Experiment: _System("a policy of RL²", _COMPARED.format("rl2"), rl2_from_mapping, _of_rl2),
+_SYSTEMS: dict[type[Settings], _System] = {
+    Experiment: _System("a loss of EPG", _READ, _of_epg),
+    MetaGenRLExperiment: _System("an objective of MetaGenRL", _READ, _of_metagenrl),
+    MAMLExperiment: _System("an initialisation of MAML", _COMPARED.format("maml"), _of_maml),
+    RL2Experiment: _System("a policy of RL²", _COMPARED.format("rl2"), _of_rl2),
 }
-_KINDS: dict[str, type] = {
+_KINDS: dict[str, type[Settings]] = {
     **dict.fromkeys(_EPG_KINDS.values(), Experiment),
     OBJECTIVE: MetaGenRLExperiment,
     "maml_initialisation": MAMLExperiment,
@@ -189,14 +185,15 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)
     found = _KINDS.get(str(description.get("kind")))
-    system = _SYSTEMS[wanted or found or Experiment]
+    kind = wanted or found or Experiment
+    system = _SYSTEMS[kind]
     if wanted and found and wanted is not found:
         raise RecordError(
             f"{folder}: it is {_SYSTEMS[found].what}, not {system.what} (epg-tf meta-test "
             f"{_SYSTEMS[found].use}); name the folder of a run of epg-tf meta-train"
         )
     try:
-        experiment = system.read(renamed(description.get("config", {})))
+        experiment: Any = kind.from_mapping(renamed(description.get("config", {})))
         for family in [task.family for task in getattr(experiment, "tasks", ())]:
             if not is_family(family):
                 raise RecordError(

@@ -11,10 +11,10 @@ from epg_tf.artifacts.artifact import Artifact
 from epg_tf.artifacts.description import describe
 from epg_tf.baselines.method import LABELS, learned_name
 from epg_tf.core import files
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration, markdown_cell
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.extra_channels import sees_reward
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 CARD_FILE = "card.md"
 

@@ -12,13 +12,14 @@ from epg_tf.agents.normalizer import DEVIATION_FLOOR
 from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.artifact import Artifact, interface
 from epg_tf.artifacts.exported import PREDICTED, loss_inputs, objective_inputs
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.channels import MINIBATCH, Channel
 from epg_tf.losses.extra_channels import extra_channel, meaning_of
+from epg_tf.metagenrl.settings import AgentConfig, MetaGenRLExperiment
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 FORMAT_VERSION = 1
 NOT_CENTRED = 2  # format version where observations are not centred, which version 1 does not know

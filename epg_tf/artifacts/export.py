@@ -17,9 +17,9 @@ from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported import Exported, Scored, examples, scored_loss, scored_objective
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.epg.meta_parameters import divided, initial_policy, moves_loss
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 MARKERS = ("loss.json", CARD_FILE)  # of an export; a run's losses have no card
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.core.loss_settings import LossConfig
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.parameters import Params, split
 from epg_tf.core.types import Array
 from epg_tf.losses.backward_lstm import plain_backward_lstm
 from epg_tf.losses.channels import CONSTANT, HISTORY, MINIBATCH, Channel
 from epg_tf.losses.lstm_objective import BackwardLSTM
 from epg_tf.losses.objectives import Trajectories, total
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.shared_conv import learned_network
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 Inputs = Mapping[str, tf.Tensor]
 

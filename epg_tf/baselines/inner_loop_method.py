@@ -9,9 +9,9 @@ import numpy as np
 
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeResults
 from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 
 

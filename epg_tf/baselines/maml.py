@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from epg_tf.agents import normalizer
 from epg_tf.baselines.maml_lives import Batch, MAMLLives
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import IterationResult, MAMLState
 from epg_tf.core.errors import RunFailed
 from epg_tf.core.failures import mean_return
-from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.optimizers import adam_update
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.registry import make_family

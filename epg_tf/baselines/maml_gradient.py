@@ -16,8 +16,9 @@ import tensorflow as tf
 
 from epg_tf.agents.functional_policy import FunctionalPolicy
 from epg_tf.agents.policies import Policy, policy_class
-from epg_tf.core.experiment import PolicyConfig, SurrogateConfig
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.types import EnvironmentSpec
+from epg_tf.losses.settings import SurrogateConfig
 from epg_tf.losses.surrogates import ProximalPolicyOptimization, Reinforce, Targets
 
 _REINFORCE = Reinforce(SurrogateConfig(kind="reinforce"))

@@ -20,9 +20,9 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.agents.policies import policy_class, policy_shapes
 from epg_tf.baselines import linear_baseline
 from epg_tf.baselines.maml_gradient import compiled
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.gradients import finite_rows, per_row
-from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams, sample_tasks

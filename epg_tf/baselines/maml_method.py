@@ -8,9 +8,9 @@ import numpy as np
 
 from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.baselines.own_period import nearest_divisor
-from epg_tf.core.maml_experiment import MAMLExperiment
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
 

@@ -10,7 +10,7 @@ from epg_tf.agents import normalizer
 from epg_tf.agents.normalizer import Moments
 from epg_tf.agents.policies import fresh_weights
 from epg_tf.baselines.maml_lives import Initialisation
-from epg_tf.core.maml_experiment import MAMLExperiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core.random_streams import start_generator
 from epg_tf.core.types import Array
 from epg_tf.tasks.registry import make_family

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.types import Array, LifeKey
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import TaskConfig
 
 LABELS = {
     "epg": "evolved loss (EPG)",

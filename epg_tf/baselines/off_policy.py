@@ -26,9 +26,9 @@ from tf_agents.trajectories.trajectory import Transition
 
 from epg_tf.agents.replay import Replay
 from epg_tf.baselines.method import Baseline, LearningCurves, Request, curves_of_evaluations
-from epg_tf.core.metagenrl_experiment import AgentConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
+from epg_tf.metagenrl.settings import AgentConfig
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate

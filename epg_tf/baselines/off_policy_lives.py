@@ -18,9 +18,9 @@ from epg_tf.baselines.lived_shards import KeptShards, LivedShard, live_in_shards
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import ComputeConfig
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams, sample_tasks
+from epg_tf.epg.settings import ComputeConfig
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import Episodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate

@@ -11,9 +11,9 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
 from epg_tf.baselines.policy_gradient import no_loss, unused_loss
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.rival_settings import PPOConfig
+from epg_tf.epg.baseline_settings import PPOConfig
 from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.settings import Experiment
 
 
 @dataclasses.dataclass(frozen=True)

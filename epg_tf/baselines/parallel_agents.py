@@ -24,8 +24,8 @@ from tf_agents.trajectories.policy_step import PolicyStep
 from tf_agents.trajectories.trajectory import Transition
 
 from epg_tf.core.parallel_layers import parallel_mlp
-from epg_tf.core.rival_settings import SACConfig, TD3Config
 from epg_tf.core.types import Array, EnvironmentSpec
+from epg_tf.epg.baseline_settings import SACConfig, TD3Config
 
 Settings = SACConfig | TD3Config
 

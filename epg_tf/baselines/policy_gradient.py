@@ -10,20 +10,14 @@ import dataclasses
 
 import numpy as np
 
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request
-from epg_tf.core.experiment import (
-    ComputeConfig,
-    Experiment,
-    InnerConfig,
-    PolicyConfig,
-    SurrogateConfig,
-    validate,
-)
-from epg_tf.core.loss_settings import LossConfig
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
+from epg_tf.losses.settings import LossConfig, SurrogateConfig
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,5 +100,5 @@ def inner_loop_experiment(
             shard_lives=min(request.agents, experiment.shard_agents), threads=experiment.threads
         ),
     )
-    validate(found)
+    found.check()
     return found

@@ -20,8 +20,8 @@ from tf_agents.networks.value_rnn_network import ValueRnnNetwork
 from tf_agents.specs import BoundedTensorSpec, tensor_spec
 from tf_agents.trajectories import TimeStep, Trajectory
 
+from epg_tf.baselines.rl2_settings import RecurrentConfig, RecurrentPPOConfig
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.rl2_experiment import RecurrentConfig, RecurrentPPOConfig
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.trials import TrialEnvironment

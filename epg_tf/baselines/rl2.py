@@ -12,14 +12,14 @@ import numpy as np
 
 from epg_tf.baselines.played_trials import Trials, play_trials, without_exploration
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RunFailed
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.trials import TrialEnvironment
 
 _LOSSES = ("policy_loss", "value_loss", "clipped_share")

@@ -18,8 +18,8 @@ from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import rl2_family
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.rl2_experiment import RL2Experiment
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams

@@ -6,12 +6,12 @@ import functools
 
 import numpy as np
 
-from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.optimizers import annealed
 from epg_tf.core.random_streams import lifetime_generator, noise_vector
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import evolution_strategies
+from epg_tf.epg.evolution_settings import EvolutionConfig
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState
 
 

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.buffer import Buffer
 from epg_tf.core.errors import ConfigError, Interrupted
-from epg_tf.core.evolution_settings import PLAYED_FOR
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.conditions import Condition
+from epg_tf.epg.evolution_settings import PLAYED_FOR
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.lives import Lives, life_streams, sample_tasks
 from epg_tf.epg.past_policies import Starts
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.extra_channels import GOAL_SIZE, sees_goal
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.episodes import Episodes, Watch

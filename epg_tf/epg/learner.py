@@ -15,12 +15,12 @@ from epg_tf.agents import normalizer
 from epg_tf.agents.acting import ActingPolicy
 from epg_tf.agents.agent import Agent
 from epg_tf.agents.buffer import Buffer
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.gradients import finite_square_rows
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey, SavedAgent
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.step_limit import hold_back
 from epg_tf.losses.channel_checks import check_channels
 from epg_tf.losses.channels import declared_channels
@@ -75,7 +75,7 @@ class Learner:
     ):
         self.experiment = experiment
         self.measure_kl = measure_kl
-        self.agent = Agent(population, spec, experiment)
+        self.agent = make_agents(population, spec, experiment)
         channels = declared_channels(spec, experiment.loss, experiment.policy.state_dependent_std)
         check_channels(experiment.loss, spec)
         self.loss = learned_loss(
@@ -280,3 +280,10 @@ class Learner:
             ),
             extra=extra_values(inputs, self.experiment.loss) or None,
         )
+
+
+def make_agents(population: int, spec: EnvironmentSpec, experiment: Experiment) -> Agent:
+    """Returns P agents of an experiment, whose weights are not drawn yet."""
+    loss, hidden = experiment.loss, experiment.surrogate.value_hidden
+    memory = loss.memory_inputs, loss.memory_units
+    return Agent(population, spec, experiment.policy, memory, hidden)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.policies import network_sizes
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.past_policies import agent_sizes
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.temporal_conv import parameter_shapes

@@ -11,10 +11,10 @@ import numpy as np
 
 from epg_tf.agents.policies import fresh_weights, policy_shapes
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import parameter_count, split
 from epg_tf.core.random_streams import loss_generator, start_generator
 from epg_tf.core.types import Array
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.channels import Channel, declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.temporal_conv import parameter_shapes

@@ -15,8 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.communication import Communicator, SingleProcess
-from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.failures import mean_return
 from epg_tf.core.optimizers import AdamSettings, adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
@@ -30,8 +28,10 @@ from epg_tf.epg.epoch_plan import (
     pairs,
     return_units,
 )
+from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.epg.past_policies import PastPolicies, starts_of
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from epg_tf.core.communication import Communicator
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey, SavedAgent
 from epg_tf.epg.meta_parameters import start_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.registry import make_family
 
 

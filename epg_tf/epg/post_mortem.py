@@ -8,12 +8,12 @@ import threading
 
 import numpy as np
 
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.epoch_plan import PerturbedPhi, life_keys, life_tasks
 from epg_tf.epg.inner_loop import InnerLoop
 from epg_tf.epg.outer_loop import teaching_in
 from epg_tf.epg.past_policies import starts_of
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import lives_of_shards
 from epg_tf.epg.state import EvolutionState
 from epg_tf.tasks.base import Simulation, StepResult

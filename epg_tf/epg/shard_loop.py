@@ -6,11 +6,12 @@ import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 
-from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
+from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.tasks.settings import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)

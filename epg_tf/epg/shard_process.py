@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from epg_tf.core.errors import EpgError, Interrupted
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import LifeResults
 from epg_tf.epg.inner_loop import PARTS
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 
 _STOP = "stop"

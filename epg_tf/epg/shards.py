@@ -20,16 +20,17 @@ import numpy as np
 
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import Interrupted
-from epg_tf.core.experiment import Experiment, TaskConfig
 from epg_tf.core.threads import configure_tensorflow, cpus, has_gpu
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, Teaching
 from epg_tf.epg.past_policies import agent_sizes, shared
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ShardProcess
 from epg_tf.losses.extra_channels import are_shipped
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import is_importable, make_family
+from epg_tf.tasks.settings import TaskConfig
 
 PACKED = 7  # numbers of a life that ranks exchange
 

@@ -8,10 +8,10 @@ import hashlib
 import numpy as np
 
 from epg_tf.core.communication import Communicator
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.past_policies import PastPolicies, no_past_policies
+from epg_tf.epg.settings import Experiment
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,11 +11,11 @@ import tensorflow as tf
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.epg.learner import Learner, RawExperience
 from epg_tf.epg.meta_parameters import moves_loss
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation.evaluate import check_phi, loss_request
 from epg_tf.evaluation.loss_methods import with_ppo

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from epg_tf.baselines.off_policy_lives import has_bounds
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import loss_methods, objective_methods, trained_methods
 from epg_tf.tasks.registry import make_family
 

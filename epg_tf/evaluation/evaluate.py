@@ -16,18 +16,18 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.mix_settings import Physics
 from epg_tf.core.parameters import parameter_count
-from epg_tf.core.rival_settings import RIVALS
 from epg_tf.core.types import Array
+from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.comparisons import LOSSES
 from epg_tf.evaluation.results import MethodKey, Results, tabulate
 from epg_tf.evaluation.trained_methods import TrainedMethod
 from epg_tf.losses.extra_channels import sees_reward
+from epg_tf.tasks.settings import Physics
 
 
 def train_all(

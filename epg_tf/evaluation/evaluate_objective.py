@@ -14,8 +14,6 @@ from epg_tf.artifacts.artifact import LearnedObjective
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation import objective_methods
 from epg_tf.evaluation.comparisons import OBJECTIVES
@@ -23,7 +21,9 @@ from epg_tf.evaluation.evaluate import check_distinct, train_all
 from epg_tf.evaluation.results import MethodKey, Results
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.metagenrl.agents import check_continuous
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
+from epg_tf.tasks.settings import TaskConfig
 
 _NO_EFFECT = ("baseline", "failed_rounds", "objective_period", "threads")  # on final/ and best/
 

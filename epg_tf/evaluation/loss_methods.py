@@ -12,10 +12,10 @@ from epg_tf.baselines.method import LossName, Method, learned_name
 from epg_tf.baselines.off_policy_lives import OffPolicyRival
 from epg_tf.baselines.own_period import OwnPeriodMethod
 from epg_tf.baselines.parallel_agents import Settings
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.epg.meta_parameters import initial_phi, moves_loss
+from epg_tf.epg.settings import Experiment
 
 _UNEVOLVED = 2**31  # seeds of unevolved losses start here, far from the seeds people choose
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.random_streams import loss_generator
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
 from epg_tf.metagenrl.agents import PARTS, AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
 
 

@@ -17,12 +17,12 @@ from epg_tf.baselines.method import (
 )
 from epg_tf.baselines.off_policy import OffPolicyMethod
 from epg_tf.baselines.policy_gradient import PolicyGradientMethod
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
 from epg_tf.losses.objectives import ObjectiveModel, OffPolicyReinforce
 from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import make_family
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
+from epg_tf.tasks.settings import TaskConfig
 
 LEARNING = "learning"
 EVALUATION = "evaluation"

@@ -8,14 +8,15 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, PolicyConfig
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import loss_methods, zero_shot
 from epg_tf.evaluation.evaluate import check_phi
 from epg_tf.evaluation.statistics import difference_row, interval_row

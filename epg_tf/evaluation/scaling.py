@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.evolution_strategies import mean_lifetime
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.base import Simulation, StepResult
 from epg_tf.tasks.registry import make_family
 

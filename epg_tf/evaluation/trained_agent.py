@@ -13,7 +13,6 @@ from epg_tf.artifacts.saved_policy import AgentPolicy, TrainedDeterministicPolic
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.files import PathLike
-from epg_tf.core.mix_settings import Physics
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
@@ -24,6 +23,7 @@ from epg_tf.evaluation.evaluate import check_phi, loss_request
 from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import Physics
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,13 +16,14 @@ import numpy as np
 from epg_tf.artifacts.artifact import load
 from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_method import STEPS, MAMLMethod
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.method import Method, loss_name
 from epg_tf.baselines.rl2_lives import RL2Method
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)

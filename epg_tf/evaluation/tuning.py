@@ -16,10 +16,10 @@ import numpy as np
 
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
 from epg_tf.evaluation.statistics import surviving_interval

@@ -15,10 +15,10 @@ from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Baseline, LearningCurves, Request, learned_name
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.files import PathLike
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 NAMES = ("zero_shot_linear", "zero_shot_policy")
 """Keys of the methods, and the folders that hold such policies beside a loss."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.failures import worst_for_failed
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.results import Results, read_results
 from epg_tf.evaluation.return_dips import return_dips, summarize_return_dips
 from epg_tf.figures.declaration import Findings, Found, Row

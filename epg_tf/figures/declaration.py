@@ -14,7 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from epg_tf.core.config_files import AnyExperiment, load_experiment, read_experiment
+from epg_tf.runs.config_files import AnyExperiment, load_experiment, read_experiment
 
 SCALES = ("laptop", "night", "paper")
 """How large the runs behind a figure are, smallest first."""

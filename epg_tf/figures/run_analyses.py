@@ -12,12 +12,12 @@ from epg_tf.baselines.method import LABELS
 from epg_tf.core import formatting
 from epg_tf.core.errors import RecordError
 from epg_tf.core.failures import worst_for_failed
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
 from epg_tf.evaluation.results import read_results
 from epg_tf.evaluation.summary import Summary, summarize
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.reports import panels
 from epg_tf.reports.panels import Curves
 from epg_tf.reports.plots import column

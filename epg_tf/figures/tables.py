@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from epg_tf.core import files
-from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.figures.declaration import Findings, Found, Row, Test
 from epg_tf.figures.tidy import mean_with_interval, stated
 from epg_tf.reports.table_pictures import table_picture
 from epg_tf.reports.tables import label
+from epg_tf.runs.config_files import load_experiment
 
 ENVIRONMENTS = {
     "RandomHopper": "random_hopper",

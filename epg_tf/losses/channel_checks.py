@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.extra_channels import (
     GOAL_SIZE,
@@ -18,6 +17,7 @@ from epg_tf.losses.extra_channels import (
     extra_values,
     sees_goal,
 )
+from epg_tf.losses.settings import LossConfig
 
 
 def check_channels(loss: LossConfig, spec: EnvironmentSpec) -> None:

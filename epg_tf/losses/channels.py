@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.extra_channels import extra_channel
+from epg_tf.losses.settings import LossConfig
 
 HISTORY = "history"  # recorded in the buffer: `Experience.channel`
 POLICY = "policy"  # what the policy makes of a step, with gradient: `Policy.loss_input`

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.products import number_of_pairs, products_of_pairs
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.turned_observation import turned_towards_reward
 
 _DISTANCE_FLOOR = 1e-6  # m

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.losses.channels import (
@@ -20,6 +19,7 @@ from epg_tf.losses.channels import (
     scored_width,
 )
 from epg_tf.losses.extra_channels import TOWARDS_REWARD
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import parameter_shapes
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.

@@ -27,13 +27,13 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core import parameters
-from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.core.parallel_layers import parallel_dense
 from epg_tf.core.parallel_models import ParallelDense, ParallelLayer, ParallelModel
 from epg_tf.core.parameters import Params
 from epg_tf.core.types import Array
 from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.objectives import Objective, Trajectories, standardised
+from epg_tf.losses.settings import ObjectiveConfig
 
 OUTPUT_SCALE = 0.01  # of a fresh objective
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.losses.channels import LOG_STD, MEANS, POLICY, Channel
+from epg_tf.losses.settings import LossConfig
 
 
 def excess(

@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import Params
 from epg_tf.losses.channels import (
     BY_COMPONENT,
@@ -35,6 +34,7 @@ from epg_tf.losses.channels import (
     Channel,
     network_channels,
 )
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import (
     PolicyChannels,
     RecordedHistory,

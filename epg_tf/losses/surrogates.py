@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tf_agents.utils import value_ops
 
-from epg_tf.core.experiment import SurrogateConfig
 from epg_tf.losses.contract import AgentLike, Experience, Loss
+from epg_tf.losses.settings import SurrogateConfig
 
 _TINY = 1e-8
 _ROUNDING = 1e-5  # of a mean: deviations below it are of rounding alone

@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parallel_layers import parallel_convolution, parallel_matmul
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import Params
@@ -50,6 +49,7 @@ from epg_tf.losses.channels import (
 from epg_tf.losses.contract import AgentLike, Experience, Loss
 from epg_tf.losses.policy_limits import excess
 from epg_tf.losses.product_units import product_units
+from epg_tf.losses.settings import LossConfig
 
 _CONTEXT = "context"  # rows of the head's kernel after those of the channels
 

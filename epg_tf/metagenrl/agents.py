@@ -16,12 +16,12 @@ import numpy as np
 
 from epg_tf.agents.replay import Replay
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig, PastAgentsConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.objectives import ObjectiveModel
 from epg_tf.metagenrl.learner import PopulationLearner
 from epg_tf.metagenrl.past_states import PastStates
+from epg_tf.metagenrl.settings import AgentConfig, MetaConfig, PastAgentsConfig
 from epg_tf.metagenrl.update import UpdateResult
 from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.tasks.base import TaskFamily

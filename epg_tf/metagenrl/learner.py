@@ -11,10 +11,10 @@ import tensorflow as tf
 from epg_tf.agents.acting import ActingDeterministic
 from epg_tf.agents.deterministic import initial_weights, weight_shapes
 from epg_tf.core.errors import VersionError
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.losses.objectives import Chunks, ObjectiveModel
+from epg_tf.metagenrl.settings import AgentConfig, MetaConfig
 from epg_tf.metagenrl.update import (
     AgentState,
     Learned,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from epg_tf.core.memory import MemoryNeed
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.metagenrl.learner import agents_at_once
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.update import Learned, batches_needed, network_sizes
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from epg_tf.core.errors import VersionError
-from epg_tf.core.metagenrl_experiment import PastAgentsConfig
 from epg_tf.core.types import Array
+from epg_tf.metagenrl.settings import PastAgentsConfig
 
 _KEPT, _PRESENT, _AWAY = "past/", "past_present/", "past_away"
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.errors import Interrupted
-from epg_tf.core.metagenrl_experiment import MetaConfig, MetaGenRLExperiment
 from epg_tf.core.optimizers import annealed
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import stacked
 from epg_tf.metagenrl.agents import AgentShard, check_continuous
+from epg_tf.metagenrl.settings import MetaConfig, MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import make_shard, plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state, objective_step
 from epg_tf.metagenrl.update import UpdateResult

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective
 from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
 
 

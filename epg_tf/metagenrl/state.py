@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.optimizers import USUAL
 from epg_tf.core.random_streams import loss_generator
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import initial_parameters
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from epg_tf.agents.deterministic import Weights, policy_action, weight_shapes
 from epg_tf.core.gradients import finite_rows, per_row
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig
 from epg_tf.core.optimizers import adam_rows
 from epg_tf.core.parameters import Params, flattened, unflattened
 from epg_tf.losses.objectives import Chunks, Objective, total
 from epg_tf.metagenrl import meta_gradient, td3
+from epg_tf.metagenrl.settings import AgentConfig, MetaConfig
 
 
 class Learned(NamedTuple):

@@ -15,10 +15,10 @@ import numpy as np
 
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.failures import mean_return
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, stacked
 from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
 
 COLUMN = "validation_return/"

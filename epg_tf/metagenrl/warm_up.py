@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epg_tf.core.metagenrl_experiment import MetaConfig
+from epg_tf.metagenrl.settings import MetaConfig
 
 _GROWTH = float(np.log(1000.0))  # the learning rate grows as exp(share * this) - 1, from zero
 

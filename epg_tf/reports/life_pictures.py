@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from epg_tf.core.experiment import ComputeConfig, Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.settings import ComputeConfig, Experiment
 from epg_tf.reports import pictures
 from epg_tf.reports.plots import write_png
 from epg_tf.tasks.base import Simulation, StepResult, TaskFamily

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import PolicyConfig
 from epg_tf.evaluation.robustness import LOSS, Change
 from epg_tf.evaluation.robustness import OWN as UNCHANGED
 from epg_tf.reports.plots import write_png

@@ -13,10 +13,10 @@ import numpy as np
 from epg_tf.artifacts.artifact import LearnedLoss, interface
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import initial_policy, loss_channels, moves_loss, start_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.initial_parameters import with_floor

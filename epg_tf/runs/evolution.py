@@ -11,16 +11,16 @@ from epg_tf.artifacts.artifact import LearnedLoss, save
 from epg_tf.core import files
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import refuse_what_cannot_fit
-from epg_tf.core.rival_settings import RIVAL_SETTINGS
 from epg_tf.core.types import Array
+from epg_tf.epg.baseline_settings import RIVAL_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
 from epg_tf.epg.memory_needs import evolution_needs
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.post_mortem import why_lives_failed
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, broadcast_state
 from epg_tf.runs import checkpoints, standstill
@@ -47,7 +47,7 @@ EVOLUTION = RunKind(
         }
     ),
     per_rank=frozenset({"config.compute.threads", "config.compute.parallel"}),
-    from_mapping=from_mapping,
+    from_mapping=Experiment.from_mapping,
 )
 
 _MOVED = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from epg_tf.artifacts.artifact import load_objective, save
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.validation import best_round
 from epg_tf.runs.folder import RunFolder
 

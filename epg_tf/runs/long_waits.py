@@ -8,9 +8,9 @@ import time
 import numpy as np
 
 from epg_tf.agents.policies import network_sizes
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.formatting import count, duration
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks import units
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.registry import make_family, named_environment, simulate

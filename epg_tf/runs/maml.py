@@ -17,9 +17,9 @@ from epg_tf.agents.normalizer import Moments
 from epg_tf.artifacts.artifact import save
 from epg_tf.baselines.maml import COLUMNS, MetaTraining
 from epg_tf.baselines.maml_lives import Initialisation
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
 from epg_tf.core.formatting import count, duration
-from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.threads import configure_tensorflow
@@ -38,7 +38,7 @@ MAML = RunKind(
     own=OWN_FILES,
     may_change=frozenset({"config.outer.iterations"}),
     per_rank=frozenset(),
-    from_mapping=maml_from_mapping,
+    from_mapping=MAMLExperiment.from_mapping,
 )
 
 

@@ -17,12 +17,12 @@ from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import RecordError
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import refuse_what_cannot_fit
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.threads import cpus
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.memory_needs import memory_needs
 from epg_tf.metagenrl.population import Population, meta_learn, metric_columns
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
 from epg_tf.metagenrl.validation import (
@@ -67,7 +67,7 @@ METAGENRL = RunKind(
         }
     ),
     per_rank=frozenset({"config.threads"}),
-    from_mapping=metagenrl_from_mapping,
+    from_mapping=MetaGenRLExperiment.from_mapping,
 )
 
 

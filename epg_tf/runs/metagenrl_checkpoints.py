@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from epg_tf.core.errors import RecordError, VersionError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import Array
 from epg_tf.metagenrl.agents import AgentShard
 from epg_tf.metagenrl.population import Population
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.state import ObjectiveState, initial_state
 from epg_tf.runs import checkpoints
 from epg_tf.runs.metrics import MetricsFile

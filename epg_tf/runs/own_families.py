@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.fingerprints import fingerprint
 
 FAMILIES = "families"

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from epg_tf.core import fields, files
-from epg_tf.core.config_files import AnyExperiment
+from epg_tf.core import files
 from epg_tf.reports.html_page import Block, Code, Fold, Section, Table, Text
 from epg_tf.runs import saved_settings
+from epg_tf.runs.config_files import AnyExperiment
 
 SETTINGS = "Settings that differ from their defaults"
 """Title of `settings_section`."""
@@ -32,7 +32,7 @@ def _listed(mapping: Mapping[str, Any]) -> str:
 def settings_section(experiment: AnyExperiment) -> Section:
     """Returns the settings that differ from their defaults, and all settings, folded."""
     settings = experiment.to_mapping()
-    defaults = {one.name: one for one in fields.describe(type(experiment))}
+    defaults = {one.name: one for one in experiment.describe()}
     changed = []
     for name, value in saved_settings.flat(settings):
         known = defaults.get(name)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.core import files
-from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import saved_settings
+from epg_tf.runs.config_files import AnyExperiment
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import CONFIG, beginning_in_words, kind_of
 from epg_tf.runs.maml import MAML

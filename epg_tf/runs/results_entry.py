@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.core import files, formatting
-from epg_tf.core.config_files import read_experiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.evaluation.results import FINAL, Results, read_results
 from epg_tf.evaluation.summary import Summary, reference, summarize
@@ -18,6 +17,7 @@ from epg_tf.reports.plots import svg
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
 from epg_tf.runs import page_tables, saved_settings
+from epg_tf.runs.config_files import read_experiment
 from epg_tf.runs.page_entry import Entry, film_section
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from epg_tf.artifacts.artifact import load, save
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.rl2 import IterationResult, RL2Trainer, metric_columns
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
-from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.core.types import Array
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength
@@ -26,7 +26,7 @@ RL2 = RunKind(
     own=OWN_FILES,
     may_change=frozenset({"config.iterations", "config.threads"}),
     per_rank=frozenset({"config.threads"}),
-    from_mapping=rl2_from_mapping,
+    from_mapping=RL2Experiment.from_mapping,
 )
 
 _NUMBERS = 20  # float32 that backpropagation keeps of an env step, for each unit of the LSTM

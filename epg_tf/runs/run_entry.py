@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core import files, formatting
-from epg_tf.core.config_files import AnyExperiment
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table, Text
 from epg_tf.reports.objective_plots import STEPS, column_panels, varying_columns
 from epg_tf.reports.plots import evolution_figure, svg
 from epg_tf.runs import page_tables
+from epg_tf.runs.config_files import AnyExperiment
 from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.settings import TaskConfig
 
 _POPULATION = 2
 _MOST_PHYSICS_STEPS = 100  # in an env step of a check, so that it takes no minutes

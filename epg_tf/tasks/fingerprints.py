@@ -11,10 +11,10 @@ import mujoco
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily, registered
 from epg_tf.tasks.registry import is_importable, is_shipped, make_family, named_environment
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.source_digest import is_own, source_digest
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
 from epg_tf.tasks.checks import reraise_as_config_error
 from epg_tf.tasks.gymnasium_family import (
@@ -22,6 +21,7 @@ from epg_tf.tasks.gymnasium_family import (
 from epg_tf.tasks.gymnasium_probe import probe
 from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.quantities import Task
+from epg_tf.tasks.settings import TaskConfig
 
 _HOOKS = ("configure", "reset_options")
 _REMEDY = "correct it, see docs/own_family.md"

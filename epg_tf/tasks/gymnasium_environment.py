@@ -12,7 +12,6 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import Array
 from epg_tf.tasks import rendering
 from epg_tf.tasks.base import TaskFamily
@@ -23,6 +22,7 @@ from epg_tf.tasks.gymnasium_simulation import GymnasiumSimulation
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
+from epg_tf.tasks.settings import TaskConfig
 
 LARGEST = 4096  # physics steps per env step, pixels
 NO_LIMIT = 2**31 - 1  # env steps; Gymnasium's TimeLimit ends episodes, not the simulation

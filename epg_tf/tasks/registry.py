@@ -10,8 +10,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.fields import LARGEST
+from epg_tf.core.settings import LARGEST
 from epg_tf.core.types import Array
 from epg_tf.tasks import units
 from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
@@ -36,6 +35,7 @@ from epg_tf.tasks.hopper import DirectionalHopper, Hopper, RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.reacher import RandomReacher, Reacher
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.turned_motors import TurnedMotors
 from epg_tf.tasks.walker2d import RandomWalker, Walker2d
 

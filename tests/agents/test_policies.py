@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.agents.agent import Agent
 from epg_tf.agents.functional_policy import FunctionalPolicy
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, initial_policy
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.agents.values import ValueNetwork
-from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import EnvironmentSpec, LifeKey
+from epg_tf.epg.learner import make_agents
 from tests import reference
 
 P, O, A = 3, 5, 2  # noqa: E741 (the legend's letter)
@@ -312,7 +312,7 @@ def test_agents_are_born_from_their_own_keys(tiny):
     """Weights depend on the key alone: not on the position in the shard, nor on who was there
     before.
     """
-    agent = Agent(P, EnvironmentSpec(O, A), tiny)
+    agent = make_agents(P, EnvironmentSpec(O, A), tiny)
     agent.initialize_agents(KEYS)
     first = [variable.numpy() for variable in agent.moved_by(True, True)]
     for variable in agent.moved_by(True, True):
@@ -328,7 +328,7 @@ def test_agents_are_born_from_their_own_keys(tiny):
 
 
 def test_an_agent_with_discrete_actions_is_a_network_without_log_deviation(tiny):
-    agent = Agent(P, EnvironmentSpec(O, A, True), tiny)
+    agent = make_agents(P, EnvironmentSpec(O, A, True), tiny)
     agent.initialize_agents(KEYS)
     assert isinstance(agent.policy, CategoricalPolicy)
     assert [v.shape[1:] for v in agent.policy.variables_in_order] == [(O, 8), (8,), (8, A), (A,)]
@@ -341,7 +341,7 @@ def test_an_agent_with_discrete_actions_is_a_network_without_log_deviation(tiny)
 
 
 def test_agent_without_memory(make_tiny):
-    agent = Agent(P, EnvironmentSpec(O, A), make_tiny(loss={"memory_units": 0}))
+    agent = make_agents(P, EnvironmentSpec(O, A), make_tiny(loss={"memory_units": 0}))
     agent.initialize_agents(KEYS)
     assert agent.memory is None and agent.memory_output() is None
     assert len(agent.moved_by(True, False)) == len(agent.policy.variables_in_order)

@@ -22,15 +22,16 @@ from epg_tf.artifacts.artifact import (
     shipped_losses,
 )
 from epg_tf.artifacts.export import export
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import from_mapping
-from epg_tf.core.maml_experiment import maml_from_mapping
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ObjectiveConfig
-from epg_tf.core.rival_settings import RIVALS, PPOConfig, SACConfig
-from epg_tf.core.rl2_experiment import rl2_from_mapping
+from epg_tf.epg.baseline_settings import RIVALS, PPOConfig, SACConfig
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import initial_parameters
+from epg_tf.losses.settings import ObjectiveConfig
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 
@@ -44,7 +45,7 @@ class Choices(PointGoal):
 
 
 def of_epg(**changes):
-    experiment = from_mapping({"task": TASK, **changes})
+    experiment = Experiment.from_mapping({"task": TASK, **changes})
     return initial_phi(experiment, 0), experiment
 
 
@@ -55,12 +56,16 @@ def of_metagenrl():
 
 
 def of_maml():
-    experiment = maml_from_mapping({"task": TASK, "policy": {"hidden": (4,)}})
+    experiment = MAMLExperiment.from_mapping({"task": TASK, "policy": {"hidden": (4,)}})
     return np.concatenate(initial_state(experiment, 0).start), experiment
 
 
 def of_rl2():
-    return np.arange(6, dtype=np.float32), rl2_from_mapping({"task": TASK}), {"policy_00": [2, 3]}
+    return (
+        np.arange(6, dtype=np.float32),
+        RL2Experiment.from_mapping({"task": TASK}),
+        {"policy_00": [2, 3]},
+    )
 
 
 KINDS = {

@@ -15,9 +15,10 @@ from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.export import export, exported_module, largest_difference
 from epg_tf.artifacts.exported import PREDICTED, examples, objective_inputs
 from epg_tf.core.errors import RecordError
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaGenRLExperiment, ObjectiveConfig
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
 from epg_tf.losses.objectives import Trajectories
+from epg_tf.losses.settings import ObjectiveConfig
+from epg_tf.metagenrl.settings import AgentConfig, MetaGenRLExperiment
 from tests import metagenrl_reference as slow
 
 pytestmark = pytest.mark.slow

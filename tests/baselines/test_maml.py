@@ -11,17 +11,17 @@ import pytest
 from epg_tf.baselines.maml import COLUMNS, MetaTraining
 from epg_tf.baselines.maml_lives import MAMLLives
 from epg_tf.baselines.maml_method import MAMLMethod
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import Interrupted, RunFailed
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.maml_experiment import maml_from_mapping
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.hidden_goal import HiddenGoal
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 TASK = TaskConfig("hidden_goal", 4, 10)
-TINY = maml_from_mapping(
+TINY = MAMLExperiment.from_mapping(
     {
         "task": dataclasses.asdict(TASK),
         "policy": {"hidden": (4,)},
@@ -143,7 +143,7 @@ def test_meta_training_gains_from_its_step():
 
     Validation is in tasks that meta-training never met.
     """
-    experiment = maml_from_mapping(
+    experiment = MAMLExperiment.from_mapping(
         {
             "task": {"family": "hidden_goal", "frame_skip": 4, "episode_limit": 25},
             "policy": {"hidden": (32,), "log_std": -0.5},

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.baselines.maml_gradient import adapted, compiled, meta_gradient
-from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.surrogates import Targets
 

@@ -9,9 +9,9 @@ import pytest
 
 from epg_tf.baselines import off_policy
 from epg_tf.baselines.method import Request
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.metagenrl_experiment import AgentConfig
+from epg_tf.metagenrl.settings import AgentConfig
 from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.settings import TaskConfig
 
 AGENT = AgentConfig(
     hidden=(8,), batch=2, chunk=4, random_steps=20, updates_after=5, replay_steps=100

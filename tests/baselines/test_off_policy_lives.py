@@ -12,11 +12,12 @@ from epg_tf.baselines.lived_shards import LivedShard
 from epg_tf.baselines.method import Request
 from epg_tf.baselines.off_policy_lives import OffPolicyRival, Shard, has_bounds
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import ComputeConfig, TaskConfig
-from epg_tf.core.rival_settings import SACConfig, TD3Config
 from epg_tf.core.types import LifeKey
+from epg_tf.epg.baseline_settings import SACConfig, TD3Config
 from epg_tf.epg.lives import sample_tasks
+from epg_tf.epg.settings import ComputeConfig
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 TASK = TaskConfig("point_goal", 2, 5)
 SMALL = {"hidden": (4,), "batch": 4, "random_steps": 6}

@@ -12,8 +12,7 @@ from epg_tf.baselines.method import Request
 from epg_tf.baselines.own_period import OwnPeriodMethod, nearest_divisor, own_settings
 from epg_tf.baselines.policy_gradient import no_loss
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import validate
-from epg_tf.core.rival_settings import PPOConfig, ReinforceConfig
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.inner_loop import Teaching
 
 
@@ -39,7 +38,7 @@ def test_own_settings_replace_those_of_the_life(make_tiny):
     tiny = make_tiny(inner={"kl_limit": 0.02, "centred_observations": False})
     experiment = dataclasses.replace(tiny, ppo=ppo, reinforce=other)
     found = own_settings(experiment, "ppo", 24)
-    validate(found)
+    found.check()
     assert (found.inner.update_period, found.inner.minibatch) == (12, 6)
     assert (found.policy.log_std, found.policy.hidden) == (-2.0, experiment.policy.hidden)
     assert (found.surrogate.kind, found.surrogate.discount) == ("ppo", 0.5)

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.baselines.parallel_agents import ParallelAgents
-from epg_tf.core.rival_settings import SACConfig, TD3Config
 from epg_tf.core.types import EnvironmentSpec
+from epg_tf.epg.baseline_settings import SACConfig, TD3Config
 
 SPEC = EnvironmentSpec(3, 2)
 KINDS = [SACConfig, TD3Config]

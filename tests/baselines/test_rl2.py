@@ -16,13 +16,14 @@ from epg_tf.baselines.played_trials import Trials, play_trials, without_explorat
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import RL2Trainer, episode_table, mean_returns, trial_returns
 from epg_tf.baselines.rl2_lives import RL2Method
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError, RunFailed
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.trained_methods import LOADERS
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.trials import TrialEnvironment
 
 TASK = TaskConfig("hidden_goal", 4, 6)
@@ -40,7 +41,7 @@ TINY = {
 @functools.cache
 def tiny_agent() -> RecurrentAgent:
     """Returns one agent for all tests: TensorFlow traces its functions for seconds."""
-    experiment = rl2_from_mapping(TINY)
+    experiment = RL2Experiment.from_mapping(TINY)
     return RecurrentAgent(make_family(TASK), experiment.network, experiment.ppo, seed=0)
 
 
@@ -80,16 +81,16 @@ def test_means_by_episode_leave_out_what_did_not_end_and_count_what_diverged_as_
 )
 def test_settings_that_do_not_fit_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
-        rl2_from_mapping(changes)
+        RL2Experiment.from_mapping(changes)
 
 
 def test_the_method_is_named_by_its_exploratory_episodes():
-    explores = rl2_from_mapping({"trial": {"exploratory_episodes": 1}})
+    explores = RL2Experiment.from_mapping({"trial": {"exploratory_episodes": 1}})
     assert (RL2Experiment().method, explores.method) == ("rl2", "e_rl2")
 
 
 def test_a_family_of_other_sizes_is_refused():
-    method = RL2Method(rl2_from_mapping(TINY), np.zeros(1, np.float32), None, 4)
+    method = RL2Method(RL2Experiment.from_mapping(TINY), np.zeros(1, np.float32), None, 4)
     request = Request(TaskConfig("half_cheetah", 5, 6), 0, "test", 2, 8, 1)
     with pytest.raises(ConfigError, match="was meta-trained in hidden_goal"):
         method.train(request)
@@ -131,7 +132,7 @@ class TestAnAgent:
         assert (one[3] != two[3]).all()
 
     def test_lives_have_the_curve_and_the_final_episodes_of_a_request(self):
-        experiment = rl2_from_mapping(TINY)
+        experiment = RL2Experiment.from_mapping(TINY)
         vector = tiny_agent().policy_vector()
         method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=2)
         request = Request(TASK, 0, "test", 3, 20, 2)
@@ -164,14 +165,14 @@ class TestAnAgent:
         monkeypatch.setattr(TrialEnvironment, "begin_episodes", begin_episodes)
         monkeypatch.setattr(TrialEnvironment, "_count", count_and_diverge)
         task = TaskConfig("gymnasium:CartPole-v1", 1, 60)
-        experiment = rl2_from_mapping({**TINY, "task": dataclasses.asdict(task)})
+        experiment = RL2Experiment.from_mapping({**TINY, "task": dataclasses.asdict(task)})
         vector = RL2Trainer(experiment, 0).agent.policy_vector()
         method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=2)
         curves = method.train(Request(task, 0, "test", 4, 0, 1))
         assert np.isfinite(curves.final_return).all() and len({*curves.final_return}) > 1
 
     def test_a_saved_policy_is_loaded_into_the_table_of_methods(self, tmp_path):
-        experiment, agent = rl2_from_mapping(TINY), tiny_agent()
+        experiment, agent = RL2Experiment.from_mapping(TINY), tiny_agent()
         vector = agent.policy_vector()
         save(tmp_path / "best", vector, experiment, {"seed": 5}, agent.policy_shapes())
         home = Experiment(task=TASK)
@@ -204,7 +205,9 @@ class TestAnAgent:
             load(tmp_path, RL2Experiment)
 
     def test_a_loss_that_is_not_finite_ends_the_run(self):
-        experiment = rl2_from_mapping({**TINY, "ppo": {"epochs": 1, "learning_rate": 1e7}})
+        experiment = RL2Experiment.from_mapping(
+            {**TINY, "ppo": {"epochs": 1, "learning_rate": 1e7}}
+        )
         trainer = RL2Trainer(experiment, 0)
         arrays = trainer.agent.arrays()
         trainer.agent.load({**arrays, "value_00": np.full_like(arrays["value_00"], np.nan)})
@@ -214,7 +217,7 @@ class TestAnAgent:
     def test_actions_may_be_choices_and_episodes_may_end_early(self):
         """CartPole: its return is the number of env steps, and a trial has more than two ends."""
         task = {"family": "gymnasium:CartPole-v1", "frame_skip": 1, "episode_limit": 60}
-        experiment = rl2_from_mapping({**TINY, "task": task, "iterations": 2})
+        experiment = RL2Experiment.from_mapping({**TINY, "task": task, "iterations": 2})
         metrics = [result.metrics for result in RL2Trainer(experiment, 0).iterate(0, 0.0)]
         first, second = (metrics[1][f"training_return/episode_{number}"] for number in (1, 2))
         assert 8 <= first < 60 and 8 <= second < 60
@@ -233,7 +236,7 @@ class TestAnAgent:
     ],
 )
 def test_foreign_shapes_are_refused_before_anything_is_made_of_them(tmp_path, shape, message):
-    experiment = rl2_from_mapping(TINY)
+    experiment = RL2Experiment.from_mapping(TINY)
     save(tmp_path, np.zeros(6, np.float32), experiment, {}, {"policy_00": [2, 3]})
     assert load(tmp_path, RL2Experiment).phi.size == 6
     described = json.loads((tmp_path / "loss.json").read_text())
@@ -256,7 +259,7 @@ def test_rl2_learns_to_find_the_goal():
     far better than standing still, which gets 0.
     """
     task = TaskConfig("hidden_goal", 4, 10)
-    experiment = rl2_from_mapping({"task": dataclasses.asdict(task), "iterations": 40})
+    experiment = RL2Experiment.from_mapping({"task": dataclasses.asdict(task), "iterations": 40})
     trainer = RL2Trainer(experiment, 0)
     results = list(trainer.iterate(0, float("-inf")))
     assert results[-1].metrics["env_steps"] == 40 * 64 * 20 + 2 * 64 * 20  # with validation

@@ -10,8 +10,8 @@ import pytest
 from epg_tf.baselines.played_trials import Trials, play_trials
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import RL2Trainer
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.rl2_experiment import rl2_from_mapping
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.trials import TrialEnvironment
@@ -22,7 +22,7 @@ DISCOUNT, LAMBDA = 0.9, 0.6
 
 
 def new_agent(**ppo) -> RecurrentAgent:
-    experiment = rl2_from_mapping({**TINY, "ppo": {**TINY["ppo"], **ppo}})
+    experiment = RL2Experiment.from_mapping({**TINY, "ppo": {**TINY["ppo"], **ppo}})
     return RecurrentAgent(make_family(TASK), experiment.network, experiment.ppo, seed=0)
 
 
@@ -138,7 +138,7 @@ def by_hand(counted) -> dict:
 def by_trainer(exploratory) -> tuple[dict, dict]:
     """Returns the arrays after two iterations of a trainer, and the numbers of the second."""
     trial = {"episodes": 2, "exploratory_episodes": exploratory}
-    trainer = RL2Trainer(rl2_from_mapping({**TINY, "iterations": 2, "trial": trial}), 0)
+    trainer = RL2Trainer(RL2Experiment.from_mapping({**TINY, "iterations": 2, "trial": trial}), 0)
     trainer.agent = learner()
     *_, newest = trainer.iterate(0, float("-inf"))
     return trainer.agent.arrays(), newest.metrics

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epg_tf.core.config_files import load_experiment
-from epg_tf.core.experiment import from_mapping
 from epg_tf.core.old_settings import renamed
 from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.speed import measure_lives
 from epg_tf.losses.extra_channels import sees_reward
+from epg_tf.runs.config_files import load_experiment
 from epg_tf.tasks.registry import make_family
 from tests.launch import commands
 
@@ -102,7 +102,9 @@ TASKS = {
 def experiment(name):
     file, variant = SETTINGS[name]
     module = importlib.import_module(f"configs.{file}")
-    return from_mapping((module.get_config(variant) if variant else module.get_config()).to_dict())
+    return Experiment.from_mapping(
+        (module.get_config(variant) if variant else module.get_config()).to_dict()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
@@ -239,7 +241,7 @@ def test_evolved_starts_move_what_their_names_say(family):
 def test_the_laptops_evolved_starts_are_those_that_were_run(family, kept, name):
     """But for the length of the run, and rivals that were tuned later."""
     path = Path(commands.ROOT) / "results" / "evolved_starts" / f"{kept}-{name}-0" / "config.json"
-    run = from_mapping(renamed(json.loads(path.read_text())["config"]))
+    run = Experiment.from_mapping(renamed(json.loads(path.read_text())["config"]))
     made = experiment(f"{family}:laptop_{name}")
     shorter = {
         field: getattr(run.evolution, field)
@@ -367,7 +369,7 @@ def small(made):
         changed["evolution"] |= {"shortest_life": 2, "longest_life": 4}
     for group, values in changed.items():
         settings[group] |= values
-    return from_mapping(settings)
+    return Experiment.from_mapping(settings)
 
 
 @pytest.mark.slow

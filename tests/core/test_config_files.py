@@ -8,18 +8,19 @@ import sys
 import pytest
 
 import epg_tf
-from epg_tf.core import config_files
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.runs import config_files
 
 OWN = """
 import dataclasses
 import numbers_of_mine
 from ml_collections import ConfigDict
-from epg_tf.core.experiment import Experiment, TaskConfig
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import TaskConfig
 
 @dataclasses.dataclass
 class Sizes:

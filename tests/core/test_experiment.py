@@ -11,21 +11,22 @@ from typing import Any
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment, TaskConfig, from_mapping, validate
-from epg_tf.core.rival_settings import RIVALS
+from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.registry import FAMILIES, make_family
+from epg_tf.tasks.settings import TaskConfig
 
 
 def test_defaults_survive_the_round_trip():
-    assert from_mapping({}) == Experiment()
-    assert from_mapping(Experiment().to_mapping()) == Experiment()
+    assert Experiment.from_mapping({}) == Experiment()
+    assert Experiment.from_mapping(Experiment().to_mapping()) == Experiment()
     assert (
-        from_mapping(json.loads(json.dumps(Experiment().to_mapping()))) == Experiment()
+        Experiment.from_mapping(json.loads(json.dumps(Experiment().to_mapping()))) == Experiment()
     )  # tuples become lists
 
 
 def test_settings_survive_the_round_trip():
-    experiment = from_mapping(
+    experiment = Experiment.from_mapping(
         {
             "task": {"family": "random_hopper", "range": "nominal"},
             "policy": {"hidden": [8, 8, 8]},
@@ -39,11 +40,11 @@ def test_settings_survive_the_round_trip():
         experiment.evolution.sigma == 0.5
         and experiment.evolution.epochs == Experiment().evolution.epochs
     )
-    assert from_mapping(experiment.to_mapping()) == experiment
+    assert Experiment.from_mapping(experiment.to_mapping()) == experiment
 
 
 def test_ints_do_for_floats_and_lists_for_tuples():
-    experiment = from_mapping(
+    experiment = Experiment.from_mapping(
         {"evolution": {"sigma": 1}, "policy": {"log_std": -2}, "loss": {"strides": [3, 1]}}
     )
     assert type(experiment.evolution.sigma) is float and experiment.evolution.sigma == 1.0
@@ -78,7 +79,7 @@ def test_ints_do_for_floats_and_lists_for_tuples():
     ],
 )
 def test_the_edge_of_what_is_allowed(group, values):
-    assert from_mapping({group: values}).to_mapping()[group] == {
+    assert Experiment.from_mapping({group: values}).to_mapping()[group] == {
         **Experiment().to_mapping()[group],
         **values,
     }
@@ -254,7 +255,7 @@ REFUSED: list[Any] = [
 )
 def test_what_cannot_work_is_refused_in_one_line(mapping, parts):
     with pytest.raises(ConfigError) as caught:
-        from_mapping(mapping)
+        Experiment.from_mapping(mapping)
     message = str(caught.value)
     assert "\n" not in message and message
     assert all(part in message for part in parts), message
@@ -271,7 +272,7 @@ def test_every_number_has_a_lower_bound():
                 continue
             bad = (-1,) * max(len(value), 1) if isinstance(value, tuple) else -1
             with pytest.raises(ConfigError, match=rf"^config\.{group}\.{name}(\[0\])?="):
-                from_mapping({group: {name: bad}})
+                Experiment.from_mapping({group: {name: bad}})
 
 
 def test_every_string_but_those_of_the_task_is_one_of_a_list():
@@ -280,14 +281,14 @@ def test_every_string_but_those_of_the_task_is_one_of_a_list():
         for name, value in fields.items():
             if isinstance(value, str) and group != "task":
                 with pytest.raises(ConfigError, match=rf"^config\.{group}\.{name}='nonsense'"):
-                    from_mapping({group: {name: "nonsense"}})
+                    Experiment.from_mapping({group: {name: "nonsense"}})
 
 
 def test_an_experiment_built_by_hand_can_be_validated():
     experiment = Experiment()
-    validate(experiment)
+    experiment.check()
     with pytest.raises(ConfigError, match="episode_limit"):
-        validate(dataclasses.replace(experiment, task=TaskConfig(episode_limit=0)))
+        dataclasses.replace(experiment, task=TaskConfig(episode_limit=0)).check()
 
 
 def test_settings_cannot_be_changed_in_place():
@@ -296,7 +297,7 @@ def test_settings_cannot_be_changed_in_place():
 
 
 def test_derived_numbers():
-    experiment = from_mapping({"inner": {"updates": 5, "update_period": 64}})
+    experiment = Experiment.from_mapping({"inner": {"updates": 5, "update_period": 64}})
     assert experiment.life_steps == 5 * 64
 
 
@@ -317,13 +318,15 @@ def test_the_registry_passes_the_settings_on(name):
 
 def test_settings_from_before_rivals_and_mixes_are_read():
     """Files of earlier versions lack their groups, which get defaults."""
-    experiment = from_mapping({"sac": {"batch": 7}, "ppo": {"update_period": 9}})
+    experiment = Experiment.from_mapping({"sac": {"batch": 7}, "ppo": {"update_period": 9}})
     old = {
         name: v
         for name, v in experiment.to_mapping().items()
         if name not in (*RIVALS, "mix", "past")
     }
-    assert len(old) == 7 and from_mapping(old) == Experiment()
-    assert experiment.sac.batch == 7 and from_mapping(experiment.to_mapping()) == experiment
+    assert len(old) == 7 and Experiment.from_mapping(old) == Experiment()
+    assert (
+        experiment.sac.batch == 7 and Experiment.from_mapping(experiment.to_mapping()) == experiment
+    )
     with pytest.raises(ConfigError, match="^config.reinforce.gae_lambda is not a setting"):
-        from_mapping({"reinforce": {"gae_lambda": 0.9}})
+        Experiment.from_mapping({"reinforce": {"gae_lambda": 0.9}})

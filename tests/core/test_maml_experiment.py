@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from epg_tf.core.config_files import load_experiment, read_experiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
+from epg_tf.runs.config_files import load_experiment, read_experiment
 from epg_tf.tasks.registry import make_family
 
 
 def test_settings_survive_a_mapping():
-    experiment = maml_from_mapping({"adaptation": {"steps": 3}, "outer": {"tasks": 5}})
-    assert maml_from_mapping(experiment.to_mapping()) == experiment
+    experiment = MAMLExperiment.from_mapping({"adaptation": {"steps": 3}, "outer": {"tasks": 5}})
+    assert MAMLExperiment.from_mapping(experiment.to_mapping()) == experiment
     assert read_experiment(experiment.to_mapping()) == experiment
     assert experiment.iteration_steps == 5 * 4 * 2048
 
@@ -27,7 +27,7 @@ def test_settings_survive_a_mapping():
 )
 def test_unusable_settings_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
-        maml_from_mapping(settings)
+        MAMLExperiment.from_mapping(settings)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from configs import (
     metagenrl_small,
 )
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.losses.lstm_objective import parameter_count
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.tasks.registry import named_environment
 
@@ -65,7 +65,7 @@ def test_every_setting_can_be_given_as_a_flag():
     "names", ["lunar", "hopper", "cheetah_lunar", "cheetah_hopper", "hopper_lunar"]
 )
 def test_every_training_set_of_table_2(names):
-    experiment = metagenrl_from_mapping(metagenrl_paper.get_config(names).to_dict())
+    experiment = MetaGenRLExperiment.from_mapping(metagenrl_paper.get_config(names).to_dict())
     assert len(experiment.environments) == len(names.split("_"))
     assert sum(plan.last - plan.first for plan in plan_shards(experiment)) == 20
 
@@ -79,7 +79,7 @@ def test_noise_and_rates_may_be_zero():
         "discount": 0,
     }
     meta = {"learning_rate": 0, "virtual_learning_rate": 0, "warm_up_steps": 0}
-    made = metagenrl_from_mapping({"agent": agent, "meta": meta, "steps_per_agent": 0})
+    made = MetaGenRLExperiment.from_mapping({"agent": agent, "meta": meta, "steps_per_agent": 0})
     assert made.agent.target_policy_noise == 0.0 and made.rounds == 0
 
 
@@ -89,13 +89,15 @@ def test_an_unknown_training_set_is_named():
 
 
 def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
-    made = metagenrl_from_mapping(metagenrl_night.get_config("hopper_walker").to_dict())
+    made = MetaGenRLExperiment.from_mapping(metagenrl_night.get_config("hopper_walker").to_dict())
     assert made.environments == ("hopper", "walker2d")
     assert made.validation.environments == ("half_cheetah",)
     assert made.rounds == 96 == made.meta.learning_rate_rounds
     assert made.rounds % made.life_rounds == made.rounds % made.validation.period == 0
     assert [(plan.first, plan.last) for plan in plan_shards(made)] == [(0, 8), (8, 16)]
-    bodies = metagenrl_from_mapping(metagenrl_bodies.get_config("hopper_walker").to_dict())
+    bodies = MetaGenRLExperiment.from_mapping(
+        metagenrl_bodies.get_config("hopper_walker").to_dict()
+    )
     assert made.objective == bodies.objective and made.agent == bodies.agent
     assert (bodies.meta.virtual_steps, made.meta.virtual_steps) == (1, 3)
     assert made.validation.env_steps == 8000
@@ -104,8 +106,8 @@ def test_a_night_has_tests_in_the_bodies_that_training_leaves_out():
 
 
 def test_bodies_have_six_agents_in_each_and_a_test_in_those_left_out():
-    made = metagenrl_from_mapping(metagenrl_bodies.get_config().to_dict())
-    small = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
+    made = MetaGenRLExperiment.from_mapping(metagenrl_bodies.get_config().to_dict())
+    small = MetaGenRLExperiment.from_mapping(metagenrl_small.get_config().to_dict())
     assert made.environments == ("hopper", "half_cheetah")
     assert made.validation.environments == ("walker2d",)
     assert [(plan.first, plan.last) for plan in plan_shards(made)] == [(0, 6), (6, 12)]
@@ -117,8 +119,8 @@ def test_bodies_have_six_agents_in_each_and_a_test_in_those_left_out():
 
 
 def test_a_night_of_the_small_set_is_a_longer_one_with_three_virtual_steps():
-    night = metagenrl_from_mapping(metagenrl_night.get_config().to_dict())
-    small = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
+    night = MetaGenRLExperiment.from_mapping(metagenrl_night.get_config().to_dict())
+    small = MetaGenRLExperiment.from_mapping(metagenrl_small.get_config().to_dict())
     assert night.environments == small.environments and night.agent == small.agent
     assert night.rounds == 80 == night.meta.learning_rate_rounds
     assert night.rounds % night.life_rounds == night.rounds % night.validation.period == 0
@@ -127,13 +129,13 @@ def test_a_night_of_the_small_set_is_a_longer_one_with_three_virtual_steps():
 
 
 def test_the_laptop_config_is_valid():
-    experiment = metagenrl_from_mapping(metagenrl_laptop.get_config().to_dict())
+    experiment = MetaGenRLExperiment.from_mapping(metagenrl_laptop.get_config().to_dict())
     assert experiment.rounds == 24
-    assert metagenrl_from_mapping(experiment.to_mapping()) == experiment
+    assert MetaGenRLExperiment.from_mapping(experiment.to_mapping()) == experiment
 
 
 def test_the_small_set_has_six_agents_in_each_of_four_environments():
-    experiment = metagenrl_from_mapping(metagenrl_small.get_config().to_dict())
+    experiment = MetaGenRLExperiment.from_mapping(metagenrl_small.get_config().to_dict())
     assert experiment.rounds == 32 and experiment.agent.scale_rewards
     assert [(plan.first, plan.last) for plan in plan_shards(experiment)] == [
         (0, 6),
@@ -187,5 +189,5 @@ def test_the_small_set_has_six_agents_in_each_of_four_environments():
 )
 def test_refuses(changes, message):
     with pytest.raises(ConfigError) as caught:
-        metagenrl_from_mapping(changes)
+        MetaGenRLExperiment.from_mapping(changes)
     assert message in str(caught.value)

@@ -8,9 +8,10 @@ import copy
 
 import pytest
 
-from epg_tf.core import experiment, metagenrl_experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.old_settings import _NAMES_NOW, remark, renamed, renamed_channels
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 OLD = {
     "policy": {"hidden": [8], "log_deviation": -1.0},
@@ -33,7 +34,7 @@ def test_old_names_become_todays():
 
 
 def test_an_old_file_means_the_same_settings():
-    made = experiment.from_mapping(renamed(OLD))
+    made = Experiment.from_mapping(renamed(OLD))
     assert (made.policy.log_std, made.surrogate.baseline_epochs) == (-1.0, 4)
     old = {
         "agents": 20,
@@ -41,7 +42,7 @@ def test_an_old_file_means_the_same_settings():
         "meta": {"equal_say": True},
         "baseline": {"ppo_passes": 3},
     }
-    other = metagenrl_experiment.metagenrl_from_mapping(renamed(old))
+    other = MetaGenRLExperiment.from_mapping(renamed(old))
     assert (other.agent.tau, other.agent.target_policy_noise) == (0.01, 0.3)
     assert other.agent.target_policy_noise_clip == 0.6
     assert other.meta.normalize_agent_gradients and other.baseline.ppo_epochs == 3
@@ -49,7 +50,7 @@ def test_an_old_file_means_the_same_settings():
 
 @pytest.mark.parametrize(
     "settings",
-    [experiment.Experiment().to_mapping(), metagenrl_experiment.MetaGenRLExperiment().to_mapping()],
+    [Experiment().to_mapping(), MetaGenRLExperiment().to_mapping()],
 )
 def test_todays_settings_stay(settings):
     assert renamed(settings) == settings
@@ -57,8 +58,8 @@ def test_todays_settings_stay(settings):
 
 def test_every_name_of_the_table_is_a_setting():
     settings = {
-        **experiment.Experiment().to_mapping(),
-        **metagenrl_experiment.MetaGenRLExperiment().to_mapping(),
+        **Experiment().to_mapping(),
+        **MetaGenRLExperiment().to_mapping(),
     }
     for path, name in _NAMES_NOW.items():
         group, old = path.split(".")
@@ -85,13 +86,13 @@ def test_a_method_that_is_gone_is_refused(settings, field):
 def test_what_is_no_mapping_is_left_to_the_reader(settings):
     assert renamed(settings) == settings
     with pytest.raises(ConfigError):
-        experiment.from_mapping(renamed(settings))
+        Experiment.from_mapping(renamed(settings))
 
 
 def test_two_names_for_one_setting_are_refused():
     settings = {"policy": {"log_std": 0.0, "log_deviation": 1.0}}
     with pytest.raises(ConfigError, match="config.policy.log_deviation is not a setting"):
-        experiment.from_mapping(renamed(settings))
+        Experiment.from_mapping(renamed(settings))
 
 
 def test_channels():

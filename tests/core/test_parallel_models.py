@@ -11,10 +11,8 @@ import tensorflow as tf
 
 from epg_tf.agents.memory import Memory
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, StateGaussianPolicy
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.agents.values import ValueNetwork
-from epg_tf.core.experiment import PolicyConfig
-from epg_tf.core.loss_settings import LossConfig
-from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.core.parallel_layers import parallel_convolution
 from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
 from epg_tf.core.parameters import parameter_count
@@ -22,6 +20,7 @@ from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.lstm_objective import LSTMObjective, ParallelBackwardLSTM
+from epg_tf.losses.settings import LossConfig, ObjectiveConfig
 from epg_tf.losses.shared_conv import SharedConvLoss
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 

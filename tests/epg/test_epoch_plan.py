@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.epg.epoch_plan import PerturbedPhi, noise_deviation
+from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.outer_loop import es_step
 from epg_tf.epg.state import EvolutionState
 

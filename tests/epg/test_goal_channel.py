@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.losses.extra_channels import Recorded, extra_values
+from epg_tf.losses.settings import LossConfig
 from epg_tf.tasks.registry import make_family
 
 KEYS = [LifeKey(1, "test", 0, index) for index in range(4)]

@@ -10,7 +10,6 @@ import pytest
 from epg_tf.agents.policies import fresh_weights, policy_class, policy_shapes
 from epg_tf.artifacts.artifact import load_loss, save
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import from_mapping
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import start_generator
 from epg_tf.core.types import LifeKey
@@ -23,6 +22,7 @@ from epg_tf.epg.meta_parameters import (
     vector_shapes,
 )
 from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.tasks.registry import make_family
 
@@ -245,7 +245,7 @@ def test_sizes_are_named(both, start):
 )
 def test_settings_that_do_not_fit_are_refused(settings, words):
     with pytest.raises(ConfigError) as caught:
-        from_mapping(settings)
+        Experiment.from_mapping(settings)
     assert all(word in str(caught.value) for word in words) and "\n" not in str(caught.value)
 
 

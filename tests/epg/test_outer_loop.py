@@ -11,10 +11,10 @@ import threading
 import numpy as np
 import pytest
 
-from epg_tf.core.evolution_settings import EvolutionConfig
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg.epoch_plan import life_keys, life_updates
+from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
 from epg_tf.epg.shards import Shards
@@ -298,7 +298,7 @@ def test_the_step_stays_on_the_first_cpu_whatever_device_is_current():
 import numpy as np, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from epg_tf.core.evolution_settings import EvolutionConfig
+from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg import outer_loop
 from epg_tf.epg.state import EvolutionState
 devices = []

@@ -16,12 +16,12 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import Interrupted
-from epg_tf.core.experiment import Experiment
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg import shard_process
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ProcessLost, ShardProcess, _failure
 from epg_tf.epg.shards import Shards, processes_fit
@@ -195,7 +195,7 @@ def test_the_end_of_the_process_is_named(reacher):
 
 _PARENT = """
 import threading, time
-from epg_tf.core.experiment import Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_process import ShardProcess
 process = ShardProcess(Experiment(), False, threading.Event())
 print(process._process.pid, flush=True)

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.evaluation.results import Results, tabulate
+from epg_tf.tasks.settings import TaskConfig
 
 NAN = float("nan")
 

@@ -11,8 +11,6 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines import inner_loop_method
 from epg_tf.baselines.method import LossName, Request, loss_name
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
@@ -22,6 +20,8 @@ from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.tasks.settings import TaskConfig
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from epg_tf.artifacts.artifact import LearnedObjective
 from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.evaluation.evaluate_objective import (
     ObjectiveEvaluation,
     evaluate_objective,
@@ -22,8 +21,9 @@ from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
-TINY = metagenrl_from_mapping(
+TINY = MetaGenRLExperiment.from_mapping(
     {
         "environments": ("point_goal@5",),
         "agents": 2,

@@ -9,8 +9,8 @@ import pytest
 
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.evaluation.results import HEADER, Results, read_results, task_name
+from epg_tf.tasks.settings import TaskConfig
 from tests.evaluation.tables import NAN, table
 
 LOSS = LossName("runs/a, b/best", 7)

@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import PolicyConfig, TaskConfig
 from epg_tf.core.files import plain, write_json
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import evaluate, loss_request
@@ -31,6 +31,7 @@ from epg_tf.reports.robustness_report import (
     write_robustness,
 )
 from epg_tf.tasks.registry import FAMILIES, make_family
+from epg_tf.tasks.settings import TaskConfig
 
 
 def by_name(experiment):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.artifact import LearnedLoss, load, save
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.maml_experiment import maml_from_mapping
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.comparisons import LOSSES
 from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
@@ -26,7 +26,7 @@ def saved(folder, **task):
         "policy": {"hidden": (4,)},
         "outer": {"tasks": 2},
     }
-    experiment = maml_from_mapping(settings)
+    experiment = MAMLExperiment.from_mapping(settings)
     save(
         folder,
         np.concatenate(initial_state(experiment, 0).start),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import validate
 from epg_tf.evaluation.tuning import (
     SPACES,
     Search,
@@ -39,7 +38,7 @@ def test_every_setting_of_a_space_is_one_of_the_rival(rival, tiny):
     for place in (0, -1):
         ends = {name: values[place] for name, values in space.items()}
         found = with_settings(tiny, rival, ends)
-        validate(found)
+        found.check()
         assert {name: getattr(getattr(found, group), name) for name in space} == ends
     assert all(list(values) == sorted(set(values)) for values in space.values())
 

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import EpgError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs.evolution import evolve_in_folder
 from epg_tf.runs.metagenrl import meta_learn_in_folder
 from epg_tf.runs.tensorboard import TensorBoardWriter
@@ -51,7 +51,7 @@ def rounds(kind, make_tiny, folder, resume=True):
     if kind == "evolution":
         experiment = make_tiny(evolution={**TINY["evolution"], "epochs": 4})
         return evolve_in_folder(experiment, 0, folder, resume=resume)
-    experiment = metagenrl_from_mapping({**OBJECTIVE, "steps_per_agent": 48})
+    experiment = MetaGenRLExperiment.from_mapping({**OBJECTIVE, "steps_per_agent": 48})
     return meta_learn_in_folder(experiment, 0, folder, resume=resume)
 
 

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 RUN = """
 import sys
 from pathlib import Path
-from epg_tf.core.experiment import from_mapping
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs.evolution import evolve_in_folder
 from epg_tf.runs.metagenrl import meta_learn_in_folder
 from tests.conftest import TINY
@@ -28,7 +28,7 @@ from tests.runs.test_metagenrl import TINY as OBJECTIVE
 kind, folder, parallel = sys.argv[1:]
 print("ready", flush=True)
 if kind == "evolution":
-    experiment = from_mapping(
+    experiment = Experiment.from_mapping(
         {
             **TINY,
             "evolution": {**TINY["evolution"], "epochs": 12, "validation_period": 1},
@@ -37,7 +37,7 @@ if kind == "evolution":
     )
     list(evolve_in_folder(experiment, 0, Path(folder), resume=True))
 else:
-    experiment = metagenrl_from_mapping({**OBJECTIVE, "steps_per_agent": 144})
+    experiment = MetaGenRLExperiment.from_mapping({**OBJECTIVE, "steps_per_agent": 144})
     list(meta_learn_in_folder(experiment, 0, Path(folder), resume=True))
 """
 LOSSES = {"evolution": ("best", "final"), "metagenrl": ("final",)}

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from epg_tf.core.experiment import Experiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
 from epg_tf.epg.memory_needs import memory_needs as evolution_needs
+from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.memory_needs import memory_needs as metagenrl_needs
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import make_family, named_environment
 from tests.launch import commands
 
@@ -20,8 +20,8 @@ from tests.launch import commands
 MEASURE = """
 import json, sys
 from pathlib import Path
-from epg_tf.core.experiment import from_mapping
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.memory_needs import memory_needs as evolution_needs
@@ -43,13 +43,13 @@ def live(experiment):
 
 kind, small, large = sys.argv[1], *map(json.loads, sys.argv[2:])
 if kind == "evolution":
-    live(from_mapping(small))
-    before, experiment = memory("VmRSS"), from_mapping(large)
+    live(Experiment.from_mapping(small))
+    before, experiment = memory("VmRSS"), Experiment.from_mapping(large)
     live(experiment)
     needs = evolution_needs(experiment, make_family(experiment.task).spec, 1)
 else:
-    list(meta_learn(metagenrl_from_mapping(small), 0))
-    before, experiment = memory("VmRSS"), metagenrl_from_mapping(large)
+    list(meta_learn(MetaGenRLExperiment.from_mapping(small), 0))
+    before, experiment = memory("VmRSS"), MetaGenRLExperiment.from_mapping(large)
     list(meta_learn(experiment, 0))
     specs = {name: named_environment(name).spec for name in experiment.environments}
     needs = metagenrl_needs(experiment, specs, 1)

@@ -13,9 +13,9 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.agents.replay import Replay
 from epg_tf.core.array_files import read_arrays, write_arrays
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.experiment import Experiment, from_mapping
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.evolution_strategies import shaped
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.surrogates import Steps, advantages
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.tasks.base import StepResult
@@ -36,11 +36,11 @@ FIELDS = {group: sorted(fields) for group, fields in Experiment().to_mapping().i
 def test_any_value_of_a_setting_is_read_or_refused_in_one_line(data, group, value):
     field = data.draw(st.sampled_from(FIELDS[group]))
     try:
-        experiment = from_mapping({group: {field: value}})
+        experiment = Experiment.from_mapping({group: {field: value}})
     except ConfigError as error:
         assert "\n" not in str(error) and str(error).startswith("config")
     else:
-        assert from_mapping(experiment.to_mapping()) == experiment
+        assert Experiment.from_mapping(experiment.to_mapping()) == experiment
 
 
 @quick
@@ -48,7 +48,7 @@ def test_any_value_of_a_setting_is_read_or_refused_in_one_line(data, group, valu
 @example({"\n": None})
 def test_any_mapping_is_read_or_refused(mapping):
     try:
-        from_mapping(mapping)
+        Experiment.from_mapping(mapping)
     except ConfigError as error:
         assert "\n" not in str(error)
 

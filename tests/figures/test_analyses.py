@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.formatting import count
 from epg_tf.figures import agent_analyses, run_analyses, tables
@@ -19,6 +18,7 @@ from epg_tf.figures.declaration import Found, Run, Test
 from epg_tf.figures.output import make_figure
 from epg_tf.figures.sources import status_of
 from epg_tf.figures.tidy import mean_with_interval
+from epg_tf.runs.config_files import load_experiment
 from tests.figures import kept
 
 HOPPER = Run("hopper", "random_hopper:laptop")

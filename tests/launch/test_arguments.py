@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from epg_tf.core import config_files
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import Experiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.runs import config_files
 from launch import arguments
 
 KNOWN = ("config", "run_dir", "resume", "loss")

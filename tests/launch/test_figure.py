@@ -8,10 +8,10 @@ import shlex
 
 import pytest
 
-from epg_tf.core.config_files import find_config
 from epg_tf.figures.catalogue import CATALOGUE
 from epg_tf.figures.declaration import SCALES, Run
 from epg_tf.figures.sources import status_of
+from epg_tf.runs.config_files import find_config
 from tests.figures import kept
 from tests.launch import commands
 

@@ -11,8 +11,8 @@ import time
 import numpy as np
 import pytest
 
-from epg_tf.core.config_files import read_experiment
 from epg_tf.evaluation.results import read_results
+from epg_tf.runs.config_files import read_experiment
 from epg_tf.runs.reader import read_run
 from tests.launch import commands
 

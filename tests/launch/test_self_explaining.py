@@ -10,14 +10,15 @@ import sys
 import pytest
 
 from epg_tf.artifacts.artifact import save, shipped_losses
-from epg_tf.core import config_files, fields
-from epg_tf.core.config_files import load_experiment
-from epg_tf.core.experiment import Experiment, TaskConfig
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.random_streams import loss_generator
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import initial_parameters
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.runs import config_files
+from epg_tf.runs.config_files import load_experiment
+from epg_tf.tasks.settings import TaskConfig
 from launch.__main__ import commands as all_commands
 from tests.launch import commands
 
@@ -96,7 +97,7 @@ def test_configs_and_losses_are_listed():
 def test_every_setting_is_listed(flags, kind):
     process = commands.run("settings", *flags)
     assert (process.returncode, process.stderr) == (0, "")
-    for setting in fields.describe(kind):
+    for setting in kind.describe():
         assert f"{setting.name}={setting.default!r}  ({setting.type}" in process.stdout
         assert setting.bounds in process.stdout
         assert setting.meaning.split()[0] in process.stdout

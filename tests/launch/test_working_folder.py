@@ -29,8 +29,8 @@ mujoco.mj_step(_model, _data)
 import numpy as np
 from ml_collections import ConfigDict
 
-from epg_tf.core import scales
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.epg import presets
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity
 from epg_tf.tasks.registry import register_family
@@ -67,7 +67,7 @@ class Wobbler(BodyFamily):
 
 def get_config():
     task = TaskConfig(family="wobbler", frame_skip=4, episode_limit=20)
-    return ConfigDict(scales.laptop(task, updates=4, reward=False).to_mapping())
+    return ConfigDict(presets.laptop(task, updates=4, reward=False).to_mapping())
 '''
 DIVERGING = ("--config=point_goal", "--config.inner.learning_rate=1e7")
 

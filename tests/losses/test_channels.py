@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import channels as declared
 from epg_tf.losses.channels import declared_channels, input_width, kernel_rows
 from epg_tf.losses.contract import Experience
+from epg_tf.losses.settings import LossConfig
 
 
 @pytest.mark.parametrize(

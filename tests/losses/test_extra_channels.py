@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import extra_channels
 from epg_tf.losses.channel_checks import check_channels
@@ -21,6 +20,7 @@ from epg_tf.losses.extra_channels import (
     register_channel,
     sees_reward,
 )
+from epg_tf.losses.settings import LossConfig
 from tests import reference
 from tests.docs.pages import ROOT
 

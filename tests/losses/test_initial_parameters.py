@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import (
     PolicyChannels,
     TemporalConv,

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.core.parameters import flattened
 from epg_tf.losses.lstm_objective import (
     OUTPUT_SCALE,
@@ -20,6 +19,7 @@ from epg_tf.losses.lstm_objective import (
     stacked,
 )
 from epg_tf.losses.objectives import Trajectories
+from epg_tf.losses.settings import ObjectiveConfig
 from tests import metagenrl_reference as slow
 
 P, B, T, A = 3, 4, 6, 2

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.losses.channels import declared_channels, kernel_rows
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import make_family

@@ -10,15 +10,15 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.meta_parameters import initial_phi, vector_shapes
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.shared_conv import SharedConvLoss, learned_loss
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.tasks.settings import TaskConfig
 from tests import reference
 from tests.losses.policy_gradient import assert_is_reinforce
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.agents.agent import Agent
 from epg_tf.agents.policies import StateGaussianPolicy, fresh_weights, policy_shapes
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.artifacts.saved_policy import TrainedPolicy
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.learner import make_agents
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
@@ -39,7 +39,7 @@ def make_both(make_tiny, make_agent):
     def make(**loss):
         usual = make_tiny(loss=loss)
         by_state = make_tiny(loss=loss, policy={"state_dependent_std": True})
-        agent, other = make_agent(usual, P, O, A), Agent(P, SPEC, by_state)
+        agent, other = make_agent(usual, P, O, A), make_agents(P, SPEC, by_state)
         *layers, log_std = (v.numpy() for v in agent.policy.variables_in_order)
         kernel, bias = layers[-2:]
         layers[-2:] = (

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
 from tests import reference
 

@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.losses.turned_observation import turned_towards_reward
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 P, N, PADDING = 3, 40, 5
 ANT = make_family(TaskConfig("goal_ant", 5, 50))

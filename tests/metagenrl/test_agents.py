@@ -7,15 +7,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.metagenrl.population import Population, meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import metagenrl_checkpoints
 from tests.metagenrl.test_population import TINY
 
 
 def scaled(environment, scale=True, **changes):
     """Returns settings of two agents in one environment, the second of which lives 4 rounds."""
-    return metagenrl_from_mapping(
+    return MetaGenRLExperiment.from_mapping(
         {
             **TINY,
             "environments": (environment,),

@@ -12,14 +12,15 @@ import tensorflow as tf
 
 from epg_tf.agents.deterministic import policy_action
 from epg_tf.core.errors import RecordError
-from epg_tf.core.metagenrl_experiment import AgentConfig, MetaConfig, ObjectiveConfig
 from epg_tf.core.parameters import flattened
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
 from epg_tf.losses.objectives import Chunks
+from epg_tf.losses.settings import ObjectiveConfig
 from epg_tf.metagenrl import learner as learner_module
 from epg_tf.metagenrl import meta_gradient, td3
 from epg_tf.metagenrl.learner import PopulationLearner
+from epg_tf.metagenrl.settings import AgentConfig, MetaConfig
 from epg_tf.metagenrl.update import compiled_update
 from tests import metagenrl_reference as slow
 from tests import reference

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import policy_action
-from epg_tf.core.metagenrl_experiment import ObjectiveConfig
 from epg_tf.core.parameters import flattened
 from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
 from epg_tf.losses.objectives import Chunks, OffPolicyReinforce
+from epg_tf.losses.settings import ObjectiveConfig
 from epg_tf.metagenrl.meta_gradient import (
     meta_loss,
     policy_gradient,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import ConfigError, VersionError
-from epg_tf.core.metagenrl_experiment import PastAgentsConfig, metagenrl_from_mapping
 from epg_tf.metagenrl.memory_needs import memory_needs
 from epg_tf.metagenrl.past_states import PastStates
 from epg_tf.metagenrl.population import Population, meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment, PastAgentsConfig
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.tasks.registry import named_environment
 from tests.metagenrl.test_population import TINY
@@ -138,7 +138,7 @@ def test_arrays_of_other_settings_are_refused():
 
 
 def tiny(**past):
-    return metagenrl_from_mapping({**TINY, "life_rounds": 3, "past": past})
+    return MetaGenRLExperiment.from_mapping({**TINY, "life_rounds": 3, "past": past})
 
 
 def test_a_share_without_states_is_refused():
@@ -161,7 +161,7 @@ def test_no_more_states_are_kept_than_a_life_has_rounds():
     assert tiny().past_agents.states == 0
     for steps in (12, 48):
         endless = {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": {"states": 100}}
-        assert metagenrl_from_mapping(endless).past_agents.states == 100
+        assert MetaGenRLExperiment.from_mapping(endless).past_agents.states == 100
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_a_longer_run_goes_on_with_the_kept_states(tmp_path):
 
     def experiment(steps):
         past = {"states": 9, "share": 0.8}
-        return metagenrl_from_mapping(
+        return MetaGenRLExperiment.from_mapping(
             {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": past}
         )
 

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import Interrupted, RecordError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.metagenrl.agents import Lifetimes
 from epg_tf.metagenrl.population import Population, meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
 from epg_tf.metagenrl.state import initial_state, objective_step
 from epg_tf.runs import metagenrl_checkpoints
@@ -44,7 +44,7 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def tiny():
-    return metagenrl_from_mapping(TINY)
+    return MetaGenRLExperiment.from_mapping(TINY)
 
 
 @pytest.fixture(scope="module")

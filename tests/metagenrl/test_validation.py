@@ -16,10 +16,10 @@ import epg_tf
 from epg_tf.artifacts.artifact import load_objective
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.objective_methods import EvaluatedObjective, learned_objective
 from epg_tf.metagenrl.population import Population, meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.validation import best_round, validation_return
 from epg_tf.runs.metagenrl import meta_learn_in_folder
 from tests.metagenrl.test_population import TINY
@@ -38,7 +38,7 @@ VALIDATION = {
 
 @pytest.fixture(scope="module")
 def tested():
-    return metagenrl_from_mapping({**TINY, "validation": VALIDATION})
+    return MetaGenRLExperiment.from_mapping({**TINY, "validation": VALIDATION})
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_tests_are_due_every_period_and_change_no_bit_of_training(finished):
     _, rounds = finished
     assert [np.isnan(numbers(result)).all() for result in rounds] == [True, False, True, False]
     assert np.isfinite(numbers(rounds[1])).all() and numbers(rounds[1])[2] > 0
-    alone = list(meta_learn(metagenrl_from_mapping(TINY), 0))[-1]
+    alone = list(meta_learn(MetaGenRLExperiment.from_mapping(TINY), 0))[-1]
     assert alone.state.parameters.tobytes() == rounds[-1].state.parameters.tobytes()
     assert not [name for name in alone.metrics if name.startswith("validation")]
 
@@ -112,7 +112,7 @@ def test_a_best_objective_that_is_gone_is_named(tested, tmp_path):
 
 @pytest.mark.slow
 def test_without_tests_a_folder_named_best_is_left_alone(tmp_path):
-    alone = metagenrl_from_mapping(TINY)
+    alone = MetaGenRLExperiment.from_mapping(TINY)
     rounds = meta_learn_in_folder(alone, 0, tmp_path / "run")
     next(rounds)
     (tmp_path / "run" / "best").mkdir()
@@ -171,4 +171,4 @@ def test_stopping_ends_a_test(tested, finished):
 )
 def test_settings_that_cannot_be_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
-        metagenrl_from_mapping({**TINY, "validation": {**VALIDATION, **changes}})
+        MetaGenRLExperiment.from_mapping({**TINY, "validation": {**VALIDATION, **changes}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epg_tf.core.metagenrl_experiment import MetaConfig
+from epg_tf.metagenrl.settings import MetaConfig
 from epg_tf.metagenrl.warm_up import warm_up
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.evaluation.results import COLUMNS, Results
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.resumed_tests import (
@@ -21,6 +20,7 @@ from epg_tf.reports.resumed_tests import (
     read_found,
     write_unfinished,
 )
+from epg_tf.tasks.settings import TaskConfig
 from tests.evaluation.tables import NAN, table
 
 REQUEST = Request(TaskConfig(), 0, "test", 3, 10, 3)  # of the tables

@@ -11,7 +11,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from epg_tf.core.errors import RecordError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import folder_lock
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
@@ -72,7 +72,7 @@ def test_epochs_and_threads_may_change(run, make_tiny):
 @pytest.fixture(scope="module")
 def metagenrl():
     """Two rounds of 12 env steps."""
-    return metagenrl_from_mapping(
+    return MetaGenRLExperiment.from_mapping(
         {"steps_per_agent": 24, "round_steps": 12, "agent": {"random_steps": 12}}
     )
 

@@ -9,15 +9,15 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts.artifact import load
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.maml_experiment import maml_from_mapping
 from epg_tf.reports.objective_plots import column_panels
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.maml import MAMLSystem
 from epg_tf.runs.session import run_in_folder
 
 THREADS = 2  # of this process, see conftest.py
-TINY = maml_from_mapping(
+TINY = MAMLExperiment.from_mapping(
     {
         "task": {"family": "hidden_goal", "frame_skip": 4, "episode_limit": 5},
         "policy": {"hidden": (4,)},

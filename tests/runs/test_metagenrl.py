@@ -13,7 +13,7 @@ import pytest
 import epg_tf
 from epg_tf.core import array_files
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.kept_objectives import kept_objectives
@@ -44,7 +44,7 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def tiny():
-    return metagenrl_from_mapping(TINY)
+    return MetaGenRLExperiment.from_mapping(TINY)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 
 import epg_tf
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
 from epg_tf.metagenrl import validation
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.validation import best_round
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metagenrl import MetaGenRLSystem, meta_learn_in_folder
@@ -24,7 +24,7 @@ VALIDATION = {"period": 1, "agents": 2, "env_steps": 24, "episodes": 1}
 
 
 def with_patience(patience: int):
-    return metagenrl_from_mapping(
+    return MetaGenRLExperiment.from_mapping(
         {**TINY, "steps_per_agent": 12 * ROUNDS, "validation": {**VALIDATION, "patience": patience}}
     )
 
@@ -54,7 +54,9 @@ def test_tests_are_counted_from_that_of_the_best_objective():
         ((-5.0, -4.0, -4.5, -3.0), 0),
     ):
         assert validation.tests_since_best(with_patience(0), rows(*returns)) == count
-    every_other = metagenrl_from_mapping({**TINY, "validation": {**VALIDATION, "period": 2}})
+    every_other = MetaGenRLExperiment.from_mapping(
+        {**TINY, "validation": {**VALIDATION, "period": 2}}
+    )
     assert validation.tests_since_best(every_other, rows(0.0, -4.0, 0.0, -5.0, 0.0)) == 1
 
 
@@ -110,4 +112,4 @@ def test_ranks_end_together(whole, tmp_path):
 
 def test_patience_needs_tests():
     with pytest.raises(ConfigError, match=r"config.validation.patience=2 counts tests, and there"):
-        metagenrl_from_mapping({**TINY, "validation": {"patience": 2}})
+        MetaGenRLExperiment.from_mapping({**TINY, "validation": {"patience": 2}})

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import RecordError
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, ValidationConfig
-from epg_tf.core.rl2_experiment import RL2Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment, ValidationConfig
 from epg_tf.runs import own_families
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget

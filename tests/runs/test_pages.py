@@ -13,21 +13,20 @@ import numpy as np
 import pytest
 
 from epg_tf.baselines.method import LossName
-from epg_tf.core import config_files
 from epg_tf.core.errors import RecordError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import as_json
 from epg_tf.metagenrl.population import metric_columns
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.html_page import Code, Fold, Picture, Table, Text
-from epg_tf.runs import pages
+from epg_tf.runs import config_files, pages
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import RunFolder, RunTarget
 from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.page_entry import film_section
+from epg_tf.tasks.settings import TaskConfig
 from tests.evaluation.tables import NAN, table
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,9 +6,9 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts.artifact import load
-from epg_tf.core.config_files import load_experiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.rl2_experiment import rl2_from_mapping
+from epg_tf.runs.config_files import load_experiment
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.rl2 import RL2System, cost_lines
 from epg_tf.runs.session import run_in_folder
@@ -22,25 +22,25 @@ def test_the_cost_is_stated():
         "cost: 50 iterations x 64 trials x 200 env steps = 640 k env steps; 16 updates by PPO in "
         "an iteration; validation 25.6 k env steps more"
     )
-    explores = rl2_from_mapping({"trial": {"exploratory_episodes": 1}})
+    explores = RL2Experiment.from_mapping({"trial": {"exploratory_episodes": 1}})
     assert "by E-RL² in point_goal" in cost_lines(explores, 0)[0]
 
 
 def test_env_steps_count_validation_as_those_of_other_methods_do():
-    tiny = rl2_from_mapping(TINY)
+    tiny = RL2Experiment.from_mapping(TINY)
     found = [tiny.env_steps_after(iterations) for iterations in range(6)]
     assert found == [0, 48, 96 + 24, 144 + 24, 192 + 48, 240 + 48]
 
 
 def test_settings_that_need_too_much_memory_are_refused():
-    huge = rl2_from_mapping({"trials": 1_000_000, "task": {"episode_limit": 100_000}})
+    huge = RL2Experiment.from_mapping({"trials": 1_000_000, "task": {"episode_limit": 100_000}})
     with pytest.raises(ConfigError, match="config.trials=1000000"):
         RL2System(huge, 0)
 
 
 @pytest.mark.slow
 def test_a_run_leaves_what_it_promises(tmp_path):
-    tiny, folder, lines = rl2_from_mapping(TINY), tmp_path / "run", []
+    tiny, folder, lines = RL2Experiment.from_mapping(TINY), tmp_path / "run", []
     results = list(run_in_folder(RL2System(tiny, 0), RunTarget(folder), lines.append))
     assert [result.iteration for result in results] == [1, 2, 3]
     record = epg_tf.read_run(folder)

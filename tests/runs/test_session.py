@@ -14,10 +14,10 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts import loss_files
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, VersionError
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.core.rl2_experiment import rl2_from_mapping
 from epg_tf.epg.shards import Shards
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import checkpoints
 from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
@@ -87,7 +87,7 @@ class Case:
 
 
 SYSTEMS = {
-    "rl2": Case(RL2System, "iteration", rl2_from_mapping(TINY_RL2), "iterations"),
+    "rl2": Case(RL2System, "iteration", RL2Experiment.from_mapping(TINY_RL2), "iterations"),
     "maml": Case(
         lambda tiny, seed: MAMLSystem(tiny, seed, THREADS),
         "iteration",
@@ -97,7 +97,7 @@ SYSTEMS = {
     "metagenrl": Case(
         MetaGenRLSystem,
         "round",
-        metagenrl_from_mapping(TINY_METAGENRL),
+        MetaGenRLExperiment.from_mapping(TINY_METAGENRL),
         "steps_per_agent",
         step=12,
         losses=("final",),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import standstill
 from epg_tf.tasks.point_goal import PointGoal
 

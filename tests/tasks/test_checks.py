@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from epg_tf.core.config_files import load_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
+from epg_tf.runs.config_files import load_experiment
 from epg_tf.tasks import bodies, registry
+from epg_tf.tasks.settings import TaskConfig
 from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")

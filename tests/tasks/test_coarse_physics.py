@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.bodies import CoarsePhysics
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
+from epg_tf.tasks.settings import TaskConfig
 
 IMPLICIT = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
 P = 32

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.base import StepResult
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.quantities import Quantity
 from epg_tf.tasks.registry import FAMILIES, make_family
+from epg_tf.tasks.settings import TaskConfig
 from tests.tasks.families import shared_family
 
 RANDOMISED = sorted(name for name, family in FAMILIES.items() if family.quantities)

@@ -12,13 +12,13 @@ import pytest
 from mujoco.batch import Batch, SimulationError
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
 
 STEP = 0.04  # s, of 20 physics steps
 FINGERS = [13, 14]  # in qpos

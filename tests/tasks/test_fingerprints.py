@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.fingerprints import fingerprint
+from epg_tf.tasks.settings import TaskConfig
 
 XML = """<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/>
 <geom size=".1" mass="1"/></body></worldbody>

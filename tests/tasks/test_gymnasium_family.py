@@ -18,13 +18,14 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Text,
 
 from configs import gymnasium_env
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig, from_mapping
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
+from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.tasks.settings import TaskConfig
 
 # id: (O, A, whether actions are discrete, how the episodes below end)
 KNOWN = {
@@ -570,7 +571,7 @@ def test_a_life_is_the_same_again_with_other_neighbours(make_tiny):
     "arguments, limit", [((), 200), (("HalfCheetah-v5",), 1000), (("CartPole-v1",), 500)]
 )
 def test_the_config_takes_the_registered_limit(arguments, limit):
-    experiment = from_mapping(gymnasium_env.get_config(*arguments).to_dict())
+    experiment = Experiment.from_mapping(gymnasium_env.get_config(*arguments).to_dict())
     family = make_family(experiment.task)
     assert (
         family.name == f"gymnasium:{arguments[0] if arguments else 'Pendulum-v1'}"

@@ -14,7 +14,6 @@ from gymnasium import spaces
 from epg_tf.baselines.off_policy_lives import has_bounds
 from epg_tf.baselines.rl2 import rl2_family
 from epg_tf.core.errors import ConfigError, RenderError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.types import LifeKey
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.reports.life_pictures import LifeRecorder, film_frames, make_camera
@@ -27,6 +26,7 @@ from epg_tf.tasks.registry import (
     simulate,
     usual_limit,
 )
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from epg_tf.tasks.trials import TrialEnvironment
 

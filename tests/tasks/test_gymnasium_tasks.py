@@ -13,10 +13,10 @@ from tf_agents.environments import utils
 
 import epg_tf
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks import registry
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.quantities import Quantity
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.launch import commands
 
@@ -155,7 +155,7 @@ def test_it_is_an_environment_of_tf_agents():
 
 def test_metagenrl_learns_in_it(tmp_path):
     define()
-    experiment = epg_tf.metagenrl_from_mapping({**TINY, "environments": (f"{NAME}@5",)})
+    experiment = epg_tf.MetaGenRLExperiment.from_mapping({**TINY, "environments": (f"{NAME}@5",)})
     assert len(list(epg_tf.meta_learn_in_folder(experiment, 0, tmp_path))) == 2
     learned = epg_tf.load_objective(tmp_path / "final")
     results = epg_tf.evaluate_objective(learned, 0, 2, methods=["objective"])

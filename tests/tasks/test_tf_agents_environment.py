@@ -14,13 +14,13 @@ from tf_agents.environments import tf_py_environment
 from tf_agents.environments.utils import validate_py_environment
 from tf_agents.policies import random_tf_policy
 
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.hopper import RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import FAMILIES, make_family
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.tasks.families import Compass, Wanderer
 

@@ -18,23 +18,24 @@ from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective
 from epg_tf.artifacts.description import describe
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.maml import MetaTraining
+from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import LossName
 from epg_tf.baselines.rl2 import RL2Trainer
-from epg_tf.core.experiment import TaskConfig, from_mapping
-from epg_tf.core.maml_experiment import maml_from_mapping
-from epg_tf.core.metagenrl_experiment import metagenrl_from_mapping
-from epg_tf.core.rl2_experiment import rl2_from_mapping
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import loss_methods, objective_methods
 from epg_tf.evaluation.evaluate import loss_request
 from epg_tf.evaluation.evaluate_objective import objective_request
 from epg_tf.evaluation.trained_agent import train_agent, train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
 from epg_tf.metagenrl.population import meta_learn
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks import units
 from epg_tf.tasks.base import TaskFamily, usable_bounds
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
+from epg_tf.tasks.settings import TaskConfig
 from tests.conftest import TINY
 
 RANGE = 128.0  # of actions, in the other units
@@ -85,7 +86,7 @@ def family_of(name):
 
 
 def loss_experiment(name):
-    tiny = from_mapping(TINY)
+    tiny = Experiment.from_mapping(TINY)
     return dataclasses.replace(
         tiny,
         task=TaskConfig(name, 1, LIMIT),
@@ -98,7 +99,7 @@ def loss_experiment(name):
 
 
 def objective_experiment(name):
-    return metagenrl_from_mapping(
+    return MetaGenRLExperiment.from_mapping(
         {
             "environments": (f"{name}@{LIMIT}",),
             "agents": 2,
@@ -148,7 +149,7 @@ def meta_trained_objective(name):
 
 
 def meta_trained_by_maml(name):
-    experiment = maml_from_mapping(
+    experiment = MAMLExperiment.from_mapping(
         {
             "task": dataclasses.asdict(TaskConfig(name, 1, LIMIT)),
             "policy": {"hidden": (4,)},
@@ -162,7 +163,7 @@ def meta_trained_by_maml(name):
 
 def meta_trained_by_rl2(name):
     trainer = RL2Trainer(
-        rl2_from_mapping(
+        RL2Experiment.from_mapping(
             {
                 "task": dataclasses.asdict(TaskConfig(name, 1, LIMIT)),
                 "iterations": 2,

@@ -1,26 +1,15 @@
-"""Holds what configs share: the scales of the paper's versions, one for a laptop, one for a night,
-one for families that need learning, and the choice between variants.
+"""Presets of EPG, for configs: the scales of the paper's versions, one for a laptop, one with full
+lifetimes for a night, and one for families that need learning.
 """
 
 import dataclasses
-from collections.abc import Mapping
 
-from ml_collections import ConfigDict
-
-from epg_tf.core.errors import ConfigError
-from epg_tf.core.evolution_settings import EvolutionConfig
-from epg_tf.core.experiment import (
-    ComputeConfig,
-    Experiment,
-    InnerConfig,
-    PolicyConfig,
-    SurrogateConfig,
-    TaskConfig,
-)
-from epg_tf.core.loss_settings import LossConfig
-from epg_tf.core.maml_experiment import MAMLExperiment
-from epg_tf.core.rival_settings import SACConfig, TD3Config
-from epg_tf.core.rl2_experiment import RecurrentPPOConfig, RL2Experiment
+from epg_tf.agents.settings import PolicyConfig
+from epg_tf.epg.baseline_settings import SACConfig, TD3Config
+from epg_tf.epg.evolution_settings import EvolutionConfig
+from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
+from epg_tf.losses.settings import LossConfig, SurrogateConfig
+from epg_tf.tasks.settings import TaskConfig
 
 WINNING_SAC = SACConfig(batch=64, random_steps=50, target_entropy=0.0, tau=0.05)
 WINNING_TD3 = TD3Config(
@@ -280,64 +269,3 @@ def paper_starts(experiment: Experiment) -> dict[str, Experiment]:
         "paper_epg_i": dataclasses.replace(experiment, evolution=both),
         "paper_ppo_i": dataclasses.replace(experiment, evolution=alone),
     }
-
-
-def laptop_rl2(task: TaskConfig) -> RL2Experiment:
-    """Returns RL² for 2 cores: 2 M env steps of trials of two episodes."""
-    return RL2Experiment(task=task, iterations=150, trials=64)
-
-
-def paper_rl2(task: TaskConfig) -> RL2Experiment:
-    """Returns RL² with about 50 M env steps and validation, as MetaGenRL's authors compare with.
-
-    Trials have two episodes, as there (Appendix B.3).
-    """
-    return RL2Experiment(
-        task=task,
-        iterations=-(-50_000_000 // (64 * 2 * task.episode_limit)),
-        trials=64,
-        ppo=RecurrentPPOConfig(minibatches=8),
-    )
-
-
-def exploring(experiment: RL2Experiment) -> RL2Experiment:
-    """Returns E-RL²: the first episode of a trial only explores (Stadie et al. 2018)."""
-    trial = dataclasses.replace(experiment.trial, exploratory_episodes=1)
-    return dataclasses.replace(experiment, trial=trial)
-
-
-def joined_environments(known: Mapping[str, str], joined: str, config: str) -> tuple[str, ...]:
-    """Returns the environments of a variant of MetaGenRL's configs, in its order.
-
-    Args:
-      known: Short name -> environment.
-      joined: The variant: short names joined by underscores.
-      config: The config's name, for the error.
-
-    Raises:
-      ConfigError: A short name is unknown.
-    """
-    names = joined.split("_")
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                f"{config}:{joined} names {name!r}; join some of {', '.join(sorted(known))} by "
-                "underscores"
-            )
-    return tuple(known[name] for name in names)
-
-
-def chosen(
-    variants: Mapping[str, Experiment | MAMLExperiment | RL2Experiment], variant: str, name: str
-) -> ConfigDict:
-    """Returns the settings of a variant of the config `name`.
-
-    Raises:
-      ConfigError: There is no such variant.
-    """
-    if variant not in variants:
-        raise ConfigError(
-            f"{name}:{variant} is no variant of this config; use one of "
-            f"{', '.join(':' + known for known in variants)}"
-        )
-    return ConfigDict(variants[variant].to_mapping())

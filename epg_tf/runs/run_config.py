@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ml_collections import ConfigDict
 
-from epg_tf.core.config_files import run_settings
+from epg_tf.runs.config_files import run_settings
 
 
 def get_config(folder: str) -> ConfigDict:

@@ -1,4 +1,4 @@
-"""Tests epg_tf.core.fields: what a reader of settings accepts and refuses, and that every setting
+"""Tests epg_tf.core.settings: what a reader of settings accepts and refuses, and that every setting
 of both systems is described.
 """
 
@@ -6,44 +6,45 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from epg_tf.core import experiment, fields, metagenrl_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.fields import Count, Number, Positive, Share, means
+from epg_tf.core.settings import Count, Description, Number, Positive, Settings, Share, setting
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
-SYSTEMS = [experiment.Experiment, metagenrl_experiment.MetaGenRLExperiment]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Group:
-    count: Annotated[Count, means("things")] = 3
-    size: Annotated[Positive, means("m")] = 0.5
-    share: Annotated[Share, means("of all")] = 1.0
-    number: Annotated[Number, means("any")] = -1.0
-    pair: Annotated[tuple[Count, Count], means("two")] = (1, 2)
-    several: Annotated[tuple[Count, ...], means("any number of them")] = ()
-    word: Annotated[Literal["yes", "no"], means("a choice")] = "yes"
+SYSTEMS = [Experiment, MetaGenRLExperiment]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Settings:
-    name: Annotated[str, means("free")] = "x"
+class _Group(Settings):
+    count: Count = setting(3, "things")
+    size: Positive = setting(0.5, "m")
+    share: Share = setting(1.0, "of all")
+    number: Number = setting(-1.0, "any")
+    pair: tuple[Count, Count] = setting((1, 2), "two")
+    several: tuple[Count, ...] = setting((), "any number of them")
+    word: Literal["yes", "no"] = setting("yes", "a choice")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings(Settings):
+    name: str = setting("x", "free")
     group: _Group = _Group()
 
 
 def test_reads_nested_mappings():
     mapping = types.MappingProxyType({"group": types.MappingProxyType({"count": 4})})
-    assert fields.read(_Settings, mapping) == _Settings(group=_Group(count=4))
-    assert fields.read(_Settings, {}) == _Settings()
+    assert _Settings.from_mapping(mapping) == _Settings(group=_Group(count=4))
+    assert _Settings.from_mapping({}) == _Settings()
 
 
 def test_converts_what_means_the_same():
     values = {"size": 2, "share": np.float64(0.5), "pair": [3, 4], "several": [5]}
-    found = fields.read(_Settings, {"group": values}).group
+    found = _Settings.from_mapping({"group": values}).group
     assert found == _Group(size=2.0, share=0.5, pair=(3, 4), several=(5,))
     assert type(found.size) is float and type(found.share) is float
 
@@ -69,33 +70,33 @@ def test_converts_what_means_the_same():
 )
 def test_names_field_value_and_remedy(values, message):
     with pytest.raises(ConfigError) as caught:
-        fields.read(_Settings, {"group": values})
+        _Settings.from_mapping({"group": values})
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
 def test_a_long_value_is_cut():
     with pytest.raises(ConfigError) as caught:
-        fields.read(_Settings, {"group": {"count": "many " * 100}})
+        _Settings.from_mapping({"group": {"count": "many " * 100}})
     assert len(str(caught.value)) < 130
 
 
 def test_describes_a_field():
-    rows = {row.name: row for row in fields.describe(_Settings)}
+    rows = {row.name: row for row in _Settings.describe()}
     assert list(rows)[:2] == ["config.name", "config.group.count"]
-    assert rows["config.group.share"] == fields.Description(
+    assert rows["config.group.share"] == Description(
         "config.group.share", "float", 1.0, "at least 0, at most 1", "of all"
     )
     assert rows["config.group.pair"].type == "tuple of 2 int values"
     assert rows["config.group.several"].bounds == "at least 1"
     assert rows["config.group.word"].bounds == "'no' or 'yes'"
     assert rows["config.group.word"].type == "str"
-    (factors,) = (row for row in fields.describe(experiment.Experiment) if "factors" in row.name)
+    (factors,) = (row for row in Experiment.describe() if "factors" in row.name)
     assert (factors.type, factors.bounds) == ("int", "1 or 2 or 3")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_setting_has_a_meaning_and_every_number_a_lower_bound(system):
-    rows = fields.describe(system)
+    rows = system.describe()
     assert len(rows) > 40
     assert [row.name for row in rows if not row.meaning] == []
     numbers = [
@@ -115,12 +116,12 @@ def test_every_setting_has_a_meaning_and_every_number_a_lower_bound(system):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_defaults_are_within_their_bounds(system):
-    assert fields.read(system, dataclasses.asdict(system())) == system()
+    assert system.from_mapping(dataclasses.asdict(system())) == system()
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_descriptions_agree_with_the_defaults(system):
-    for row in fields.describe(system):
+    for row in system.describe():
         value = system()
         for name in row.name.split(".")[1:]:
             value = getattr(value, name)

@@ -13,26 +13,31 @@ import difflib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ml_collections import ConfigDict
+
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, EpgError
-from epg_tf.core.experiment import Experiment, from_mapping
-from epg_tf.core.maml_experiment import MAMLExperiment, maml_from_mapping
-from epg_tf.core.metagenrl_experiment import MetaGenRLExperiment, metagenrl_from_mapping
 from epg_tf.core.old_settings import renamed
-from epg_tf.core.rl2_experiment import RL2Experiment, rl2_from_mapping
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 AnyExperiment = Experiment | MetaGenRLExperiment | MAMLExperiment | RL2Experiment
-# A group or field that only settings of one system have -> their reader; all others are of EPG.
-_READERS: dict[str, Callable[[Any], AnyExperiment]] = {
-    "environments": metagenrl_from_mapping,
-    "adaptation": maml_from_mapping,
-    "trial": rl2_from_mapping,
+SYSTEMS: dict[str, type[AnyExperiment]] = {
+    "epg": Experiment,
+    "metagenrl": MetaGenRLExperiment,
+    "maml": MAMLExperiment,
+    "rl2": RL2Experiment,
 }
+"""Short name of each system -> its settings."""
+# What only settings of one system have; all others are of EPG.
+_MARKS = {"environments": "metagenrl", "adaptation": "maml", "trial": "rl2"}
 
 RUN_SETTINGS = "config.json"  # of the folder of a run
 _RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
@@ -161,8 +166,12 @@ def read_experiment(mapping: Mapping[str, Any]) -> AnyExperiment:
     Raises:
       ConfigError: Settings are unusable.
     """
-    found = (reader for name, reader in _READERS.items() if name in mapping)
-    return next(found, from_mapping)(mapping)
+    return SYSTEMS[system_of(mapping)].from_mapping(mapping)
+
+
+def system_of(mapping: Mapping[str, Any]) -> str:
+    """Returns the key in `SYSTEMS` of what nested mappings are settings of."""
+    return next((system for mark, system in _MARKS.items() if mark in mapping), "epg")
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:
@@ -192,3 +201,41 @@ def _plain(settings: Any) -> Mapping[str, Any]:
     if not isinstance(settings, Mapping):
         raise TypeError(f"get_config() returned {type(settings).__name__}, not a mapping")
     return settings
+
+
+# For config files
+
+
+def chosen(variants: Mapping[str, AnyExperiment], variant: str, name: str) -> ConfigDict:
+    """Returns the settings of a variant of the config `name`.
+
+    Raises:
+      ConfigError: There is no such variant.
+    """
+    if variant not in variants:
+        raise ConfigError(
+            f"{name}:{variant} is no variant of this config; use one of "
+            f"{', '.join(':' + known for known in variants)}"
+        )
+    return ConfigDict(variants[variant].to_mapping())
+
+
+def joined_environments(known: Mapping[str, str], joined: str, config: str) -> tuple[str, ...]:
+    """Returns the environments of a variant of MetaGenRL's configs, in its order.
+
+    Args:
+      known: Short name -> environment.
+      joined: The variant: short names joined by underscores.
+      config: The config's name, for the error.
+
+    Raises:
+      ConfigError: A short name is unknown.
+    """
+    names = joined.split("_")
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"{config}:{joined} names {name!r}; join some of {', '.join(sorted(known))} by "
+                "underscores"
+            )
+    return tuple(known[name] for name in names)
