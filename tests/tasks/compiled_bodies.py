@@ -1,4 +1,4 @@
-"""Compares the bodies of a family with the same bodies from MuJoCo's compiler."""
+"""Makes the bodies of random tasks with MuJoCo's compiler, and compares a family's with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,42 @@ from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.quantities import Task
 
 Compile = Callable[[BodyFamily, Task], mujoco.MjModel]
+
+
+def walker(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns a hopper or walker with the masses, radii, friction and gravity of a task."""
+    spec = mujoco.MjSpec.from_file(str(family.model_file))
+    spec.option.gravity = [0, 0, task["gravity"]]
+    for geom in spec.geoms:
+        number = family.model.geom(geom.name).id
+        geom.friction = np.array(geom.friction) * task["friction"][number]
+        if number:
+            geom.mass = family.model.body_mass[number] * task["mass"][number - 1]
+            geom.size = [geom.size[0] * task["radius"][number - 1], geom.size[1], 0.0]
+    return spec.compile()
+
+
+def cheetah(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns a half-cheetah with the mass and friction of a task."""
+    spec = mujoco.MjSpec.from_file(str(family.model_file))
+    spec.compiler.settotalmass = 14 * task["mass"]
+    for geom in spec.geoms:
+        geom.friction = np.array(geom.friction) * task["friction"]
+    return spec.compile()
+
+
+def arm(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns an arm of the lengths of a task; masses follow from them, armature stays."""
+    spec = mujoco.MjSpec.from_file(str(family.model_file))
+    first, second = 0.1 * task["length"]
+    spec.geom("link0").fromto = [0, 0, 0, first, 0, 0]
+    spec.geom("link1").fromto = [0, 0, 0, second, 0, 0]
+    spec.body("body1").pos = [first, 0, 0]
+    spec.body("fingertip").pos = [second + 0.01, 0, 0]
+    reach = max(first + second + 0.01, 0.27)
+    for name in ("target_x", "target_y"):
+        spec.joint(name).range = [-reach, reach]
+    return spec.compile()
 
 
 def simulate(family: BodyFamily, seeds: list[int]) -> tuple[BodySimulation, list[Task]]:

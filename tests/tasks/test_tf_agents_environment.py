@@ -140,28 +140,6 @@ def test_members_live_as_by_hand_to_the_bit(family_class):
         assert len(set((lived["step_type"] == LAST).argmax(axis=0))) > 1
 
 
-def test_time_limits_keep_the_discount_and_members_restart():
-    lived = trajectory(TaskEnvironment(PointGoal(2, 3), 2, seed=1), np.ones((9, 2, 2), np.float32))
-    assert lived["step_type"][:, 0].tolist() == [
-        FIRST,
-        MID,
-        MID,
-        LAST,
-        FIRST,
-        MID,
-        MID,
-        LAST,
-        FIRST,
-        MID,
-    ]
-    assert (lived["discount"] == 1.0).all()
-    assert (lived["reward"][[0, 4, 8]] == 0.0).all() and (
-        lived["reward"][[1, 2, 3, 5, 6, 7, 9]] < 0.0
-    ).all()
-    assert (lived["observation"][0] != lived["observation"][4]).any()
-    assert (lived["observation"][3] != lived["observation"][4]).any()
-
-
 def test_only_the_member_whose_episode_is_over_restarts():
     """One is moved to the end of its episode, one to a NaN reward; the third continues."""
     environment = TaskEnvironment(Wanderer(1, 100), 3, seed=1)
@@ -177,15 +155,6 @@ def test_only_the_member_whose_episode_is_over_restarts():
     assert (following.observation[:2, 4:] == 0.0).all() and (
         following.observation[2, 4:] > 0.0
     ).all()  # m/s
-
-
-def test_members_do_not_depend_on_their_number():
-    many, few = (TaskEnvironment(RandomHopper(4, 20), population, seed=3) for population in (4, 2))
-    actions = actions_of(many, 50)
-    assert_same(
-        {name: values[:, :2] for name, values in trajectory(many, actions).items()},
-        trajectory(few, actions[:, :2]),
-    )
 
 
 def test_seeds_decide_tasks_and_starts():
