@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.errors import ConfigError
 from epg_tf.core.loss_settings import LossConfig
 from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
@@ -91,15 +88,6 @@ def test_a_quadratic_loss_is_the_sum_of_squared_means(
         np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_a_quadratic_start_needs_a_unit_for_each_mean():
-    spec, config = EnvironmentSpec(11, 3), LossConfig(start="quadratic", products=2)
-    with pytest.raises(ConfigError, match=r"config\.loss\.products=2 is too few .* at least 3"):
-        declared_channels(spec, config)
-    discrete = dataclasses.replace(spec, discrete_actions=True)
-    with pytest.raises(ConfigError, match="'quadratic' needs means"):
-        declared_channels(discrete, dataclasses.replace(config, products=3))
-
-
 @pytest.mark.parametrize("start", ["centred", "correlating"])
 def test_product_units_do_not_count_in_a_centred_start(start):
     config = LossConfig(start=start, products=5, reward=True)
@@ -108,17 +96,6 @@ def test_product_units_do_not_count_in_a_centred_start(start):
     params = split(phi[None], parameter_shapes(channels, config))
     assert not params["output/kernel"][0, config.head :].any()
     assert params["products/kernel"].all()
-
-
-def test_a_centred_start_leaves_the_other_units_as_drawn():
-    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig())
-    plain, centred = (
-        initial_parameters(np.random.default_rng(0), channels, LossConfig(start=start))
-        for start in ("random", "centred")
-    )
-    assert (plain != centred).sum() == 6 * (
-        11 + 3 + 1 + 3 + 3 + 32 + 32 + 1
-    )  # rows of the head, and the output
 
 
 @pytest.mark.parametrize("changes", [{"pooling": "mean"}, {"pooling": "flatten"}])

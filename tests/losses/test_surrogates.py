@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -67,36 +65,6 @@ def test_literal_advantages():
     np.testing.assert_allclose(ended, [[1.5, 1.0, 3.0]])  # 1 + 0.5 * 1; 1; 1 + 0.5 * 4
     cut = advantages(Steps(one, 0 * one, 4 * one, never, middle), 0.5, 1.0)
     np.testing.assert_allclose(cut, [[2.5, 3.0, 3.0]])  # 1 + 0.5 * 3; 1 + 0.5 * 4; 1 + 0.5 * 4
-
-
-@pytest.mark.parametrize("end", ["terminated", "truncated"])
-def test_nothing_flows_across_an_end(end):
-    """Steps up to an episode's end do not depend on what the next episode brought."""
-    reward, value, next_value, _, _ = random_steps()
-    ends = np.zeros((P, M), np.float32)
-    ends[:, 5] = 1.0
-    flags = (ends, 0 * ends) if end == "terminated" else (0 * ends, ends)
-    changed = [part.copy() for part in (reward, value, next_value)]
-    for part in changed:
-        part[:, 6:] += 100.0
-    one = advantages(Steps(reward, value, next_value, *flags), 0.99, 0.95).numpy()
-    other = advantages(Steps(*changed, *flags), 0.99, 0.95).numpy()
-    np.testing.assert_array_equal(one[:, :6], other[:, :6])
-    assert (one[:, 6:] != other[:, 6:]).all()
-
-
-def test_discount_zero_leaves_reward_minus_value():
-    reward, value, *rest = random_steps()
-    np.testing.assert_allclose(
-        advantages(Steps(reward, value, *rest), 0.0, 0.95), reward - value, rtol=1e-6
-    )
-
-
-def test_standardised_rows_have_mean_zero_and_deviation_one():
-    values = 5.0 + 3.0 * np.random.default_rng(0).standard_normal((P, M)).astype(np.float32)
-    found = standardised(tf.constant(values)).numpy()
-    np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
-    np.testing.assert_allclose(found.std(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, -5.3, 1e-20, 3e6])
@@ -282,18 +250,6 @@ def test_first_ppo_gradient_is_the_policy_gradient(tiny, make_agent, make_experi
         )
     for one, other in zip(tape.gradient(ppo, policy), tape.gradient(textbook, policy), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
-
-
-def test_value_network_learns_from_its_own_error_alone(tiny, make_agent, make_experience):
-    """Without a value coefficient, nothing of the policy's loss moves the value network."""
-    agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
-    loss = ProximalPolicyOptimization(dataclasses.replace(tiny.surrogate, value_coefficient=0.0))
-    prepared = loss.prepare(agent, experience)
-    with tf.GradientTape() as tape:
-        total = loss.minibatch_loss(agent, prepared, tf.constant(STEPS))
-    assert not any(
-        np.any(gradient) for gradient in tape.gradient(total, agent.value.trainable_variables)
-    )
 
 
 @pytest.mark.parametrize("changes", [{}, {"value_coefficient": 0.3, "gae_lambda": 0.5}])

@@ -281,10 +281,11 @@ def fake():
     and the environments of its making forgotten but for the first.
     """
 
-    def register(trouble="", at_reset="", **keywords):
+    def register(trouble="", at_reset="", seconds=0.0, **keywords):
         gymnasium.register(FAKE, Fake, kwargs=keywords)
         family = make(FAKE)
-        gymnasium.registry[FAKE].kwargs |= {"trouble": trouble, "at_reset": at_reset}
+        late = {"trouble": trouble, "at_reset": at_reset, "seconds": seconds}
+        gymnasium.registry[FAKE].kwargs |= late
         del Fake.made[1:]
         return family
 
