@@ -204,19 +204,6 @@ def test_categorical_policy_equals_the_reference(hidden):
         assert max(expected) > 1e-2
 
 
-def test_literal_probabilities():
-    """Weights 0, biases log 1, log 2, log 5: probabilities 1/8, 2/8, 5/8 whatever is observed."""
-    policy = CategoricalPolicy(P, EnvironmentSpec(O, 3, True), PolicyConfig(hidden=(2,)))
-    policy.variables_in_order[-1].assign(np.log([[1.0, 2.0, 5.0]] * P))
-    observation = np.random.default_rng(0).standard_normal((P, 4, O)).astype(np.float32)
-    np.testing.assert_allclose(
-        policy.loss_input(observation), [[[0.125, 0.25, 0.625]] * 4] * P, rtol=1e-6
-    )
-    log_prob = policy.distribution(observation).log_prob(tf.one_hot(tf.fill([P, 4], 2), 3))
-    np.testing.assert_allclose(log_prob, np.full((P, 4), np.log(0.625)), rtol=1e-6)
-    assert policy.shared_output.shape == (P, 0)
-
-
 def test_categorical_acting_copy_chooses_the_largest_of_logits_plus_noise():
     policy = random_policy(kind=CategoricalPolicy, action_size=4)
     generator, acting = np.random.default_rng(3), acting_copy(policy)
@@ -247,41 +234,6 @@ def test_actions_are_as_frequent_as_they_are_probable():
     frequency = np.mean([acting.act(observation, noise[:, step]) for step in range(draws)], axis=0)
     error = np.sqrt(probability * (1 - probability) / draws)
     assert (np.abs(frequency - probability) < 4 * error).all()
-
-
-def test_categorical_policies_do_not_mix():
-    """NaN in one policy changes no bit of what the others answer, choose or are compared by."""
-    generator = np.random.default_rng(4)
-    observation = generator.standard_normal((P, 6, O)).astype(np.float32)
-    action, noise = (
-        np.eye(3, dtype=np.float32)[generator.integers(3, size=(P, 6))],
-        generator.gumbel(size=(P, 3)),
-    )
-    old = random_policy(kind=CategoricalPolicy, action_size=3).distribution(observation * 0.5)
-
-    def measure(policy):
-        distribution = policy.distribution(observation)
-        return [
-            part.numpy()
-            for part in (
-                policy.loss_input(observation),
-                distribution.log_prob(action),
-                old.kl_divergence(distribution),
-            )
-        ] + [acting_copy(policy).act(observation[:, 0], noise)]
-
-    policy = random_policy(kind=CategoricalPolicy, action_size=3)
-    healthy = measure(policy)
-    for variable in policy.variables_in_order:
-        variable.assign(
-            np.where(
-                np.arange(P).reshape(-1, *[1] * (len(variable.shape) - 1)) == 1, np.nan, variable
-            )
-        )
-    ill = measure(policy)
-    for one, other in zip(healthy, ill, strict=True):
-        assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
-    assert all(np.isnan(part[1]).all() for part in ill[:3]) and ill[3][1].sum() == 1
 
 
 def test_initial_weights_have_columns_of_the_documented_norm():

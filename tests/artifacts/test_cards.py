@@ -147,11 +147,3 @@ def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
         "| deep policy | -3.25 | 1.00 to 2.00 |  | 0 |\n| long lives | all failed |  |  | 8 |\n",
     ):
         assert text in card, text
-
-
-def test_a_card_has_a_method_whose_agents_all_failed():
-    test = read("reporting", "random_hopper.json")
-    test["sac"] |= {"final_return_mean": None, "ci95": [None, None], "failed_lives": 128}
-    test["sac"] |= {"auc_mean": None, "auc_ci95": [None, None]}
-    card = card_of("random_hopper", test)
-    assert "\n| SAC (TF-Agents) | all failed |  |  |  | never | 128 |" in card

@@ -159,39 +159,6 @@ def test_whole_evolution_climbs_a_quadratic_to_its_optimum(make_tiny):
     )
 
 
-def tasks_differ_more_than_losses(keys, parameters):
-    """A quadratic, on top of what the task pays whatever the loss."""
-    return [
-        quadratic(phi) + 1000.0 * ((7 * key.index + key.epoch) % 5)
-        for key, phi in zip(keys, parameters, strict=True)
-    ]
-
-
-def test_ranks_within_pairs_climb_where_tasks_differ_more_than_losses(make_tiny):
-    """There plain ranks, with different tasks for all, are slow."""
-    base = {
-        "epochs": 90,
-        "lives": 32,
-        "noise_vectors": 32,
-        "l2": 0.0,
-        "sigma": 0.02,
-        "learning_rate": 0.05,
-        "final_learning_rate": 1e-3,
-        "learning_rate_epochs": 90,
-        "validation_period": 0,
-    }
-    reached = []
-    changes = {"fitness": "rank_in_pair", "antithetic": True, "common_random_numbers": True}
-    for settings in (base, {**base, **changes}):
-        scripted = ScriptedShards(None)
-        scripted.answer = tasks_differ_more_than_losses
-        *_, last = evolve(
-            make_tiny(evolution=settings), 0, start_at(np.zeros(5, np.float32)), scripted
-        )
-        reached.append(np.abs(last.state.phi - OPTIMUM).max())
-    assert 2.0 * reached[1] < reached[0], reached
-
-
 def test_fitness_weights_of_pairs_are_signs():
     """Pairs of lives here are (0, 2), (1, 3), (4, 6), (5, 7); a vector's weight is the mean over
     its two lives.

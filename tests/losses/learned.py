@@ -40,7 +40,7 @@ def with_extra(experience, names):
 
 def scored(loss, agent, experience, steps=STEPS):
     """Returns the losses [P] of the minibatch."""
-    return loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(steps))
+    return loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.convert_to_tensor(steps))
 
 
 def poisoned(values):

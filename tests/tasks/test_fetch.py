@@ -18,7 +18,6 @@ from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
 
 STEP = 0.04  # s, of 20 physics steps
-FINGERS = [13, 14]  # in qpos
 
 
 def generators(count: int, offset: int = 0) -> list[np.random.Generator]:
@@ -172,15 +171,6 @@ def test_the_arm_reaches_the_corners_of_training_and_other_regions(family, reach
         result = simulation.step(np.pad(result.observation[:, :3] / 0.05, ((0, 0), (0, 1))))
     assert result.success.all()
     np.testing.assert_allclose(result.reward, 0.0, atol=0.04)
-
-
-def test_the_fourth_action_does_nothing(family):
-    one, other = simulate(family, 2), simulate(family, 2)
-    for action in random_actions(5, 2):
-        one.step(action)
-        other.step(action * [1, 1, 1, 0])
-    np.testing.assert_array_equal(one.state.qpos, other.state.qpos)
-    np.testing.assert_array_equal(one.state.qpos[:, FINGERS], 0.0)
 
 
 def test_the_familys_time_leaves_out_the_engine(family, monkeypatch):

@@ -18,7 +18,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text
 
 from configs import gymnasium_env
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig, from_mapping
+from epg_tf.core.experiment import TaskConfig
 from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
 
@@ -377,16 +377,6 @@ def test_whole_numbers_are_rounded_to(fake):
     assert Fake.made[1].given[0].dtype == np.int8 and Fake.made[1].given[0].tolist() == [-1, 1, 2]
 
 
-def test_discrete_actions_count_from_their_start(fake):
-    family = fake(action_space=Discrete(2, start=3))
-    assert family.discrete_actions and family.action_size == 2
-    simulation = begun(family)[0]
-    simulation.step(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]], np.float32))
-    simulation.step(np.array([[0.0, 1.0]], np.float32), np.array([1]))
-    assert [env.given for env in Fake.made[1:]] == [[3], [4, 4], [4]]
-    assert all(env.action_space.contains(given) for env in Fake.made[1:] for given in env.given)
-
-
 @pytest.mark.parametrize(
     "keywords, named",
     [
@@ -501,25 +491,6 @@ def test_time_in_the_environments_is_not_the_familys(fake, ids):
     assert 0.0 < simulation.family_seconds < 0.15  # of more than 0.3 s
 
 
-@pytest.mark.parametrize(
-    "arguments, limit", [((), 200), (("HalfCheetah-v5",), 1000), (("CartPole-v1",), 500)]
-)
-def test_the_config_takes_the_registered_limit(arguments, limit):
-    experiment = from_mapping(gymnasium_env.get_config(*arguments).to_dict())
-    family = make_family(experiment.task)
-    assert (
-        family.name == f"gymnasium:{arguments[0] if arguments else 'Pendulum-v1'}"
-        and family.episode_limit == limit
-    )
-
-
 def test_the_config_limits_what_the_registry_does_not(fake):
     fake()
     assert gymnasium_env.get_config(FAKE).task.episode_limit == 1000
-
-
-def test_the_config_refuses_unknown_ids():
-    with pytest.raises(
-        ValueError, match="^config.task.family='gymnasium:Pendulun-v1' is unknown [^\n]*$"
-    ):
-        gymnasium_env.get_config("Pendulun-v1")

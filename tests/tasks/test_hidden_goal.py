@@ -11,7 +11,6 @@ from epg_tf.tasks.bodies import State
 from epg_tf.tasks.episodes import play_episodes
 from epg_tf.tasks.hidden_goal import HiddenGoal
 from epg_tf.tasks.physics import BodySimulation
-from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 
 LIVES = 128
 
@@ -58,17 +57,6 @@ def test_the_reward_is_the_velocity_towards_the_goal(direction, reward):
     np.testing.assert_allclose(found, [reward], rtol=1e-9)
 
 
-def test_the_return_is_how_much_nearer_the_goal_is_at_the_end_of_an_episode():
-    simulation, goals = around()
-    simulation.reset(np.arange(LIVES), generators(LIVES))
-    start, total = simulation.state.qpos.copy(), np.zeros(LIVES)
-    assert np.abs(start).max() < 0.05 and not simulation.state.qvel.any()
-    for step in range(25):
-        total += simulation.step(np.tile([np.sin(step), 1.0], (LIVES, 1))).reward
-    first, last = (np.hypot(*(goals - place).T) for place in (start, simulation.state.qpos))
-    np.testing.assert_allclose(total, (first - last) / 0.08, atol=1e-4)
-
-
 def test_observations_do_not_depend_on_the_goal_but_rewards_do():
     family = HiddenGoal(4, 25)
     task = family.sample_task(np.random.default_rng(1))
@@ -85,20 +73,6 @@ def test_observations_do_not_depend_on_the_goal_but_rewards_do():
         if ended.size:
             assert ended.size == 2
             seen = simulation.next_episode(ended, resets)
-
-
-def test_a_batched_environment_shows_the_goal_in_the_reward_alone():
-    one, other = (
-        TaskEnvironment(HiddenGoal(4, 25, f"direction={angle}:{angle}"), 3, seed=1)
-        for angle in (0.3, 2.5)
-    )
-    one.reset(), other.reset()
-    for _ in range(30):
-        here, there = (each.step(np.full((3, 2), 0.5, np.float32)) for each in (one, other))
-        np.testing.assert_array_equal(here.observation, there.observation)
-        np.testing.assert_array_equal(here.step_type, there.step_type)
-        np.testing.assert_array_equal(here.discount, there.discount)
-        assert (here.is_first() | (here.reward != there.reward)).all()
 
 
 @pytest.mark.parametrize(
