@@ -17,7 +17,7 @@ from epg_tf.epg.meta_parameters import initial_phi, vector_shapes
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.shared_conv import learned_loss
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
-from tests.losses.learned import STEPS, A, M, N, O, P, make_loss, scored, with_extra
+from tests.losses.learned import A, M, N, O, P, make_loss, scored, with_extra
 
 SHARED = {"shared_over_actions": True, "features": 4}
 EVERYTHING = {"products": 2, "reward": True, "channels": ("future_reward",)}
@@ -83,17 +83,6 @@ def test_order_means_nothing(make_tiny, make_agent, make_experience, changes):
         scale = np.abs(gradient).max()
         assert scale > 1e-3
         np.testing.assert_allclose(one, gradient, rtol=1e-5, atol=2e-6 * scale)
-
-
-def test_a_centred_loss_is_a_valley_in_every_component(make_tiny, make_agent, make_experience):
-    """Two hidden units for the mean of each component: their share is the sum of |mean|."""
-    experiment = make_tiny(loss={**SHARED, "start": "centred", "head": 2, "leaky_slope": 0.0})
-    agent = make_agent(experiment, P, O, A)
-    loss, _ = make_loss(experiment, start=True)
-    experience = make_experience(P, N, M, O, A)
-    observation = tf.gather(experience.observation[:, -M:], STEPS, batch_dims=1)
-    expected = tf.reduce_mean(tf.reduce_sum(tf.abs(agent.policy(observation)), axis=2), axis=1)
-    np.testing.assert_allclose(scored(loss, agent, experience), expected, rtol=1e-5)
 
 
 def test_it_is_off_by_default(make_tiny):

@@ -8,11 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tf_agents.drivers import dynamic_step_driver
-from tf_agents.environments import tf_py_environment
 from tf_agents.environments.utils import validate_py_environment
-from tf_agents.policies import random_tf_policy
 
 from epg_tf.core.experiment import TaskConfig
 from epg_tf.core.random_streams import life_generator
@@ -198,33 +194,6 @@ def test_discrete_actions_are_numbers():
     environment._simulation.state.qpos[:] = 0.0
     position = environment.step(np.arange(4, dtype=np.int32)).observation[:, 2:4]
     assert np.sign(position).tolist() == [[1, 0], [-1, 0], [0, 1], [0, -1]]
-
-
-def test_tf_agents_collects():
-    """A driver's trajectories, through TFPyEnvironment, are those of the environment itself."""
-    batches = []
-    wrapped = tf_py_environment.TFPyEnvironment(TaskEnvironment(RandomHopper(4, 6), 3, seed=2))
-    policy = random_tf_policy.RandomTFPolicy(wrapped.time_step_spec(), wrapped.action_spec())
-    tf.random.set_seed(1)
-    dynamic_step_driver.DynamicStepDriver(
-        wrapped,
-        policy,
-        [lambda batch: batches.append(tf.nest.map_structure(np.asarray, batch)) or tf.no_op()],
-        num_steps=60,
-    ).run()
-    actions = np.stack([batch.action for batch in batches])
-    assert len(batches) >= 20 and (np.abs(actions) <= 1.0).all() and actions.std() > 0.4
-    alone = trajectory(TaskEnvironment(RandomHopper(4, 6), 3, seed=2), actions)
-    np.testing.assert_array_equal(
-        np.stack([batch.observation for batch in batches]), alone["observation"][:-1]
-    )
-    np.testing.assert_array_equal(
-        np.stack([batch.reward for batch in batches]), alone["reward"][1:]
-    )
-    np.testing.assert_array_equal(
-        np.stack([batch.step_type for batch in batches]), alone["step_type"][:-1]
-    )
-    assert any(batch.is_boundary().any() for batch in batches)
 
 
 class TestRefusals:
