@@ -112,38 +112,3 @@ def test_the_card_of_a_pretrained_loss_has_every_test_and_its_command():
         assert card.count(text) == 1, text
     alone = {key: equal[key] for key in ("epg", "untrained", "about")}
     assert "--compare=none" in card_of("random_hopper", alone)
-
-
-def test_a_card_has_the_losses_of_other_seeds():
-    """Three evolutions, of which the second is the loss of the card."""
-    seeds = read("night", "random_walker_seeds.json")
-    card = card_of("random_walker_night", seeds)
-    returns = [
-        f"{row['final_return_mean']:.2f}" for name, row in seeds.items() if "epg" in name[:3]
-    ]
-    labels = ("all together", "seed 0", "seed 1, this one", "seed 2")
-    for label, value in zip(labels, returns, strict=True):
-        assert card.count(f"\n| {label} | {value} | ") == 1
-    assert "128 agents, " in card and "--loss=LOSSES --lives=128 --seed=0 " in card
-
-
-def test_a_card_says_what_a_loss_is_worth_where_something_is_changed():
-    loss = epg_tf.load_loss("random_hopper")
-    row = {"mean": 1.5, "ci95": [1.0, 2.0], "lives": 8, "failed_lives": 0}
-    lost = {"mean": None, "ci95": [None, None], "lives": 8, "failed_lives": 8}
-    found = {
-        "changes": {
-            "own": {"label": "as before", "loss": row, "zero_shot_policy": {**row, "mean": 7.0}},
-            "deep": {"label": "deep policy", "loss": {**row, "mean": -3.25}},
-            "longer": {"label": "long lives", "loss": lost},
-        },
-        "about": {"seed": 4, "updates": loss.experiment.inner.updates, "phase": "reporting"},
-    }
-    card = card_of("random_hopper", robustness=found)
-    for text in (
-        "epg-tf robustness --loss=mine --lives=8 --seed=4 --reporting --output_dir=OUT\n",
-        "|  | final return | interval | fixed network policy | failed agents |\n",
-        "| as before | 1.50 | 1.00 to 2.00 | 7.00 | 0 |\n",
-        "| deep policy | -3.25 | 1.00 to 2.00 |  | 0 |\n| long lives | all failed |  |  | 8 |\n",
-    ):
-        assert text in card, text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import subprocess
 import sys
 import threading
@@ -84,14 +83,6 @@ def quadratic(phi):
 def start_at(phi):
     """Returns a state before the first epoch."""
     return EvolutionState(0, phi, np.zeros_like(phi), 0, phi, -np.inf, np.zeros_like(phi))
-
-
-def bits(state):
-    """Returns a state as comparable values."""
-    return [
-        value.tobytes() if isinstance(value, np.ndarray) else value
-        for value in dataclasses.astuple(state)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -307,25 +298,6 @@ def test_best_phi_is_kept(make_tiny):
     ]
     assert [state.best_return for state in states] == [1.0, 3.0, 3.0]
     assert (states[2].best_phi == states[1].phi).all() and (states[2].phi != states[1].phi).any()
-
-
-@pytest.mark.slow
-def test_run_equals_run_stop_and_run_on_to_the_bit(tiny, shards):
-    """Also in another process: own shards, threads and caches; the state is all that goes over."""
-    whole = list(evolve(tiny, 5, shards=shards))
-    first = list(itertools.islice(evolve(tiny, 5, shards=shards), 2))
-    copy = EvolutionState(
-        **{f.name: getattr(first[-1].state, f.name) for f in dataclasses.fields(EvolutionState)}
-    )
-    rest = list(evolve(tiny, 5, copy))
-    assert len(whole) == 3 and len(rest) == 1
-    for one, other in zip(whole, [*first, *rest], strict=True):
-        assert bits(one.state) == bits(other.state)
-        timeless = [name for name in one.metrics if "second" not in name]
-        np.testing.assert_equal(
-            [one.metrics[n] for n in timeless], [other.metrics[n] for n in timeless]
-        )
-    assert bits(next(evolve(tiny, 6, shards=shards)).state) != bits(whole[0].state)
 
 
 def test_metrics_tell_what_happened(tiny, shards):

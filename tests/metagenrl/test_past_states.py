@@ -159,28 +159,6 @@ def test_no_more_states_are_kept_than_a_life_has_rounds():
         assert metagenrl_from_mapping(endless).past_agents.states == 100
 
 
-@pytest.mark.slow
-def test_a_longer_run_goes_on_with_the_kept_states(tmp_path):
-    """As if it had been that long from the start."""
-
-    def experiment(steps):
-        past = {"states": 9, "share": 0.8}
-        return metagenrl_from_mapping(
-            {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": past}
-        )
-
-    whole = [result.state.parameters.tobytes() for result in meta_learn(experiment(48), 0)]
-    population = Population(experiment(24), 0)
-    for result in meta_learn(experiment(24), 0, population):
-        metagenrl_checkpoints.save_shards(tmp_path, population)
-        metagenrl_checkpoints.save_state(tmp_path, result.state)
-    longer = Population(experiment(48), 0)
-    state, notes = metagenrl_checkpoints.restore(tmp_path, longer, 0)
-    assert (state.round, notes) == (2, [])
-    resumed = meta_learn(experiment(48), 0, longer, state)
-    assert [result.state.parameters.tobytes() for result in resumed] == whole[2:]
-
-
 def test_memory_grows_with_the_states():
     """Twice what is kept, because a checkpoint copies it; estimates leave out layer norms."""
     specs = {name: named_environment(name).spec for name in TINY["environments"]}

@@ -160,25 +160,6 @@ def test_some_are_stepped_as_all_are(env_id):
     assert [rows[0] for rows in alone] == [rows[1] for rows in whole]
 
 
-def test_the_whole_population_goes_on_after_some_were_stepped_and_reset():
-    simulation, resets, _ = begun(make("Pendulum-v1", 3))
-    zeros = np.zeros((3, 1), np.float32)
-    for _ in range(2):
-        simulation.step(zeros)
-    assert simulation.step(zeros).truncated.all()
-    with pytest.raises(
-        ConfigError, match="AssertionError"
-    ):  # rather than starting anything by itself
-        simulation.step(zeros)
-    simulation.next_episode(np.array([1]), resets)
-    for step in range(3):  # 0 and 2 have ended and wait
-        assert simulation.step(zeros[:1], np.array([1])).truncated.tolist() == [step == 2]
-    simulation.next_episode(np.arange(3), resets)
-    assert [simulation.step(zeros).truncated.tolist() for _ in range(3)] == [[False] * 3] * 2 + [
-        [True] * 3
-    ]
-
-
 @pytest.mark.parametrize("late", [0, 1])
 def test_termination_wins_over_the_time_limit(late):
     push = np.array([[0.0, 1.0]], np.float32)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import mujoco
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ from epg_tf.tasks.bodies import State
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import ARENA, PointGoal
 from epg_tf.tasks.quantities import Task
-
-TIMESTEP = 0.02  # s, of the model
 
 
 def generators(count: int) -> list[np.random.Generator]:
@@ -29,53 +25,6 @@ def place(simulation: BodySimulation, qpos: list[float]) -> None:
     count = simulation.population
     simulation.reset(np.arange(count), generators(count))
     simulation.state.qpos[:] = qpos
-
-
-def pushed(
-    mass: float, damping: float, gain: float, share: float, timestep: float, frame_skip: int
-) -> tuple[np.ndarray, np.ndarray, float, float, float]:
-    """Pushes a body that rests at x = -0.9 with a constant force for 0.6 s, to the right.
-
-    Returns:
-      Positions [steps, 2], velocities [steps, 2]; mass (kg), damping (N s/m) and force (N) along x.
-    """
-    family = PointGoal(frame_skip, 10**6)
-    family.model.opt.timestep = timestep
-    simulation = BodySimulation(family, 1)
-    simulation.set_tasks([body(mass, damping, (gain, 1.0))])
-    place(simulation, [-0.9, 0.3])
-    m, d = mass * family.model.body_mass[1], damping * family.model.dof_damping[0]
-    strength = gain * family.model.actuator_gear[0, 0]
-    push = share * min(
-        1.0, 1.5 * d / (0.6 * strength)
-    )  # far enough to tell, too little to reach the wall
-    path = []
-    for _ in range(round(0.6 / (timestep * frame_skip))):
-        simulation.step(np.array([[push, 0.0]]))
-        path.append((simulation.state.qpos[0].copy(), simulation.state.qvel[0].copy()))
-    position, velocity = (np.stack(part) for part in zip(*path, strict=True))
-    assert -0.8 < position[-1, 0] < 0.95
-    np.testing.assert_array_equal(position[:, 1], 0.3)
-    np.testing.assert_array_equal(velocity[:, 1], 0.0)
-    return position[:, 0], velocity[:, 0], m, d, strength * push
-
-
-BODIES = [
-    (1, 1, 1, 0.5),
-    (2, 0.5, 1, 1),
-    (0.5, 2, 2, 0.8),
-    (1.7, 1.3, 0.6, 1),
-    (0.5, 0.5, 0.5, 0.6),
-]
-
-
-@pytest.mark.parametrize("factors", BODIES)
-def test_constant_push_follows_the_closed_form_of_the_integrator(factors):
-    """In the model's time steps, implicit Euler: v' = v + h (F - d v') / m, x' = x + h v'."""
-    position, velocity, m, d, force = pushed(*factors, timestep=TIMESTEP, frame_skip=1)
-    expected = force / d * (1 - (1 + d * TIMESTEP / m) ** -np.arange(1.0, 31.0))
-    np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(position, -0.9 + TIMESTEP * np.cumsum(expected), rtol=0, atol=1e-9)
 
 
 def test_random_bodies_move_like_the_same_bodies_freshly_compiled():
@@ -181,34 +130,3 @@ def test_every_episode_draws_body_and_goal_in_the_arena_at_rest():
         np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.15)  # 4.5 deviations
     between = np.corrcoef(np.stack(goals)[:, 0].T, np.stack(places)[:, 0].T)
     assert np.abs(between - np.eye(4)).max() < 0.3
-
-
-def mean_return(
-    policy: Callable[[np.ndarray, np.random.Generator], np.ndarray], lives: int = 128
-) -> float:
-    """Returns the mean return of one episode of 50 env steps in each of `lives` tasks."""
-    family, streams = PointGoal(2, 50), generators(lives)
-    simulation = BodySimulation(family, lives)
-    simulation.set_tasks([family.sample_task(generator) for generator in streams])
-    observation = simulation.reset(np.arange(lives), streams)
-    total, ended = np.zeros(lives), np.zeros(lives, bool)
-    for _ in range(50):
-        assert not ended.any()
-        result = simulation.step(policy(observation, streams[0]))
-        observation, ended = result.observation, result.truncated
-        total += result.reward
-    assert ended.all()
-    return float(total.mean())
-
-
-def test_a_good_agent_is_clearly_better_than_an_untrained_one():
-    """Measured over 256 tasks: doing nothing -55 +- 2, noise -56 +- 2, steering -18 +- 1."""
-    nothing = mean_return(lambda observation, _: np.zeros((len(observation), 2)))
-    noise = mean_return(
-        lambda observation, generator: generator.standard_normal((len(observation), 2))
-    )
-    steering = mean_return(
-        lambda observation, _: 4.0 * observation[:, :2] - 1.5 * observation[:, 4:]
-    )
-    assert -62 < nothing < -46 and -62 < noise < -46
-    assert steering > -22
