@@ -50,6 +50,18 @@ def arm(family: BodyFamily, task: Task) -> mujoco.MjModel:
     return spec.compile()
 
 
+def point(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns the point of PointGoal with the mass, damping and motors of a task."""
+    spec, model = mujoco.MjSpec.from_file(str(family.model_file)), family.model
+    spec.geom("body").mass = model.body_mass[1] * task["mass"]
+    for axis, joint in enumerate(spec.joints):
+        first = np.arange(np.size(joint.damping)) == 0
+        joint.damping = np.where(first, model.dof_damping[axis] * task["damping"], 0.0)
+    for axis, actuator in enumerate(spec.actuators):
+        actuator.gear = model.actuator_gear[axis] * task["gain"][axis]
+    return spec.compile()
+
+
 def simulate(family: BodyFamily, seeds: list[int]) -> tuple[BodySimulation, list[Task]]:
     """Returns simulations at the start of an episode, each with a task of its own."""
     generators = [np.random.default_rng(seed) for seed in seeds]
@@ -94,16 +106,20 @@ def assert_same_numbers(family: BodyFamily, compiled: Compile, seeds: list[int])
 
 
 def assert_same_motion(
-    family: BodyFamily, compiled: Compile, seeds: list[int], active: str, steps: int = 200
+    family: BodyFamily, compiled: Compile, active: str, steps: int = 200, held: int = 1
 ) -> None:
-    """The bodies move alike, and MjData's count `active` (contacts, ...) is often positive."""
+    """The bodies move alike, and MjData's count `active` (contacts, ...) is often positive; random
+    actions are held for some steps.
+    """
+    seeds = list(range(6))
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]
     datas = [mujoco.MjData(model) for model in models]
     for row, data in enumerate(datas):
         data.qpos, data.qvel = simulation.state.qpos[row], simulation.state.qvel[row]
     acting = np.zeros(len(seeds), int)
-    for action in np.random.default_rng(2).uniform(-1, 1, (steps, len(seeds), family.action_size)):
+    shape = steps // held, len(seeds), family.action_size
+    for action in np.repeat(np.random.default_rng(2).uniform(-1, 1, shape), held, axis=0):
         simulation.step(action)
         for row, (model, data) in enumerate(zip(models, datas, strict=True)):
             data.ctrl = action[row]
