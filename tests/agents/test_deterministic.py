@@ -12,7 +12,6 @@ from epg_tf.agents.acting import ActingDeterministic
 from epg_tf.agents.deterministic import (
     action_values,
     initial_weights,
-    network,
     policy_action,
 )
 from epg_tf.core.parallel_layers import parallel_norm_dense
@@ -63,17 +62,6 @@ def test_norm_layers_equal_the_reference(width, units, twins):
         expected = np.maximum(slow.layer_norm(outputs, scale, shift), 0.0)
         np.testing.assert_allclose(found[(*place, row)], expected, rtol=1e-9, atol=1e-12)
     assert 0.2 < (found > 0).mean() < 0.8
-
-
-@pytest.mark.parametrize(("width", "units"), [(6, 6), (2, 24)])
-def test_norm_layers_equal_keras(width, units):
-    inputs, weights = layer_of(width, units, dtype=np.float32)
-    layer = tf.keras.layers.LayerNormalization(epsilon=1e-5)
-    layer.build((None, units))
-    layer.set_weights([weights[2][0], weights[3][0]])
-    expected = tf.nn.relu(layer(inputs[0] @ weights[0][0] + weights[1][0]))
-    found = parallel_norm_dense(inputs, *weights)[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("width", "units"), [(3, 4), (1, 12)])
@@ -146,23 +134,6 @@ def test_twin_critics_equal_two_single_networks(axes):
         np.testing.assert_allclose(alone, found[:, twin], rtol=1e-12)
 
 
-def test_the_hidden_layers_are_relu():
-    """One unit's layer norm is its shift: 1 layer of 2 units -1 and 2, summed with weights 10 and 1
-    plus bias 3.
-    """
-    weights = [
-        np.zeros((1, 1, 2)),
-        np.zeros((1, 2)),
-        np.ones((1, 2)),
-        np.array([[-1.0, 2.0]]),
-        np.array([[[10.0], [1.0]]]),
-        np.array([[3.0]]),
-    ]
-    np.testing.assert_array_equal(
-        network(tf.zeros([1, 1, 1], tf.float64), tensors(weights)), [[[5.0]]]
-    )
-
-
 @pytest.mark.parametrize("hidden", [(7,), (64, 64)])
 def test_the_acting_copy_equals_the_policy(hidden):
     weights, observation = make_policy(hidden, dtype=np.float32), draw(P, O, dtype=np.float32)
@@ -171,36 +142,6 @@ def test_the_acting_copy_equals_the_policy(hidden):
     assert found.dtype == np.float32 and found.shape == (P, A)
     np.testing.assert_allclose(found, policy_action(observation, tensors(weights)), atol=1e-6)
     np.testing.assert_array_equal(observation, given)
-
-
-def test_actions_lie_within_their_bounds():
-    generator = np.random.default_rng(0)
-    parts = [
-        np.stack(part)
-        for part in zip(*(initial_weights(generator, (O, 32, A)) for _ in range(P)), strict=True)
-    ]
-    actions = policy_action(100.0 * draw(P, 50, O, dtype=np.float32), tensors(parts)).numpy()
-    assert (np.abs(actions) < 1).all() and actions.std() > 0.01
-    extreme = policy_action(draw(P, 50, O), tensors(part * 50.0 for part in make_policy())).numpy()
-    assert np.abs(extreme).max() <= 1
-
-
-def test_one_agent_never_depends_on_another():
-    weights, critics = make_policy(dtype=np.float32), make_critics(dtype=np.float32)
-    observation = draw(P, 4, O, dtype=np.float32)
-
-    def run():
-        action = policy_action(tf.constant(observation), tensors(weights))
-        return action.numpy(), action_values(
-            tf.constant(observation), action, tensors(critics)
-        ).numpy()
-
-    healthy = run()
-    for part in (*weights, observation, *critics):
-        part[1] = np.nan
-    ill = run()
-    assert healthy[0][[0, 2]].tobytes() == ill[0][[0, 2]].tobytes() and np.isnan(ill[0][1]).all()
-    assert healthy[1][[0, 2]].tobytes() == ill[1][[0, 2]].tobytes() and np.isnan(ill[1][1]).all()
 
 
 def test_initial_weights_fill_their_bounds():

@@ -9,7 +9,6 @@ import tensorflow as tf
 from epg_tf.agents.functional_policy import FunctionalPolicy
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, initial_policy
 from epg_tf.agents.settings import PolicyConfig
-from epg_tf.agents.values import ValueNetwork
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import EnvironmentSpec, LifeKey
@@ -62,26 +61,6 @@ def test_mean_equals_the_reference(activation, hidden):
         policy.loss_input(observation),
     ):
         np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_distribution_equals_the_reference_density():
-    policy = random_policy()
-    generator = np.random.default_rng(2)
-    observation, action = generator.standard_normal((P, 4, O)), generator.standard_normal((P, 4, A))
-    found = (
-        policy.distribution(tf.constant(observation, tf.float32))
-        .log_prob(tf.constant(action, tf.float32))
-        .numpy()
-    )
-    assert found.shape == (P, 4)
-    for life in range(P):
-        weights = [np.float64(v[life]) for v in policy.variables_in_order]
-        means = reference.mlp(weights[:-1], observation[life])
-        expected = [
-            reference.log_probability(a, m, weights[-1])
-            for a, m in zip(action[life], means, strict=True)
-        ]
-        np.testing.assert_allclose(found[life], expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("hidden", [(), (7,)])
@@ -157,66 +136,6 @@ def test_gaussian_noise_is_single_precision_standard_normal():
     )
 
 
-@pytest.mark.parametrize("hidden", [(7,), (4, 4, 4, 4)])
-def test_categorical_policy_equals_the_reference(hidden):
-    """Logits and probabilities, log probability and KL of one-hot actions."""
-    one, other = (
-        random_policy(hidden=hidden, kind=CategoricalPolicy, action_size=4) for _ in range(2)
-    )
-    for variable in other.variables_in_order:
-        variable.assign(0.7 * variable)
-    generator = np.random.default_rng(2)
-    observation = generator.standard_normal((P, 9, O)).astype(np.float32)
-    action = np.eye(4, dtype=np.float32)[generator.integers(4, size=(P, 9))]
-    distribution = one.distribution(observation)
-    assert (
-        distribution.batch_shape == (P, 9)
-        and distribution.event_shape == (4,)
-        and distribution.dtype == tf.float32
-    )
-    again = one.distribution_from(one(observation), one.shared_output)
-    log_prob, kl = (
-        distribution.log_prob(action),
-        distribution.kl_divergence(other.distribution(observation)),
-    )
-    np.testing.assert_array_equal(again.log_prob(action), log_prob)
-    for life in range(P):
-        logits, others = (
-            reference.mlp(
-                [np.float64(v[life]) for v in policy.variables_in_order],
-                np.float64(observation[life]),
-            )
-            for policy in (one, other)
-        )
-        np.testing.assert_allclose(one(observation)[life], logits, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(
-            one.loss_input(observation)[life], reference.softmax(logits), rtol=1e-4
-        )
-        expected = [
-            reference.categorical_log_probability(a, row)
-            for a, row in zip(action[life], logits, strict=True)
-        ]
-        np.testing.assert_allclose(log_prob[life], expected, rtol=1e-4, atol=1e-5)
-        expected = [
-            reference.categorical_kl(row, row2) for row, row2 in zip(logits, others, strict=True)
-        ]
-        np.testing.assert_allclose(kl[life], expected, rtol=1e-3, atol=1e-6)
-        assert max(expected) > 1e-2
-
-
-def test_literal_probabilities():
-    """Weights 0, biases log 1, log 2, log 5: probabilities 1/8, 2/8, 5/8 whatever is observed."""
-    policy = CategoricalPolicy(P, EnvironmentSpec(O, 3, True), PolicyConfig(hidden=(2,)))
-    policy.variables_in_order[-1].assign(np.log([[1.0, 2.0, 5.0]] * P))
-    observation = np.random.default_rng(0).standard_normal((P, 4, O)).astype(np.float32)
-    np.testing.assert_allclose(
-        policy.loss_input(observation), [[[0.125, 0.25, 0.625]] * 4] * P, rtol=1e-6
-    )
-    log_prob = policy.distribution(observation).log_prob(tf.one_hot(tf.fill([P, 4], 2), 3))
-    np.testing.assert_allclose(log_prob, np.full((P, 4), np.log(0.625)), rtol=1e-6)
-    assert policy.shared_output.shape == (P, 0)
-
-
 def test_categorical_acting_copy_chooses_the_largest_of_logits_plus_noise():
     policy = random_policy(kind=CategoricalPolicy, action_size=4)
     generator, acting = np.random.default_rng(3), acting_copy(policy)
@@ -249,41 +168,6 @@ def test_actions_are_as_frequent_as_they_are_probable():
     assert (np.abs(frequency - probability) < 4 * error).all()
 
 
-def test_categorical_policies_do_not_mix():
-    """NaN in one policy changes no bit of what the others answer, choose or are compared by."""
-    generator = np.random.default_rng(4)
-    observation = generator.standard_normal((P, 6, O)).astype(np.float32)
-    action, noise = (
-        np.eye(3, dtype=np.float32)[generator.integers(3, size=(P, 6))],
-        generator.gumbel(size=(P, 3)),
-    )
-    old = random_policy(kind=CategoricalPolicy, action_size=3).distribution(observation * 0.5)
-
-    def measure(policy):
-        distribution = policy.distribution(observation)
-        return [
-            part.numpy()
-            for part in (
-                policy.loss_input(observation),
-                distribution.log_prob(action),
-                old.kl_divergence(distribution),
-            )
-        ] + [acting_copy(policy).act(observation[:, 0], noise)]
-
-    policy = random_policy(kind=CategoricalPolicy, action_size=3)
-    healthy = measure(policy)
-    for variable in policy.variables_in_order:
-        variable.assign(
-            np.where(
-                np.arange(P).reshape(-1, *[1] * (len(variable.shape) - 1)) == 1, np.nan, variable
-            )
-        )
-    ill = measure(policy)
-    for one, other in zip(healthy, ill, strict=True):
-        assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
-    assert all(np.isnan(part[1]).all() for part in ill[:3]) and ill[3][1].sum() == 1
-
-
 def test_initial_weights_have_columns_of_the_documented_norm():
     sizes, config = (O, 64, 32, A), PolicyConfig(output_scale=0.01, log_std=-0.7)
     weights = initial_policy(np.random.default_rng(0), sizes, config)
@@ -292,20 +176,6 @@ def test_initial_weights_have_columns_of_the_documented_norm():
     for kernel, norm in zip(weights[:-1:2], (1.0, 1.0, 0.01), strict=True):
         np.testing.assert_allclose(np.linalg.norm(kernel, axis=0), norm, rtol=1e-5)
     np.testing.assert_allclose(weights[-1], -0.7)
-
-
-def test_value_network_equals_the_reference():
-    value = ValueNetwork(P, EnvironmentSpec(O, A), (6, 4))
-    members = [initial_mlp(np.random.default_rng(life), value.sizes, 1.0) for life in range(P)]
-    value.load_members(members)
-    observation = np.random.default_rng(9).standard_normal((P, 8, O)).astype(np.float32)
-    found = value(tf.constant(observation)).numpy()
-    assert found.shape == (P, 8)
-    for life in range(P):
-        expected = reference.mlp(
-            [np.float64(w) for w in members[life]], np.float64(observation[life])
-        )[:, 0]
-        np.testing.assert_allclose(found[life], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_agents_are_born_from_their_own_keys(tiny):

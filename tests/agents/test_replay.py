@@ -49,31 +49,6 @@ def numbers(drawn):
     return np.int64(np.rint(drawn["reward"] - agents * drawn["mask"]))
 
 
-def test_shapes_and_kinds():
-    drawn = draw(written(20, 30))
-    shapes = {
-        "observation": (O,),
-        "action": (A,),
-        "reward": (),
-        "terminated": (),
-        "next_observation": (O,),
-        "mask": (),
-    }
-    assert {name: part.shape for name, part in drawn.items()} == {
-        n: (K, P, B, T, *s) for n, s in shapes.items()
-    }
-    assert all(part.dtype == np.float32 for part in drawn.values())
-
-
-def test_the_ring_overwrites_the_oldest():
-    replay = written(5, 8)
-    assert replay.steps == 5
-    assert set(numbers(draw(replay, 1, 5, 1)).ravel()) == {1, 2, 3, 4, 5}
-    replay = written(19, 8)
-    assert replay.steps == 8
-    assert set(numbers(draw(replay, 1, 8, 1)).ravel()) == set(range(12, 20))
-
-
 @pytest.mark.parametrize("steps", [13, 20, 41])
 def test_chunks_are_consecutive_whole_steps_of_one_episode(steps):
     """Before the ring is full, when it just is, and long after: every field is that of the step. A
@@ -151,13 +126,6 @@ def test_every_step_is_drawn_equally_often(oldest):
     np.testing.assert_allclose(share, share.mean(), atol=4.5 * spread)
 
 
-def test_draws_follow_their_stream():
-    replay = written(40, 30)
-    one, same, other = (draw(replay, seed=seed) for seed in (0, 0, 1))
-    assert all(one[name].tobytes() == same[name].tobytes() for name in one)
-    assert one["reward"].tobytes() != other["reward"].tobytes()
-
-
 def test_an_agents_draws_do_not_depend_on_its_neighbours():
     """Neither on what they have lived through nor on how many or how old they are."""
     ends = [(0, 13), (0, 21)]
@@ -217,14 +185,6 @@ def test_newest_and_extend_rebuild_the_same_replay(steps):
         }
         for each in (replay, rebuilt):
             each.write({**added, "ended": np.array([more % 3 == 0, more % 4 == 0])})
-
-
-def test_extending_in_pieces_equals_writing():
-    replay, pieces = written(30, 12, ends=[(0, 25)]), Replay(P, 12, O, A)
-    for last, count in ((10, 10), (17, 7), (30, 12)):
-        pieces.extend(written(last, 12, ends=[(0, 25)]).newest(count))
-    one, other = draw(replay, 1, 12), draw(pieces, 1, 12)
-    assert all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
 def test_the_replay_keeps_copies():

@@ -163,47 +163,6 @@ def test_an_exported_loss_and_its_gradients_are_the_packages_own(
         )
 
 
-@pytest.mark.slow
-def test_gradients_of_the_package_through_a_policys_weights_are_the_same(
-    make_learned, make_agent, make_experience, tmp_path
-):
-    learned = make_learned()
-    agent, experience = make_agent(learned.experiment, P, 6, 2), make_experience(P, 32, M, 6, 2)
-    own = learned_loss(P, channels_of(interface(learned.experiment)), learned.experiment.loss, M)
-    own.load(np.repeat(learned.phi[None], P, axis=0))
-    export.export(learned, tmp_path, "card")
-    exported, variables, gradients = (
-        tf.saved_model.load(str(tmp_path)),
-        agent.moved_by(True, False),
-        [],
-    )
-
-    def by_export():
-        recorded = {
-            name: experience.channel(name) for name in ("observation", "action", "termination")
-        }
-        return exported.loss(
-            recorded
-            | {
-                "policy_mean": agent.policy(experience.observation),
-                "policy_log_std": agent.policy.shared_output,
-                "memory": agent.memory_output(),
-                "minibatch": tf.constant(STEPS),
-            }
-        )["loss"]
-
-    for score in (
-        by_export,
-        lambda: own.minibatch_loss(agent, own.prepare(agent, experience), tf.constant(STEPS)),
-    ):
-        with tf.GradientTape() as tape:
-            total = tf.reduce_sum(score())
-        gradients.append(tape.gradient(total, variables))
-    for one, other in zip(*gradients, strict=True):
-        assert np.abs(other).max() > 1e-3
-        assert np.abs(one - other).max() <= 1e-6 * np.abs(other).max()
-
-
 def test_agents_do_not_meet(make_learned, asked):
     """NaN in one agent's rows changes no bit of another's loss and gradients; P is free."""
     learned = make_learned()

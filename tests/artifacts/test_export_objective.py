@@ -14,7 +14,6 @@ from epg_tf.artifacts.artifact import LearnedObjective, load_objective
 from epg_tf.artifacts.description import describe
 from epg_tf.artifacts.export import export, exported_module, largest_difference
 from epg_tf.artifacts.exported import PREDICTED, examples, objective_inputs
-from epg_tf.core.errors import RecordError
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
 from epg_tf.losses.objectives import Trajectories
 from epg_tf.losses.settings import ObjectiveConfig
@@ -158,8 +157,3 @@ def test_an_export_describes_itself_and_names_no_path(exported):
     assert told["agent"]["reward_rule"].startswith("divided by the root mean square")
     graph = (exported / "saved_model.pb").read_bytes()
     assert not any(part in graph for part in (str(exported).encode(), b"site-packages", b".py"))
-
-
-def test_homes_of_objectives_are_not_written_to(exported):
-    with pytest.raises(RecordError, match="where losses are kept"):
-        export(load_objective(exported), exported)

@@ -42,22 +42,6 @@ def test_round_trip(folder):
     assert len(description["phi_sha256"]) == 64
 
 
-def test_a_loaded_description_can_be_saved_with_another_phi(folder, tmp_path):
-    _, description = loss_files.load_loss(folder)
-    loss_files.save_loss(tmp_path / "best", np.ones(5, np.float32), description)
-    phi, description = loss_files.load_loss(tmp_path / "best")
-    assert (
-        phi.tolist() == [1.0] * 5
-        and description["parameters"] == 5
-        and description["buffer"] == 512
-    )
-
-
-def test_compressed_files_are_as_good(folder):
-    np.savez_compressed(folder / "loss.npz", phi=PHI)
-    assert loss_files.load_loss(folder)[0].tolist() == PHI.tolist()
-
-
 @pytest.mark.parametrize(
     "phi",
     [
@@ -85,11 +69,6 @@ def test_missing_pieces_are_named_with_a_remedy(folder, tmp_path):
     assert "the folder of a run of epg-tf meta-train" in refusal(tmp_path / "nowhere")
     (folder / "loss.npz").unlink()
     assert "holds no loss.npz" in refusal(folder)
-
-
-def test_the_folder_of_a_file_is_suggested(folder):
-    for name in ("loss.npz", "loss.json"):
-        assert f"did you mean {folder}?" in refusal(folder / name)
 
 
 def test_a_torn_phi_is_refused(folder):

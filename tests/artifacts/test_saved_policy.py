@@ -67,7 +67,7 @@ def observations(count):
     return np.random.default_rng(1).standard_normal((count, 6)).astype(np.float32)
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, 4000])
 def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
     """Any batch size; 4,000 draws at one observation."""
     parts, shift, scale, policy = saved()
@@ -153,7 +153,6 @@ def test_one_observation_or_many(discrete):
             policy.act(np.zeros(shape))
 
 
-@pytest.mark.slow
 def test_a_policy_that_sees_pairs_is_saved(tmp_path):
     """With deviations near zero its actions are the means of the copy that acts."""
     family, generator = PointGoal(4, 25), np.random.default_rng(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 
 import numpy as np
 import pytest
@@ -122,13 +121,6 @@ def test_the_others_life_is_an_ordinary_one(walking):
     assert not set(found.policy_hash) & set(ordinary.policy_hash)
 
 
-def test_passive_agents_start_as_themselves(walking):
-    """Who learns nothing stays what its own key draws."""
-    still = {"learning_rate": 0.0}
-    found = run(walking, condition=Condition("yoked", NEXT), **still)
-    np.testing.assert_array_equal(found.policy_hash, run(walking, **still).policy_hash)
-
-
 def test_lives_of_one_shard_may_be_paired_with_those_of_another(paid):
     """Only keys say who the others are."""
     keys = [LifeKey(1, "test", 0, index) for index in (0, 2, 0, 2)]
@@ -144,8 +136,3 @@ def test_ordinary_lives_are_as_before_afterwards(walking):
     after = run(walking)
     np.testing.assert_array_equal(before.policy_hash, after.policy_hash)
     np.testing.assert_array_equal(before.final_return, after.final_return)
-
-
-def test_it_can_be_sent_to_other_processes():
-    teaching = dataclasses.replace(LEARNING, condition=Condition("switch", NEXT, 2))
-    assert pickle.loads(pickle.dumps(teaching)) == teaching

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.agents.policies import fresh_weights, policy_class, policy_shapes
-from epg_tf.artifacts.artifact import load_loss, save
-from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import start_generator
 from epg_tf.core.types import LifeKey
@@ -89,7 +88,6 @@ def test_the_vector_is_phi_then_the_policy(tiny, both, start):
     assert list(loss_shapes(both)) == list(vector_shapes(both))[: len(loss_shapes(both))]
 
 
-@pytest.mark.slow
 def test_lives_start_from_the_vectors_policy(both):
     """Each row from its own; with `fresh` from the keys, as where a loss alone is moved."""
     loop = loop_of(both)
@@ -120,18 +118,6 @@ def test_both_parts_matter(both):
     ]
     assert (hashes[0] == hashes[3]).all()
     assert not (hashes[0] == hashes[1]).any() and not (hashes[0] == hashes[2]).any()
-
-
-@pytest.mark.slow
-def test_ppo_from_an_evolved_start_learns_by_ppo(start, tiny):
-    """As a life whose loss is the surrogate, from the same policies."""
-    vectors = np.stack([initial_phi(start, 0)] * 4)
-    loop = loop_of(start)
-    assert final_teaching(start).alpha == 1.0
-    run(loop, vectors)
-    learned = loop.learner.weights()
-    run(loop, vectors, Teaching(1.0, 0.0))
-    assert not np.array_equal(learned[0], loop.learner.weights()[0])
 
 
 def test_a_life_without_updates_is_its_final_episodes(fixed):
@@ -171,36 +157,6 @@ def test_evolution_improves_a_fixed_policy(make_tiny):
     assert np.mean(fitness[-3:]) > np.mean(fitness[:3]) + 5.0
 
 
-@pytest.mark.slow
-def test_evolution_goes_on_to_the_bit(both):
-    """From the state of any epoch, as a run that is resumed does."""
-    whole = [each.state for each in evolve(both, 5)]
-    rest = [each.state for each in evolve(both, 5, state=whole[0])]
-    for one, other in zip(whole[1:], rest, strict=True):
-        np.testing.assert_array_equal(one.phi, other.phi)
-        np.testing.assert_array_equal(one.best_phi, other.best_phi)
-    phi, policy = (
-        np.abs(part - first).max()
-        for part, first in zip(
-            divided(both, whole[-1].phi), divided(both, initial_phi(both, 5)), strict=True
-        )
-    )
-    assert phi > 0.0 and policy > 0.0
-
-
-@pytest.mark.parametrize("name", ["both", "start", "fixed"])
-def test_it_is_saved_and_read(name, request, tmp_path):
-    experiment = request.getfixturevalue(name)
-    save(tmp_path, initial_phi(experiment, 0), experiment, {"seed": 0})
-    learned = load_loss(tmp_path)
-    np.testing.assert_array_equal(learned.phi, initial_phi(experiment, 0))
-    assert learned.experiment == experiment
-    with pytest.raises(RecordError, match="phi has 7 parameters, its shapes need"):
-        save(tmp_path, np.zeros(7, np.float32), experiment, {})
-        load_loss(tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "methods"),
     [

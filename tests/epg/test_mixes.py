@@ -12,7 +12,7 @@ from epg_tf.epg.epoch_plan import life_keys, life_tasks
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.memory_needs import evolution_needs
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.epg.outer_loop import in_units, run_epoch
+from epg_tf.epg.outer_loop import run_epoch
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import initial_state
 from tests.thread_ranks import on_ranks
@@ -139,21 +139,6 @@ def test_returns_count_in_the_units_of_their_family(make_mix):
     assert scaled.metrics["validation_return_mean"] == pytest.approx(expected)
     assert plain.metrics["fitness_mean"] == pytest.approx(20.0, abs=1.0)
     assert scaled.metrics["fitness_mean"] == pytest.approx(1.0, abs=0.1)
-
-
-def test_units_divide_by_the_task_of_each_life(make_mix):
-    lives = LifeOutcomes(
-        np.array([10.0, np.nan, 6.0]),
-        *[np.zeros(3)] * 3,
-        goals_reached=np.full(3, np.nan),
-        memory_norm=np.full(3, np.nan),
-        means_beyond=np.full(3, np.nan),
-        final_agent=np.full(3, None),
-    )
-    scaled = in_units(make_mix(mix={"return_units": (5.0, 2.0, 3.0)}), [0, 1, 2], lives)
-    np.testing.assert_array_equal(scaled.final_return, [2.0, np.nan, 2.0])
-    same = in_units(make_mix(), [0, 1, 2], lives)
-    assert same.final_return.tobytes() == lives.final_return.tobytes()
 
 
 def test_memory_is_that_of_all_families(make_mix):

@@ -108,7 +108,6 @@ def test_a_life_does_not_notice_where_its_neighbours_start(loop, phi):
     assert fresh.final_agent[2].moments.tobytes() == mixed.final_agent[2].moments.tobytes()
 
 
-@pytest.mark.slow
 def test_nothing_changes_where_no_life_starts_from_them(make_tiny, tiny, alone, crews):
     """To the bit; with a share above 0 the first epoch alone is the same."""
     off = list(evolve(tiny, 5, shards=crews[0]))
@@ -120,7 +119,6 @@ def test_nothing_changes_where_no_life_starts_from_them(make_tiny, tiny, alone, 
     assert [one == other for one, other in zip(*fitness, strict=True)] == [True, False, False]
 
 
-@pytest.mark.slow
 def test_ranks_have_the_pool_of_one_process(with_past, alone, crews):
     def work(rank):
         shards = crews[rank.rank]
@@ -139,7 +137,6 @@ def test_processes_have_the_pool_of_threads(make_tiny, alone):
     assert [bits(state) for state in states] == [bits(result.state) for result in alone]
 
 
-@pytest.mark.slow
 def test_a_resumed_run_has_the_same_pool(with_past, alone, crews, tmp_path):
     def run(resume):
         system = EvolutionSystem(with_past, 5, crews[0])

@@ -24,7 +24,7 @@ from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ProcessLost, ShardProcess, _failure
-from epg_tf.epg.shards import Shards, processes_fit
+from epg_tf.epg.shards import processes_fit
 
 TEACHING = Teaching(0.0, 1e-2)
 
@@ -143,21 +143,6 @@ def test_a_process_that_cannot_start_is_named(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_life_of_another_process_ends_when_it_is_stopped(reacher):
-    stop = threading.Event()
-    process = ShardProcess(reacher, False, stop)
-    process.run(request(reacher))  # compiles
-    timer = threading.Timer(0.3, stop.set)
-    timer.start()
-    started = time.monotonic()
-    with pytest.raises(Interrupted):
-        process.run(request(reacher, updates=10**7))
-    assert time.monotonic() - started < 20.0
-    process.close()
-    assert process._process.poll() is not None
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [0, 10**6], ids=["short", "longer than the socket holds"])
 def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch, parameters):
     monkeypatch.setattr(shard_process, "_STOP_SECONDS", 0.5)
@@ -224,22 +209,6 @@ def _runs(pid: int) -> bool:
             return stream.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-@pytest.mark.slow
-def test_shards_use_one_process_for_each_further_cpu(reacher):
-    """Whichever computes a shard, its bits are the same."""
-    threads = dataclasses.replace(reacher.compute, parallel="threads")
-    keys = [LifeKey(7, "test", 0, index) for index in range(7)]
-    phi = request(reacher).phi[0]
-    found = []
-    for compute in (reacher.compute, threads):
-        with Shards(dataclasses.replace(reacher, compute=compute)) as shards:
-            found.append(shards.run(keys, lambda life: phi + life, TEACHING))
-            kinds = {type(loop).__name__ for loop in shards._loops}
-            assert kinds <= {"ShardLoop", "ShardProcess"}
-            assert ("ShardProcess" in kinds) == (compute.parallel == "processes")
-    assert bits(found[0]) == bits(found[1])
 
 
 def test_families_and_channels_of_users_stay_in_this_process(reacher):

@@ -12,7 +12,6 @@ from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import (
-    RankedShards,
     Shards,
     lives_of_rank,
     lives_of_shards,
@@ -49,17 +48,6 @@ def test_whole_shards_go_to_ranks_in_turn():
 
 def test_the_lives_of_a_shard_are_in_one_task():
     assert lives_of_shards([0, 1, 0, 1, 1, 0, 1], 2) == [[0, 2], [5], [1, 3], [4, 6]]
-
-
-@pytest.mark.parametrize(
-    ("lives", "shard_lives", "size"), [(256, 64, 3), (7, 2, 3), (5, 8, 2), (64, 4, 16)]
-)
-def test_every_life_is_lived_once_and_the_load_is_even(lives, shard_lives, size):
-    whole = lives_of_shards([0] * lives, shard_lives)
-    parts = [lives_of_rank(whole, rank, size) for rank in range(size)]
-    assert sorted(sum(parts, [])) == list(range(lives))
-    shards = [len({life // shard_lives for life in part}) for part in parts]
-    assert max(shards) - min(shards) <= 1
 
 
 def test_exact_lives_of_a_coarse_experiment_are_those_of_an_exact_one(make_tiny):
@@ -105,42 +93,6 @@ def test_outcomes_survive_packing_to_the_bit():
     halves = [packed * (np.arange(6) % 2 == half)[:, None] for half in (0, 1)]
     assert bits(unpack(halves[0] + halves[1])) == bits(lives)
     assert unpack(packed).failed.dtype == bool and unpack(packed).env_steps.dtype == np.int64
-
-
-def test_one_failed_life_reaches_every_rank(tiny):
-    """Rank 1's NaN is a NaN everywhere, and its row is where its life is."""
-
-    class Scripted:
-        shard_lives, threads = 2, 1
-
-        def run(self, keys, phi, teaching, done=None, exact=False, tasks=None):
-            found = np.array([phi(i)[0] for i in range(len(keys))])
-            done(len(keys))
-            return LifeOutcomes(
-                found,
-                np.full(len(keys), np.nan),
-                np.isnan(found),
-                10 * np.arange(len(keys)),
-                goals_reached=np.full(len(keys), np.nan),
-                memory_norm=np.full(len(keys), np.nan),
-                means_beyond=np.full(len(keys), np.nan),
-                final_agent=np.full(len(keys), None),
-            )
-
-    returns, lived = [3.0, 1.0, np.nan, 4.0, -0.0], []
-    results = on_ranks(
-        2,
-        lambda rank: RankedShards(Scripted(), rank, lived.append).run(
-            [LifeKey(0, "evolution", 0, i) for i in range(5)],
-            lambda life: np.array([returns[life]]),
-            Teaching(0.0, 0.001),
-        ),
-    )
-    for outcomes in results:
-        np.testing.assert_array_equal(outcomes.final_return, returns)
-        assert outcomes.failed.tolist() == [False, False, True, False, False]
-        assert outcomes.env_steps.tolist() == [0, 10, 0, 10, 20]
-    assert sorted(lived) == [2, 3] and bits(results[0]) == bits(results[1])
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ else:
 LOSSES = {"evolution": ("best", "final"), "metagenrl": ("final",)}
 # MetaGenRL has threads alone.
 PARALLEL = {"evolution": ("threads", "processes"), "metagenrl": ("threads",)}
-KILLS = 4  # of each kind
+KILLS = 2  # of each kind
 _MARK = "KILLED_RUN"  # names the folder of a run in the environment of all its processes
 
 
@@ -114,7 +114,7 @@ def test_kills_at_random_moments_change_no_bit(kind, tmp_path):
         folder = tmp_path / f"killed_{number}"
         number += 1
         while len(others) < KILLS:
-            found = run(kind, folder, next(parallel), float(moments.uniform(0.2, 14.0)))
+            found = run(kind, folder, next(parallel), float(moments.uniform(0.2, 8.0)))
             wait_for_the_end_of_all(folder)
             if found is None:
                 break

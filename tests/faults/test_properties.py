@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from epg_tf.agents.buffer import Buffer
-from epg_tf.agents.replay import Replay
 from epg_tf.core.array_files import read_arrays, write_arrays
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.types import EnvironmentSpec
@@ -150,36 +149,6 @@ def test_ranks_ignore_the_unit_of_returns_and_are_finite(returns, scale, shift):
     np.testing.assert_array_equal(
         weights, shaped(np.float64(scale) * returns + shift, 8, "rank", np.arange(8))
     )
-
-
-@quick
-@given(st.integers(1, 30), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32))
-def test_chunks_hold_steps_in_order_within_one_episode(written, length, batch, seed):
-    capacity = 12
-    replay = Replay(1, capacity, 1, 1)
-    generator = np.random.default_rng(seed)
-    episodes, episode = {}, 0
-    for step in range(written):
-        ended = bool(generator.random() < 0.3)
-        episodes[step], episode = episode, episode + ended
-        number = np.full((1, 1), float(step))
-        replay.write(
-            {
-                "observation": number,
-                "action": number,
-                "reward": number[:, 0],
-                "terminated": np.array([ended]),
-                "ended": np.array([ended]),
-                "next_observation": number + 1.0,
-            }
-        )
-    chunks = replay.draw([generator], np.array([written]), 1, batch, length)
-    for mask, steps in zip(chunks["mask"][0, 0], chunks["observation"][0, 0, :, :, 0], strict=True):
-        held = steps[mask.astype(bool)].astype(int)
-        assert len(held) and (np.diff(held) == 1).all()
-        assert max(0, written - capacity) <= held[0] and held[-1] < written
-        assert len({episodes[step] for step in held}) == 1
-        assert not steps[~mask.astype(bool)].any()
 
 
 @quick

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
-from epg_tf.losses.channels import HISTORY, declared_channels
+from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import GuidedLoss, Loss
-from epg_tf.losses.surrogates import SURROGATES, ProximalPolicyOptimization
+from epg_tf.losses.surrogates import ProximalPolicyOptimization
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
 P, O, A, M, N = 2, 4, 2, 8, 32  # noqa: E741 (the legend's letter)
@@ -61,25 +61,6 @@ def test_guided_loss_blends_values_and_gradients(tiny, make_agent, make_experien
     )
 
 
-@pytest.mark.parametrize("kind", sorted(SURROGATES))
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("discrete", [False, True])
-def test_guided_loss_blends_the_real_losses(
-    tiny, make_agent, make_experience, kind, alpha, discrete
-):
-    agent = make_agent(tiny, P, O, A, discrete=discrete)
-    experience = make_experience(P, N, M, O, A, discrete=discrete)
-    learned, surrogate = learned_loss(tiny, discrete), SURROGATES[kind](tiny.surrogate)
-    guided = GuidedLoss(learned, surrogate)
-    guided.alpha.assign(alpha)
-    one, other, blend = (
-        loss.minibatch_loss(agent, loss.prepare(agent, experience), STEPS).numpy()
-        for loss in (learned, surrogate, guided)
-    )
-    np.testing.assert_allclose(blend, (1 - alpha) * one + alpha * other, rtol=1e-5, atol=1e-6)
-    assert np.abs(one - other).min() > 1e-2
-
-
 def test_alpha_moves_a_compiled_loss(tiny, make_agent, make_experience):
     """The schedule must not be frozen into the graph."""
     agent, experience = make_agent(tiny, P, O, A), make_experience(P, N, M, O, A)
@@ -117,18 +98,6 @@ def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
             v.ref()
             for v in agent.moved_by(*((True, False) if untouched is value else (False, True)))
         } == {v.ref() for v in reached}
-
-
-@pytest.mark.parametrize("discrete", [False, True])
-def test_experience_has_every_history_channel(tiny, make_experience, discrete):
-    experience = make_experience(P, N, M, O, A)
-    channels = declared_channels(EnvironmentSpec(O, A, discrete), tiny.loss)
-    history = [channel for channel in channels if channel.kind == HISTORY]
-    assert {channel.name for channel in history} >= {"observation", "action", "termination"}
-    for channel in history:
-        found = experience.channel(channel.name)
-        assert found is getattr(experience, channel.name)
-        assert found.shape == (P, N, channel.width)
 
 
 def test_what_is_no_channel_is_refused(make_experience):

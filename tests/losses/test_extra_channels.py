@@ -69,11 +69,6 @@ def test_future_reward_equals_the_reference(recorded, discount):
         np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_future_rewards_that_do_not_differ_are_zero(recorded):
-    same = recorded._replace(reward=tf.zeros_like(recorded.reward))
-    assert not compute("future_reward", same).any()
-
-
 def test_novelty_counts_observations_of_the_same_cell(recorded):
     """Where an observation recurs n times in the buffer its novelty is at most 1 / sqrt(n); a
     neighbour's observations and the padding do not count.
@@ -145,11 +140,6 @@ def test_a_loss_for_any_body_cannot_see_what_has_the_size_of_one(name):
     config = LossConfig(channels=(name,), shared_over_actions=True)
     with pytest.raises(ConfigError, match=f"'{name}' depends on the observation"):
         declared_channels(EnvironmentSpec(11, 3), config)
-
-
-def test_the_time_is_that_recorded(recorded):
-    expected = np.broadcast_to(recorded.time_in_life, (P, N, 1))
-    np.testing.assert_array_equal(compute("time_in_life", recorded), expected)
 
 
 @pytest.mark.parametrize("name", sorted(extra_channels.EXTRA_CHANNELS))
@@ -272,8 +262,6 @@ def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatc
     ("compute", "message"),
     [
         (lambda met, loss: met.action, r"has the shape \[2, 512, 2\] .* \[2, 512, 1\]; correct"),
-        (lambda met, loss: met.reward[:, :, 0], r"has the shape \[2, 512\]"),
-        (lambda met, loss: 0.0, r"has the shape \[\]"),
         (lambda met, loss: met.reward - tf.reduce_mean(met.reward), "must not mix rows"),
         (
             lambda met, loss: met.reward if tf.reduce_any(met.ended > 0) else met.ended,
@@ -286,7 +274,6 @@ def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatc
         ),
         (lambda met, loss: met.reward / met.lived, "values that are not finite"),
         (lambda met, loss: met.rewards, r"fails \(AttributeError: .*'rewards'\)"),
-        (lambda met, loss: tf.matmul(met.reward, met.reward), r"fails \(Invalid"),
     ],
 )
 def test_a_users_own_that_cannot_be_used_is_refused(monkeypatch, compute, message):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
@@ -17,12 +14,9 @@ from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import (
     PolicyChannels,
     TemporalConv,
-    TemporalConvLoss,
     parameter_shapes,
 )
-
-P, O, A, M = 3, 4, 2, 8  # noqa: E741 (the legend's letter)
-STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
+from tests.losses.learned import STEPS, A, M, N, O, P, make_loss, scored
 
 
 def test_initial_parameters_have_the_stated_deviations():
@@ -39,25 +33,23 @@ def test_initial_parameters_have_the_stated_deviations():
             assert np.std(part) == pytest.approx(1 / np.sqrt(np.prod(shape[:-1])), rel=0.1), name
 
 
+@pytest.mark.parametrize(
+    ("changes", "slope"),
+    [
+        ({"head": 2 * A}, 0.8),
+        ({"shared_over_actions": True, "features": 4, "head": 2, "leaky_slope": 0.0}, 1.0),
+    ],
+)
 def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
-    make_tiny, make_agent, make_experience
+    make_tiny, make_agent, make_experience, changes, slope
 ):
-    """4 hidden units, two per action: leaky(x) + leaky(-x) = 0.8 |x|, whatever else is seen."""
-    experiment = make_tiny(loss={"start": "centred", "head": 2 * A})
-    agent, config = make_agent(experiment, P, O, A), experiment.loss
-    loss = TemporalConvLoss(P, declared_channels(EnvironmentSpec(O, A), config), config, M)
-    phi = [
-        initial_parameters(np.random.default_rng(life), loss.network.channels, experiment.loss)
-        for life in range(P)
-    ]
-    loss.load(np.stack(phi))
-    experience = make_experience(P, experiment.loss.buffer_steps, M, O, A)
-    found = loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
-    means = agent.policy(experience.observation[:, -M:]).numpy()
-    expected = [
-        0.8 * np.abs(means[life, steps]).sum(axis=1).mean() for life, steps in enumerate(STEPS)
-    ]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    """Two hidden units per action: leaky(x) + leaky(-x) = slope |x|, whatever else is seen."""
+    experiment = make_tiny(loss={"start": "centred", **changes})
+    agent, (loss, _) = make_agent(experiment, P, O, A), make_loss(experiment, start=True)
+    met = make_experience(P, N, M, O, A)
+    means = tf.gather(agent.policy(met.observation[:, -M:]), STEPS, batch_dims=1)
+    expected = slope * np.abs(means).sum(axis=2).mean(axis=1)
+    np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("factors", [1, 2, 3])
@@ -67,37 +59,21 @@ def test_a_quadratic_loss_is_the_sum_of_squared_means(
 ):
     """Whatever else is seen; and moved forms move its lowest point to their mean."""
     experiment = make_tiny(loss={"start": "quadratic", "products": products, "factors": factors})
-    agent, config = make_agent(experiment, P, O, A), experiment.loss
-    channels = declared_channels(EnvironmentSpec(O, A), config)
-    loss = TemporalConvLoss(P, channels, config, M)
-    phi = [initial_parameters(np.random.default_rng(life), channels, config) for life in range(P)]
-    experience = make_experience(P, config.buffer_steps, M, O, A)
-    means = agent.policy(experience.observation[:, -M:]).numpy()
+    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment, start=True)
+    met = make_experience(P, N, M, O, A)
+    means = tf.gather(agent.policy(met.observation[:, -M:]), STEPS, batch_dims=1).numpy()
     for moved in (0.0, 0.5):
-        found = []
-        for each in phi:
-            params = split(each[None], loss.shapes)
-            params["products/bias"][0, 0] = -moved  # of the first mean's first factor
-            found.append(np.concatenate([part.ravel() for part in params.values()]))
-        loss.load(np.stack(found))
-        losses = loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
+        params = split(phi.copy(), loss.shapes)
+        params["products/bias"][:, 0] = -moved  # of the first mean's first factor
+        loss.load(np.concatenate([part.reshape(P, -1) for part in params.values()], axis=1))
         squares = np.square(means)
         if factors == 1:
             squares = 2.0 * (np.sqrt(1.0 + squares) - 1.0)
             squares[..., 0] = 2.0 * (np.sqrt(1.0 + np.square(means[..., 0] - moved)) - 1.0)
         else:
             squares[..., 0] = np.square(means[..., 0] - moved / 2) - (moved / 2) ** 2
-        expected = [squares[life, steps].sum(axis=1).mean() for life, steps in enumerate(STEPS)]
-        np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-7)
-
-
-def test_a_quadratic_start_needs_a_unit_for_each_mean():
-    spec, config = EnvironmentSpec(11, 3), LossConfig(start="quadratic", products=2)
-    with pytest.raises(ConfigError, match=r"config\.loss\.products=2 is too few .* at least 3"):
-        declared_channels(spec, config)
-    discrete = dataclasses.replace(spec, discrete_actions=True)
-    with pytest.raises(ConfigError, match="'quadratic' needs means"):
-        declared_channels(discrete, dataclasses.replace(config, products=3))
+        expected = squares.sum(axis=2).mean(axis=1)
+        np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("start", ["centred", "correlating"])
@@ -108,17 +84,6 @@ def test_product_units_do_not_count_in_a_centred_start(start):
     params = split(phi[None], parameter_shapes(channels, config))
     assert not params["output/kernel"][0, config.head :].any()
     assert params["products/kernel"].all()
-
-
-def test_a_centred_start_leaves_the_other_units_as_drawn():
-    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig())
-    plain, centred = (
-        initial_parameters(np.random.default_rng(0), channels, LossConfig(start=start))
-        for start in ("random", "centred")
-    )
-    assert (plain != centred).sum() == 6 * (
-        11 + 3 + 1 + 3 + 3 + 32 + 32 + 1
-    )  # rows of the head, and the output
 
 
 @pytest.mark.parametrize("changes", [{"pooling": "mean"}, {"pooling": "flatten"}])

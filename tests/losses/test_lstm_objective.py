@@ -16,7 +16,6 @@ from epg_tf.losses.lstm_objective import (
     initial_parameters,
     parameter_count,
     parameter_shapes,
-    stacked,
 )
 from epg_tf.losses.objectives import Trajectories
 from epg_tf.losses.settings import ObjectiveConfig
@@ -100,53 +99,6 @@ def test_scores_equal_the_reference(changes, actions):
     assert np.std(found[seen.mask > 0]) > 1e-2
 
 
-def test_order_and_number_of_action_dimensions_do_not_matter():
-    """An embedding is a mean: dimensions may change places, and two of each are as good as one."""
-    objective, _ = make_objective()
-    seen, predicted = make_trajectories(actions=4)
-    before = score(objective, seen, predicted)
-    for dimensions in ([2, 0, 3, 1], [0, 0, 1, 1, 2, 2, 3, 3]):
-        after = score(
-            objective,
-            seen._replace(action=seen.action[..., dimensions]),
-            predicted[..., dimensions],
-        )
-        np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-12)
-    apart = score(objective, seen._replace(action=seen.action[..., [2, 0, 3, 1]]), predicted)
-    assert np.abs(apart - before).max() > 1e-3  # pairs stay together
-
-
-@pytest.mark.parametrize("which", ["taken", "predicted"])
-def test_a_score_depends_on_its_own_and_later_steps_alone(which):
-    objective, _ = make_objective()
-    seen, predicted = make_trajectories()
-    before, there = score(objective, seen, predicted), seen.mask > 0
-    for step in range(T):
-        moved = {"taken": seen.action.copy(), "predicted": predicted.copy()}
-        moved[which][:, :, step] += 0.5
-        changed = (
-            score(objective, seen._replace(action=moved["taken"]), moved["predicted"]) != before
-        )
-        expected = there & (np.arange(T) <= step) & there[:, :, step : step + 1]
-        np.testing.assert_array_equal(changed, expected)
-
-
-def test_earlier_rewards_and_values_reach_later_scores_through_the_moments_alone():
-    """Two steps that change places leave the moments alone."""
-    objective, _ = make_objective()
-    seen, predicted = make_trajectories()
-    before, parts = score(objective, seen, predicted), {}
-    for field in ("reward", "value", "next_value"):
-        parts[field] = getattr(seen, field).copy()
-        parts[field][:, 0, [1, 3]] = parts[field][:, 0, [3, 1]]
-    change = np.abs(score(objective, seen._replace(**parts), predicted) - before)
-    assert (
-        (change[:, 0, :4] > 1e-6).all()
-        and (change[:, 0, 4:] < 1e-12).all()
-        and (change[:, 1:] < 1e-12).all()
-    )
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_is_in_the_padding_changes_no_bit(dtype):
     objective, _ = make_objective(dtype=dtype)
@@ -159,32 +111,6 @@ def test_what_is_in_the_padding_changes_no_bit(dtype):
         np.testing.assert_array_equal(one, other)
     assert not found[0][~there].any() and not found[1][~there].any()
     assert (np.abs(found[1]).max(axis=3)[there] > 0).all()
-
-
-@pytest.mark.parametrize("time", [False, True])
-def test_room_for_more_steps_changes_nothing_but_the_unit_of_time(time):
-    objective, alpha = make_objective(time=time)
-    seen, predicted = make_trajectories()
-    parts = [
-        np.pad(part, ((0, 0), (0, 0), (0, 3), (0, 0))[: part.ndim]) for part in (*seen, predicted)
-    ]
-    *longer, odd = (slow.with_garbage(part, parts[4]) for part in parts)
-    before = scores_and_slopes(objective, seen, predicted)
-    after = scores_and_slopes(objective, Trajectories(*longer[:4], parts[4]), odd)
-    assert not after[0][:, :, T:].any() and not after[1][:, :, T:].any()
-    close = [
-        np.allclose(one, other, rtol=1e-10, atol=1e-12)
-        for one, other in zip(
-            before, (after[0][:, :, :T], after[1][:, :, :T], after[2]), strict=True
-        )
-    ]
-    assert close == [not time] * 3
-
-
-def test_scores_stay_within_the_bound():
-    objective, _ = make_objective(scale=30.0, bound=2.0)
-    scores = score(objective, *make_trajectories())
-    assert np.abs(scores).max() <= 2.0 and np.abs(scores).max() > 1.9
 
 
 def test_the_bound_is_a_scaled_tanh():
@@ -275,9 +201,3 @@ def test_sizes_of_table_3():
         parameter_count(ObjectiveConfig(value_inputs=0, time=False))
         == parameter_count(ObjectiveConfig()) - 3 * 128
     )
-
-
-def test_weights_are_lined_up_as_they_were_loaded():
-    objective, alpha = make_objective()
-    np.testing.assert_array_equal(flattened(list(objective.params.values())), alpha)
-    np.testing.assert_array_equal(stacked(alpha[0], 2), [alpha[0], alpha[0]])

@@ -7,17 +7,14 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.parameters import parameter_count, split
+from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.product_units import bounded, product_units
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 from tests import reference
-from tests.losses.policy_gradient import assert_is_reinforce
-
-P, O, A, M, N = 3, 4, 2, 8, 32  # noqa: E741 (the legend's letter)
-STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
+from tests.losses.learned import A, M, N, O, P, make_loss, scored
 
 
 def test_the_bound_is_the_identity_near_zero_and_smooth():
@@ -56,142 +53,6 @@ def test_a_unit_of_one_factor_is_a_soft_square():
         tape.watch(far)
         units = product_units(far, 1)
     np.testing.assert_allclose(tape.gradient(units, far)[0, 0], [2.0, -2.0], rtol=1e-5)
-
-
-def make_loss(experiment, discrete=False, start=False):
-    """Returns a loss of P fresh (or quite random) phi, and these, [P, D]."""
-    channels = declared_channels(EnvironmentSpec(O, A, discrete), experiment.loss)
-    loss = TemporalConvLoss(P, channels, experiment.loss, M)
-    generators = [np.random.default_rng(life) for life in range(P)]
-    if start:
-        phi = [initial_parameters(one, channels, experiment.loss) for one in generators]
-    else:
-        size = parameter_count(loss.shapes)
-        phi = [0.4 * one.standard_normal(size).astype(np.float32) for one in generators]
-    loss.load(np.stack(phi))
-    return loss, np.stack(phi)
-
-
-def with_extra(experience, names, seed=4):
-    """Returns the experience with random further channels, zero in the padding."""
-    generator = np.random.default_rng(seed)
-    lived = (np.abs(experience.observation.numpy()).sum(axis=2, keepdims=True) > 0).astype("f4")
-    drawn = {name: generator.standard_normal((P, N, 1)).astype("f4") * lived for name in names}
-    return experience._replace(extra={name: tf.constant(drawn[name]) for name in names})
-
-
-def reference_losses(life, experiment, phi, experience, agent):
-    """The losses of the newest M steps of one life, in float64."""
-    config = experiment.loss
-    observation, action, reward, termination, raw_action = (
-        np.float64(part[life]) for part in experience[:5]
-    )
-    weights = [np.float64(variable[life]) for variable in agent.policy.variables_in_order]
-    if len(weights) % 2:
-        seen, log_std = reference.mlp(weights[:-1], observation), weights[-1]
-        log_prob = [
-            [
-                reference.log_probability([a], [m], [d])
-                for a, m, d in zip(actions, means, log_std, strict=True)
-            ]
-            for actions, means in zip(raw_action, seen[-M:], strict=True)
-        ]
-    else:
-        logits, log_std = reference.mlp(weights, observation), []
-        seen = reference.softmax(logits)
-        log_prob = [
-            [reference.categorical_log_probability(a, row)]
-            for a, row in zip(raw_action, logits[-M:], strict=True)
-        ]
-    memory = agent.memory
-    return reference.loss_network(
-        np.float64(phi[life]),
-        config,
-        M,
-        observation,
-        action,
-        reward[:, 0] if config.reward else None,
-        termination[:, 0],
-        seen,
-        log_std,
-        None if memory is None else reference.memory_output(np.float64(memory.kernel[life])),
-        [np.float64(experience.extra[name][life]) for name in config.channels],
-        np.array(log_prob),
-    )
-
-
-def scored(loss, agent, experience):
-    """Returns the losses [P] of the minibatch."""
-    return loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"products": 3},
-        {"products": 5, "reward": True, "channels": ("future_reward", "novelty")},
-        {"products": 2, "memory_units": 0, "pooling": "mean", "channels": ("time_in_life",)},
-        {"products": 3, "factors": 2},
-        {"products": 3, "factors": 1},
-        {"products": 0, "channels": ("time_in_life", "novelty")},
-    ],
-)
-@pytest.mark.parametrize("discrete", [False, True])
-def test_values_equal_the_reference(make_tiny, make_agent, make_experience, changes, discrete):
-    experiment = make_tiny(loss=changes)
-    agent = make_agent(experiment, P, O, A, discrete=discrete)
-    loss, phi = make_loss(experiment, discrete)
-    experience = make_experience(P, N, M, O, A, discrete=discrete)
-    experience = with_extra(experience, experiment.loss.channels)
-    expected = [
-        reference_losses(life, experiment, phi, experience, agent)[steps].mean()
-        for life, steps in enumerate(STEPS)
-    ]
-    found = scored(loss, agent, experience).numpy()
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
-    assert np.std(found) > 1e-2
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"reward": True},
-        {"reward": True, "factors": 2},
-        {"channels": ("novelty", "future_reward")},
-        {"reward": True, "channels": ("future_reward",)},  # which goes before the reward
-    ],
-)
-@pytest.mark.parametrize("discrete", [False, True])
-def test_a_fresh_loss_is_reinforce(make_tiny, make_agent, make_experience, changes, discrete):
-    """Its value and its gradients of all policy weights are those of -mean(A log pi(a | s)), where
-    nothing is beyond the bound; the memory gets none.
-    """
-    experiment = make_tiny(loss={"products": 4, "start": "policy_gradient", **changes})
-    agent = make_agent(experiment, P, O, A, discrete=discrete)
-    if not discrete:
-        agent.policy.log_std.assign(np.linspace(-0.2, 0.8, P * A).reshape(P, A))
-    loss, phi = make_loss(experiment, discrete, start=True)
-    experience = make_experience(P, N, M, O, A, discrete=discrete)
-    experience = with_extra(experience, experiment.loss.channels)
-    name = "future_reward" if experiment.loss.channels else "reward"
-    advantage = tf.gather(experience.channel(name)[:, -M:, 0], STEPS, batch_dims=1)
-    observation, action = (
-        tf.gather(part[:, -M:], STEPS, batch_dims=1)
-        for part in (experience.observation, experience.raw_action)
-    )
-    parts = agent.policy.log_prob_from(
-        agent.policy(observation), agent.policy.shared_output, action
-    )
-    assert max(np.abs(parts).max(), np.abs(advantage).max()) < 10.0
-    losses, tape = assert_is_reinforce(
-        lambda: scored(loss, agent, experience), agent, experience, name, STEPS
-    )
-    assert not tape.gradient(losses, agent.memory.kernel).numpy().any()
-    slow = [
-        reference_losses(life, experiment, phi, experience, agent)[steps].mean()
-        for life, steps in enumerate(STEPS)
-    ]
-    np.testing.assert_allclose(losses, slow, rtol=1e-5, atol=1e-5)
 
 
 def test_an_action_far_from_the_policy_is_bounded(make_tiny, make_agent, make_experience):
@@ -249,53 +110,38 @@ def test_the_baseline_is_a_matter_of_the_context(make_tiny, make_agent, make_exp
 
 def test_no_products_change_no_shape(make_tiny):
     """As before there were any: names and sizes of the parameters, and the declared channels."""
-    config = make_tiny().loss
-    channels = declared_channels(EnvironmentSpec(O, A), config)
-    assert "policy_log_prob" not in [channel.name for channel in channels]
-    loss = TemporalConvLoss(P, channels, config, M)
-    assert [layer.name for layer in loss.layers] == [
-        "convolution_1",
-        "convolution_2",
-        "context",
-        "head",
-        "output",
-    ]
+    loss, _ = make_loss(make_tiny())
+    names = ["convolution_1", "convolution_2", "context", "head", "output"]
+    assert [layer.name for layer in loss.layers] == names
+    assert "policy_log_prob" not in [channel.name for channel in loss.network.channels]
     assert loss.shapes["output/kernel"] == (4, 1)
-    config = make_tiny(loss={"products": 3}).loss
-    loss = TemporalConvLoss(P, declared_channels(EnvironmentSpec(O, A), config), config, M)
+    loss, _ = make_loss(make_tiny(loss={"products": 3}))
     assert [layer.name for layer in loss.layers][4:] == ["products", "output"]
     assert loss.shapes["products/kernel"] == (O + A + 1 + A + A + 3 + 5 + A, 9)
-    again = TemporalConvLoss.from_config(loss.get_config())
-    assert again.network == loss.network
+    loss, _ = make_loss(make_tiny(loss={"products": 2, "shared_over_actions": True, "features": 4}))
+    assert [layer.name for layer in loss.layers][-3:] == ["products", "output", "features"]
+    assert loss.shapes["products/kernel"] == (4 + 1 + 1 + 1 + 1 + 3 + 5 + 1, 6)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("start", "message"),
     [
-        ({"products": 2}, r"config.loss.start='policy_gradient' .*config.loss.reward=True"),
-        ({"reward": True}, r"config.loss.products=0 .*set at least one"),
+        ({"start": "policy_gradient", "products": 2}, "policy_gradient' .*config.loss.reward=True"),
+        ({"start": "policy_gradient", "reward": True}, "config.loss.products=0 .*set at least one"),
+        (
+            {"start": "policy_gradient", "reward": True, "products": 1},
+            "config.loss.products=1 is too few .* at least 2",
+        ),
+        ({"start": "quadratic", "products": 1}, "config.loss.products=1 is too few .* at least 2"),
+        ({"start": "correlating", "reward": True, "shared_over_actions": True}, "'correlating' "),
     ],
 )
-def test_a_start_without_reward_or_products_is_refused(make_tiny, changes, message):
+def test_a_start_that_lacks_what_it_needs_is_refused(make_tiny, start, message):
     with pytest.raises(ConfigError, match=message):
-        make_tiny(loss={"start": "policy_gradient", **changes})
+        make_loss(make_tiny(loss=start))
 
 
-def test_too_few_products_are_refused(make_tiny):
-    """One for each component, and one alone where an action is a choice."""
-    config = make_tiny(loss={"start": "policy_gradient", "reward": True, "products": 1}).loss
-    with pytest.raises(ConfigError, match=r"config.loss.products=1 is too few .* at least 2"):
-        declared_channels(EnvironmentSpec(O, A), config)
-    assert declared_channels(EnvironmentSpec(O, A, True), config)[-1].width == 1
-
-
-def test_product_units_of_one_life_never_depend_on_another(make_tiny, make_agent, make_experience):
-    experiment = make_tiny(loss={"products": 3, "channels": ("novelty",)})
-    agent = make_agent(experiment, P, O, A)
-    loss, _ = make_loss(experiment)
-    experience = with_extra(make_experience(P, N, M, O, A), ("novelty",))
-    poison = np.ones((P, 1, 1), np.float32)
-    poison[1] = np.nan
-    ill = experience._replace(raw_action=experience.raw_action * poison)
-    one, other = (scored(loss, agent, met).numpy() for met in (experience, ill))
-    assert np.isnan(other[1]) and one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
+def test_discrete_actions_need_one_product_and_have_no_means(make_tiny):
+    make_loss(make_tiny(loss={"start": "policy_gradient", "reward": True, "products": 1}), True)
+    with pytest.raises(ConfigError, match="'quadratic' needs means"):
+        make_loss(make_tiny(loss={"start": "quadratic", "products": 3}), True)

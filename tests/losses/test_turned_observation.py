@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -132,8 +130,3 @@ def test_a_family_that_does_not_say_how_it_turns_is_refused(make_tiny):
     experiment = make_tiny(task=task, loss={"channels": ("observation_towards_reward",)})
     with pytest.raises(ConfigError, match="how those of config.task.family turn is not known"):
         InnerLoop(experiment, make_family(experiment.task))
-
-
-def test_only_bodies_in_space_declare_it():
-    assert dataclasses.asdict(ANT.spec)["turning"][0] == (13, 14, 1.0)
-    assert make_family(TaskConfig("random_hopper", 4, 50)).spec.turning == ()

@@ -8,14 +8,11 @@ import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
-from epg_tf.core.types import EnvironmentSpec, LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
-from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, declared_channels, input_width
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
-from epg_tf.tasks.registry import make_family
 
 P, O, A, N, M = 3, 5, 2, 32, 8  # noqa: E741 (the legend's letter)
 STEPS = tf.constant([[7, 0, 3], [1, 2, 6], [5, 5, 4]])
@@ -91,16 +88,6 @@ def test_without_log_prob_product_units_see_what_the_head_sees(make_tiny):
     newest = tape.gradient(total, means)[:, -M:]
     for step in (0, 3, 7):
         np.testing.assert_allclose(newest[0, step], 2 * means[0, N - M + step], rtol=0.03)
-
-
-def test_agents_learn_from_a_loss_that_sees_little(make_tiny):
-    left_out = ("action", "termination", "policy")
-    experiment = make_tiny(loss={"without": left_out, "products": 2, "memory_units": 0})
-    loop = InnerLoop(experiment, make_family(experiment.task))
-    phi = np.stack([initial_phi(experiment, seed) for seed in range(4)])
-    keys = [LifeKey(1, "test", 0, 0)] * 4
-    results = loop.run(keys, phi, Teaching(0.0, 1e-2))
-    assert not results.failed.any() and len(set(results.policy_hash)) == 4
 
 
 @pytest.mark.parametrize(

@@ -218,23 +218,11 @@ class OneAgent:
 @pytest.mark.parametrize(
     ("meta", "changes", "blend", "compiled"),
     [
-        pytest.param(META, {}, 0.3, True, marks=pytest.mark.slow),
+        (META, {}, 0.3, True),
         (META, {}, 0.0, False),
-        pytest.param(
-            dataclasses.replace(META, normalize_agent_gradients=True),
-            {},
-            1.0,
-            False,
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            dataclasses.replace(META, virtual_steps=3),
-            {"clip": 0.003},
-            0.5,
-            False,
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(META, {"policy_delay": 1}, 0.5, False, marks=pytest.mark.slow),
+        (dataclasses.replace(META, normalize_agent_gradients=True), {}, 1.0, False),
+        (dataclasses.replace(META, virtual_steps=3), {"clip": 0.003}, 0.5, False),
+        (META, {"policy_delay": 1}, 0.5, False),
         (META, {"policy_delay": 3, "hidden": (6, 5)}, 1.0, False),
         (None, {}, 1.0, False),
     ],
@@ -282,15 +270,6 @@ def test_an_update_takes_as_many_batches_as_critics_or_objective_need_and_one_ne
     assert make_learner(meta, **changes).batches == count
 
 
-def test_a_blend_of_zero_leaves_the_objective_out():
-    policies = []
-    for alpha in (ALPHA, -ALPHA):
-        learner = make_learner(alpha=alpha)
-        teach(learner, update_inputs(learner), blend=0.0)
-        policies.append(learner.arrays()["policy/weights/0"])
-    assert policies[0].tobytes() == policies[1].tobytes()
-
-
 def test_the_objective_is_left_to_others():
     """Frozen or not, an update moves policies and never the weights of the objective; frozen, it
     has no gradient.
@@ -306,15 +285,6 @@ def test_the_objective_is_left_to_others():
         policies.append(learner.arrays()["policy/weights/0"])
     np.testing.assert_allclose(policies[0], policies[1], atol=1e-5)
     assert np.abs(policies[0] - make_learner().arrays()["policy/weights/0"]).max() > 5e-3
-
-
-def test_the_learning_rate_is_the_policies_alone():
-    learner = make_learner()
-    before = learner.arrays()
-    teach(learner, update_inputs(learner), rate=0.0)
-    after = learner.arrays()
-    np.testing.assert_array_equal(after["policy/weights/0"], before["policy/weights/0"])
-    assert (after["twin_critics/weights/0"] != before["twin_critics/weights/0"]).any()
 
 
 def test_arrays_are_all_that_learning_goes_on_from():
@@ -407,29 +377,6 @@ def test_an_inactive_agent_stays_as_it_is_but_for_its_targets(meta):
             assert other[1].tobytes() == old[1].tobytes(), name
 
 
-def test_agents_together_equal_agents_alone():
-    together = make_learner()
-    alone = [
-        make_learner(keys=KEYS[member : member + 1], alpha=ALPHA[member : member + 1])
-        for member in range(P)
-    ]
-    for seed in range(2):
-        chunks, noise = update_inputs(together, seed)
-        found = teach(together, (chunks, noise))
-        for member, learner in enumerate(alone):
-            only = slice(member, member + 1)
-            expected = teach(
-                learner, ({name: part[:, only] for name, part in chunks.items()}, noise[:, only])
-            )
-            for name, part in expected.items():
-                np.testing.assert_allclose(
-                    found[name][only], part, rtol=1e-3, atol=1e-5, err_msg=name
-                )
-    for name, part in together.arrays().items():
-        rows = [learner.arrays()[name][0] for learner in alone]
-        np.testing.assert_allclose(rows, part, atol=1e-5, err_msg=name)
-
-
 def test_fresh_agents():
     """Targets begin where weights do, moments and counts at zero; agents and twins differ, by their
     keys alone.
@@ -474,7 +421,6 @@ def test_the_acting_policy_is_a_copy_of_the_policy():
     assert (learner.acting_policy().act(observation) != before).all()
 
 
-@pytest.mark.slow
 def test_agents_in_several_calls_learn_as_in_one(monkeypatch):
     """Each call takes its own agents' part of everything."""
     found = []

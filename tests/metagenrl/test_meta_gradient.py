@@ -279,33 +279,6 @@ def test_a_policy_that_cannot_move_teaches_nothing_by_steps_of_fixed_length():
     assert not found[0].any() and np.isfinite(found[1]).all() and found[1].any()
 
 
-def test_a_virtual_learning_rate_of_zero_leaves_nothing_to_learn():
-    setting = make_setting()
-    for one, other in zip(moved_policies(setting, 2, 0.0)[0], setting.policy, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert not meta_gradient(setting, 2, 0.0).any() and meta_gradient(setting, 2).any(axis=1).all()
-
-
-def test_agents_together_equal_agents_alone():
-    setting = make_setting()
-    together, (moved, first) = meta_gradient(setting, 2), moved_policies(setting, 2)
-    for member in range(P):
-        only = slice(member, member + 1)
-        objective = LSTMObjective(1, CONFIG, DISCOUNT, "float64")
-        objective.load(setting.alpha[only])
-        alone = Setting(
-            objective,
-            setting.alpha[only],
-            [part[only] for part in setting.policy],
-            [part[only] for part in setting.critic],
-            [Chunks(*(part[only] for part in batch)) for batch in setting.batches],
-        )
-        np.testing.assert_allclose(meta_gradient(alone, 2), together[only], rtol=1e-9, atol=1e-12)
-        for expected, found in zip((moved, first), moved_policies(alone, 2), strict=True):
-            for one, other in zip(expected, found, strict=True):
-                np.testing.assert_allclose(other, one[only], rtol=1e-9, atol=1e-12)
-
-
 def test_hand_made_objectives_teach_policies_too():
     """Off-policy REINFORCE, by the bias of a policy's output: advantage (pi - a) (1 - pi^2)."""
     setting, objective = make_setting(), OffPolicyReinforce(DISCOUNT, 0.97)

@@ -149,11 +149,6 @@ def test_a_share_without_states_is_refused():
     assert tiny(states=0, share=0.25).past.states == 0  # the default says nothing
 
 
-def test_bad_shares_are_refused_by_name():
-    with pytest.raises(ConfigError, match=r"config\.past\.share"):
-        tiny(states=2, share=1.5)
-
-
 def test_no_more_states_are_kept_than_a_life_has_rounds():
     """Whatever the rounds of the run, which a resumed run may have more of."""
     assert tiny(states=100).past_agents.states == 3
@@ -162,28 +157,6 @@ def test_no_more_states_are_kept_than_a_life_has_rounds():
     for steps in (12, 48):
         endless = {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": {"states": 100}}
         assert MetaGenRLExperiment.from_mapping(endless).past_agents.states == 100
-
-
-@pytest.mark.slow
-def test_a_longer_run_goes_on_with_the_kept_states(tmp_path):
-    """As if it had been that long from the start."""
-
-    def experiment(steps):
-        past = {"states": 9, "share": 0.8}
-        return MetaGenRLExperiment.from_mapping(
-            {**TINY, "steps_per_agent": steps, "life_rounds": 0, "past": past}
-        )
-
-    whole = [result.state.parameters.tobytes() for result in meta_learn(experiment(48), 0)]
-    population = Population(experiment(24), 0)
-    for result in meta_learn(experiment(24), 0, population):
-        metagenrl_checkpoints.save_shards(tmp_path, population)
-        metagenrl_checkpoints.save_state(tmp_path, result.state)
-    longer = Population(experiment(48), 0)
-    state, notes = metagenrl_checkpoints.restore(tmp_path, longer, 0)
-    assert (state.round, notes) == (2, [])
-    resumed = meta_learn(experiment(48), 0, longer, state)
-    assert [result.state.parameters.tobytes() for result in resumed] == whole[2:]
 
 
 def test_memory_grows_with_the_states():
@@ -227,7 +200,6 @@ def test_only_sound_agents_visit_their_past():
     assert not np.isclose(began[3][0], first[0]).any()
 
 
-@pytest.mark.slow
 def test_states_that_nobody_returns_to_change_no_bit():
     without, unused, used = (
         [result.state.parameters.tobytes() for result in meta_learn(tiny(**past), 0)]
@@ -238,7 +210,6 @@ def test_states_that_nobody_returns_to_change_no_bit():
     assert without[0] == used[0]  # there is no earlier state yet
 
 
-@pytest.mark.slow
 def test_numbers_do_not_depend_on_ranks_or_stops(tmp_path):
     experiment = tiny(states=2, share=0.8)
     alone = [result.state.parameters.tobytes() for result in meta_learn(experiment, 0)]

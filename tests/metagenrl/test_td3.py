@@ -90,40 +90,6 @@ def test_targets_equal_the_reference(chunks, networks, compiled):
     assert chunks["terminated"].any()
 
 
-def test_targets_believe_the_critic_that_promises_less():
-    """Critics worth 5 and -2 everywhere for the first agent, -3 and 7 for the other; gamma 0.5."""
-    critics = [np.zeros((2, 2, 2, 1)), np.array([[[5.0], [-2.0]], [[-3.0], [7.0]]])]
-    flags = np.array([[[0.0, 1.0]]] * 2)
-    chunks = Chunks(
-        np.zeros((2, 1, 2, 1)),
-        np.zeros((2, 1, 2, 1)),
-        np.ones((2, 1, 2)),
-        flags,
-        np.zeros((2, 1, 2, 1)),
-        np.ones((2, 1, 2)),
-    )
-    found = targets(
-        Chunks(*map(tf.constant, chunks)), tf.zeros([2, 1, 2, 1], tf.float64), critics, 0.5
-    )
-    np.testing.assert_allclose(found, [[[1 - 0.5 * 2, 1.0]], [[1 - 0.5 * 3, 1.0]]])
-
-
-def test_the_step_that_a_time_limit_cut_off_is_worth_what_follows(chunks, networks):
-    """Last steps of chunks differ in `terminated` alone, not in where the padding begins."""
-    length = chunks["mask"].sum(axis=2).astype(int)[..., None] - 1
-    for terminated, matters in ((0.0, True), (1.0, False)):
-        chunks["terminated"] = np.full_like(chunks["reward"], terminated)
-        found = []
-        for shift in (0.0, 1.0):
-            given = Chunks(**{**chunks, "next_observation": chunks["next_observation"] + shift})
-            action = policy_action(given.next_observation, networks[0])
-            found.append(
-                targets(Chunks(*map(tf.constant, given)), action, networks[1], DISCOUNT).numpy()
-            )
-        changed = np.take_along_axis(found[0] != found[1], length, axis=2)
-        assert changed.all() if matters else not changed.any()
-
-
 def test_critic_error_is_the_mean_over_steps_of_both_critics_errors(chunks, networks):
     target = np.random.default_rng(3).standard_normal((P, B, T))
     found = critic_error(Chunks(**chunks), networks[1], target).numpy()
@@ -180,13 +146,6 @@ def test_clipping_is_by_the_global_norm_of_each_agent(twins):
     for part, after in zip(parts, found, strict=True):
         for member, factor in enumerate((1.0, 0.4, 1.0)):
             np.testing.assert_allclose(after[member], factor * part[member], rtol=1e-12)
-
-
-def test_twins_are_clipped_as_one_gradient():
-    """3 and 4 make 5."""
-    np.testing.assert_allclose(
-        clipped([tf.constant([[[3.0], [4.0]]])], 1.0)[0], [[[0.6], [0.8]]], rtol=1e-6
-    )
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])

@@ -1,4 +1,4 @@
-"""Compares the bodies of a family with the same bodies from MuJoCo's compiler."""
+"""Makes the bodies of random tasks with MuJoCo's compiler, and compares a family's with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,54 @@ from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.quantities import Task
 
 Compile = Callable[[BodyFamily, Task], mujoco.MjModel]
+
+
+def walker(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns a hopper or walker with the masses, radii, friction and gravity of a task."""
+    spec = mujoco.MjSpec.from_file(str(family.model_file))
+    spec.option.gravity = [0, 0, task["gravity"]]
+    for geom in spec.geoms:
+        number = family.model.geom(geom.name).id
+        geom.friction = np.array(geom.friction) * task["friction"][number]
+        if number:
+            geom.mass = family.model.body_mass[number] * task["mass"][number - 1]
+            geom.size = [geom.size[0] * task["radius"][number - 1], geom.size[1], 0.0]
+    return spec.compile()
+
+
+def cheetah(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns a half-cheetah with the mass and friction of a task."""
+    spec = mujoco.MjSpec.from_file(str(family.model_file))
+    spec.compiler.settotalmass = 14 * task["mass"]
+    for geom in spec.geoms:
+        geom.friction = np.array(geom.friction) * task["friction"]
+    return spec.compile()
+
+
+def arm(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns an arm of the lengths of a task; masses follow from them, armature stays."""
+    spec = mujoco.MjSpec.from_file(str(family.model_file))
+    first, second = 0.1 * task["length"]
+    spec.geom("link0").fromto = [0, 0, 0, first, 0, 0]
+    spec.geom("link1").fromto = [0, 0, 0, second, 0, 0]
+    spec.body("body1").pos = [first, 0, 0]
+    spec.body("fingertip").pos = [second + 0.01, 0, 0]
+    reach = max(first + second + 0.01, 0.27)
+    for name in ("target_x", "target_y"):
+        spec.joint(name).range = [-reach, reach]
+    return spec.compile()
+
+
+def point(family: BodyFamily, task: Task) -> mujoco.MjModel:
+    """Returns the point of PointGoal with the mass, damping and motors of a task."""
+    spec, model = mujoco.MjSpec.from_file(str(family.model_file)), family.model
+    spec.geom("body").mass = model.body_mass[1] * task["mass"]
+    for axis, joint in enumerate(spec.joints):
+        first = np.arange(np.size(joint.damping)) == 0
+        joint.damping = np.where(first, model.dof_damping[axis] * task["damping"], 0.0)
+    for axis, actuator in enumerate(spec.actuators):
+        actuator.gear = model.actuator_gear[axis] * task["gain"][axis]
+    return spec.compile()
 
 
 def simulate(family: BodyFamily, seeds: list[int]) -> tuple[BodySimulation, list[Task]]:
@@ -58,16 +106,20 @@ def assert_same_numbers(family: BodyFamily, compiled: Compile, seeds: list[int])
 
 
 def assert_same_motion(
-    family: BodyFamily, compiled: Compile, seeds: list[int], active: str, steps: int = 200
+    family: BodyFamily, compiled: Compile, active: str, steps: int = 200, held: int = 1
 ) -> None:
-    """The bodies move alike, and MjData's count `active` (contacts, ...) is often positive."""
+    """The bodies move alike, and MjData's count `active` (contacts, ...) is often positive; random
+    actions are held for some steps.
+    """
+    seeds = list(range(6))
     simulation, tasks = simulate(family, seeds)
     models = [compiled(family, task) for task in tasks]
     datas = [mujoco.MjData(model) for model in models]
     for row, data in enumerate(datas):
         data.qpos, data.qvel = simulation.state.qpos[row], simulation.state.qvel[row]
     acting = np.zeros(len(seeds), int)
-    for action in np.random.default_rng(2).uniform(-1, 1, (steps, len(seeds), family.action_size)):
+    shape = steps // held, len(seeds), family.action_size
+    for action in np.repeat(np.random.default_rng(2).uniform(-1, 1, shape), held, axis=0):
         simulation.step(action)
         for row, (model, data) in enumerate(zip(models, datas, strict=True)):
             data.ctrl = action[row]

@@ -21,30 +21,7 @@ ENDS = "    def terminated(self, state):\n        return {}\n\n" + OBSERVE
 # What is changed in the example of docs/own_family.md -> what the one line must say.
 MISTAKES = {
     "observation size": ("observation_size = 8", "observation_size = 9", "the shape that observe"),
-    "no observation size": ("    observation_size = 8\n", "", "no observation_size"),
-    "no model": ("    model_file =", "    model_fil =", "no model_file"),
-    "missing model": ("swimmer.xml", "nowhere.xml", "making it raised"),
-    "column as reward": (
-        "after.qpos[:, 0] - before.qpos[:, 0]",
-        "after.qpos[:, :1] - before.qpos[:, :1]",
-        "reward",
-    ),
-    "mean as reward": ("(after.qpos[:, 0] - before.qpos[:, 0])", "np.mean(after.qpos)", "reward"),
-    "no reward": ("    def reward(self", "    def reword(self", "abstract method"),
-    "field not expanded": (', "opt.viscosity")', ")", "fields() returns"),
-    "expanded without a field": (
-        ', "opt.viscosity")',
-        ', "opt.viscosity", "geom_size")',
-        "fields() returns",
-    ),
     "unknown field": ("opt.viscosity", "opt.viskosity", "simulating it"),
-    "two parts of a start": (", np.zeros(0)\n", "\n", "number of arrays that start"),
-    "goal size": (", np.zeros(0)\n", ", np.zeros(2)\n", "shapes that start"),
-    "error in the start": (
-        "noise = generator",
-        "1 / 0\n        noise = generator",
-        "Error at random_swimmer.py",
-    ),
     "not a number": (
         "[state.qpos[:, 2:], state.qvel]",
         "[np.nan * state.qpos[:, 2:], state.qvel]",
@@ -52,11 +29,6 @@ MISTAKES = {
     ),
     "one end for all": (OBSERVE, ENDS.format("False"), "terminated"),
     "ends in numbers": (OBSERVE, ENDS.format("state.qpos[:, 0]"), "type"),
-    "success for all": (
-        OBSERVE,
-        ENDS.format("True").replace("terminated", "succeeded"),
-        "succeeded",
-    ),
     "rows that leak": (
         "[state.qpos[:, 2:], state.qvel]",
         "[state.qpos[:, 2:], state.qvel - state.qvel.mean()]",
@@ -70,11 +42,6 @@ MISTAKES = {
     "actions that leak": (
         OBSERVE,
         CONTROL.format("controls[rows] = action - action.mean()"),
-        "what control() writes to controls of a simulation depends on the others",
-    ),
-    "states that leak into controls": (
-        OBSERVE,
-        CONTROL.format("controls[rows] = action * state.qvel.std(axis=0)[:2]"),
         "what control() writes to controls of a simulation depends on the others",
     ),
     "controls of others": (
@@ -96,11 +63,6 @@ MISTAKES = {
         'GYMNASIUM_MODELS / "swimmer.xml"',
         "'noact.xml'",
         "has no actions, so an agent cannot learn; add actuators to the model, <actuator>",
-    ),
-    "no observations": (
-        "observation_size = 8",
-        "observation_size = 0",
-        "has no observations, so an agent cannot learn",
     ),
     "equal bounds": (
         "    def fields(self, task):",
@@ -159,15 +121,10 @@ def test_a_relative_model_lies_beside_the_file_that_names_it(tmp_path, monkeypat
     assert type("Other", (kind,), {"name": "other"})(4, 100).model.nu == 2
 
 
-def test_a_family_needs_a_name():
+@pytest.mark.parametrize("line", ["", '    name = "  "\n'])
+def test_a_family_needs_a_name(line):
     with pytest.raises(ConfigError, match="RandomSwimmer has no name"):
-        define(CODE.replace('    name = "random_swimmer"\n', ""))
-
-
-@pytest.mark.parametrize("name", ["", "  "])
-def test_a_name_is_not_empty(name):
-    with pytest.raises(ConfigError, match="RandomSwimmer has no name"):
-        define(CODE.replace('    name = "random_swimmer"', f'    name = "{name}"'))
+        define(CODE.replace('    name = "random_swimmer"\n', line))
 
 
 @pytest.mark.parametrize(

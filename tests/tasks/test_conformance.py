@@ -131,6 +131,8 @@ class TestQuantities:
                 ).all(), quantity
                 if quantity.either:
                     assert set(np.unique(values)) == {low, high}
+                    share = (values == high).mean(axis=0)
+                    assert low == high or (np.abs(share - 0.5) < 0.05).all(), quantity
                 varying += [column for column in values.T if low < high]
             if task_range == "training" and FAMILIES[name].goal_size:
                 varying = varying or [
@@ -138,13 +140,6 @@ class TestQuantities:
                 ]  # what varies are the episodes' goals
             between = np.corrcoef(np.stack(varying)) - np.eye(len(varying))
             assert np.abs(between).max() < 0.1  # 4.5 deviations of 2000 independent draws
-
-    def test_both_directions_occur_equally_often(self, name):
-        drawn = drawn_tasks(name, "training")
-        for quantity in FAMILIES[name].quantities:
-            if quantity.either:
-                share = (drawn[quantity.name] == quantity.training[1]).mean(axis=0)
-                assert (np.abs(share - 0.5) < 0.05).all(), quantity
 
     def test_out_of_distribution_ranges_do_not_overlap_those_of_training(self, name):
         shifted = [
@@ -176,14 +171,6 @@ class TestQuantities:
                 qvel[-1, 0], qvel[-1, 1]
             )
 
-    def test_a_task_sets_each_expanded_field_in_the_shape_of_the_model(self, name):
-        family = shared_family(name)
-        fields = family.fields(family.sample_task(np.random.default_rng(1)))
-        assert set(fields) == set(family.expanded)
-        for field in family.expanded:
-            assert fields[field].shape == model_field(family, field).shape, field
-            assert not np.shares_memory(fields[field], model_field(family, field)), field
-
     def test_a_named_range_replaces_that_of_training_alone(self, name):
         first, *others = FAMILIES[name].quantities
         low, high = first.training
@@ -198,43 +185,25 @@ class TestQuantities:
 
 
 @pytest.mark.parametrize(
-    "task_range",
-    [
-        "trainig",
-        "mass",
-        "mass=1",
-        "mass=2:1",
-        "mass=a:b",
-        "mass=nan:1",
-        "wings=0:1",
-        "",
-        "mass=0.5:1,",
-        "mass=1:inf",
-        "mass=0:1",
-        "mass=-1:-1",
-        "mass=1:2,mass=1:2",
-    ],
-)
-def test_a_range_that_means_nothing_is_refused_in_one_line(task_range):
-    with pytest.raises(
-        ConfigError, match="^config.task.range=.*(NAME among|impossible|twice).*$"
-    ) as error:
-        make_family(TaskConfig(family="random_hopper", range=task_range))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("name", "task_range"),
     [
+        *(
+            ("random_hopper", text)
+            for text in ("trainig", "mass=1", "mass=2:1", "mass=a:b", "mass=nan:1", "wings=0:1", "")
+        ),
+        *(("random_hopper", text) for text in ("mass=0.5:1,", "mass=0:1", "mass=1:2,mass=1:2")),
         ("directional_hopper", "direction=0:1"),
         ("goal_ant", "bearing=0:90"),
         ("forward_backward_ant", "bearing=0:1"),
         ("fetch", "width=0:0.3"),
     ],
 )
-def test_values_that_make_no_sense_are_refused(name, task_range):
-    with pytest.raises(ConfigError, match="impossible"):
-        FAMILIES[name](2, 1000, task_range)
+def test_a_range_that_means_nothing_is_refused_in_one_line(name, task_range):
+    with pytest.raises(
+        ConfigError, match="^config.task.range=.*(NAME among|impossible|twice)"
+    ) as it:
+        make_family(TaskConfig(family=name, range=task_range))
+    assert "\n" not in str(it.value)
 
 
 @pytest.mark.parametrize("name", RANDOMISED)
@@ -327,20 +296,16 @@ class TestFamily:
         assert_same(starts[0], starts[1])
         assert not all(np.array_equal(*parts) for parts in zip(starts[0], starts[2], strict=True))
 
-    def test_same_generators_give_the_same_trajectory(self, name):
-        family, seeds = self.family(name), [1, 2]
-        actions = actions_of(family, seeds, 60)
-        assert_same(
-            trajectory(simulate(family, seeds), actions),
-            trajectory(simulate(FAMILIES[name](2, 1000), seeds), actions),
-        )
-
-    def test_sampling_leaves_the_model_alone(self, name):
-        family = self.family(name)
-        before = {field: model_field(family, field).copy() for field in family.expanded}
-        simulate(family, [1, 2]).step(np.zeros((2, family.action_size)))
-        for field, values in before.items():
-            np.testing.assert_array_equal(values, model_field(family, field), field)
+    def test_trajectories_depend_on_generators_and_actions_alone(self, name):
+        """Not on neighbours, native threads, or what the family has simulated before."""
+        family, seeds = self.family(name), list(range(9))
+        actions = actions_of(family, seeds, 40)
+        together = trajectory(simulate(family, seeds), actions)
+        fresh = FAMILIES[name](2, 1000)
+        assert_same(together, trajectory(simulate(fresh, seeds, threads=2), actions))
+        for row in (0, 5):
+            alone = trajectory(simulate(family, [row]), actions[:, row : row + 1])
+            assert_same(alone, tuple(part[:, row : row + 1] for part in together))
 
     def test_new_tasks_replace_the_old_to_the_bit(self, name):
         family, seeds = self.family(name), [1, 2]
@@ -364,20 +329,6 @@ class TestFamily:
         simulation.reset(np.arange(2), generators(5, 6))
         assert_same((first, *vars(result).values()), tuple(kept))
         np.testing.assert_array_equal(actions[0], given)
-
-    def test_family_methods_share_no_memory_with_the_state(self, name):
-        family = self.family(name)
-        state = simulate(family, [1, 2]).state
-        copies = [array.copy() for array in arrays(state)]
-        answers = (
-            family.observe(state),
-            family.reward(state, state, np.zeros((2, family.action_size))),
-            family.terminated(state),
-        )
-        for answer in answers:
-            assert not any(np.shares_memory(answer, array) for array in arrays(state))
-        assert_same(arrays(state), tuple(copies))
-        assert answers[0].dtype == np.float64
 
     def test_no_observation_entry_is_constant(self, name):
         family = self.family(name)
@@ -434,6 +385,7 @@ class TestFamily:
         low, high = family.action_bounds
         assert np.isfinite(low).all() and np.isfinite(high).all()
         wild = 3 * actions_of(family, seeds, 60)
+        wild[7, 0, 0], wild[9, 1, -1] = -np.inf, np.inf
         assert (np.abs(wild) > 1).any()
         assert_same(
             trajectory(simulate(family, seeds), wild),
@@ -519,29 +471,3 @@ class TestFamily:
                 tuple(part[[0, 2]] for part in vars(wanted).values()),
                 tuple(part[[0, 2]] for part in vars(result).values()),
             )
-
-    def test_results_do_not_depend_on_neighbours(self, name):
-        family, seeds = self.family(name), [1, 2, 3]
-        actions = actions_of(family, seeds, 60)
-        together = trajectory(simulate(family, seeds), actions)
-        for row, seed in enumerate(seeds):
-            alone = trajectory(simulate(family, [seed]), actions[:, row : row + 1])
-            assert_same(
-                tuple(part[:, 0] for part in alone), tuple(part[:, row] for part in together)
-            )
-
-    def test_results_do_not_depend_on_native_threads(self, name):
-        family, seeds = self.family(name), list(range(9))
-        actions = actions_of(family, seeds, 40)
-        assert_same(
-            trajectory(simulate(family, seeds, threads=1), actions),
-            trajectory(simulate(family, seeds, threads=2), actions),
-        )
-
-    def test_a_state_selects_rows_as_copies(self, name):
-        state = simulate(self.family(name), [1, 2, 3]).state
-        rows = state.rows(np.array([2, 0]))
-        assert isinstance(rows, State)
-        for part, whole in zip(arrays(rows), arrays(state), strict=True):
-            np.testing.assert_array_equal(part, whole[[2, 0]])
-            assert not np.shares_memory(part, whole)

@@ -9,19 +9,15 @@ import types
 import mujoco
 import numpy as np
 import pytest
-from mujoco.batch import Batch, SimulationError
+from mujoco.batch import Batch
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
-from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.fetch import FetchReach
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
 STEP = 0.04  # s, of 20 physics steps
-FINGERS = [13, 14]  # in qpos
 
 
 def generators(count: int, offset: int = 0) -> list[np.random.Generator]:
@@ -177,111 +173,6 @@ def test_the_arm_reaches_the_corners_of_training_and_other_regions(family, reach
     np.testing.assert_allclose(result.reward, 0.0, atol=0.04)
 
 
-def test_the_fourth_action_does_nothing(family):
-    one, other = simulate(family, 2), simulate(family, 2)
-    for action in random_actions(5, 2):
-        one.step(action)
-        other.step(action * [1, 1, 1, 0])
-    np.testing.assert_array_equal(one.state.qpos, other.state.qpos)
-    np.testing.assert_array_equal(one.state.qpos[:, FINGERS], 0.0)
-
-
-def test_success_is_strictly_within_five_centimetres(family):
-    simulation = simulate(family, 3)
-    simulation.state.goal[:] = family.gripper(simulation.state) + np.array(
-        [[0.0499], [0.0501], [0.0]]
-    ) * [0.6, 0, 0.8]
-    assert family.succeeded(simulation.state).tolist() == [True, False, True]
-    assert not family.terminated(simulation.state).any()
-
-
-def test_no_observation_entry_is_constant(family):
-    simulation = simulate(family, 3)
-    seen = np.concatenate([simulation.step(action).observation for action in random_actions(15, 3)])
-    assert (seen.std(axis=0) > 1e-3).all()
-
-
-def trajectory(
-    simulation: BodySimulation, actions: np.ndarray, ids: np.ndarray | None = None
-) -> list[np.ndarray]:
-    """Returns qpos, qvel, observations and rewards of the stepped, [steps, K, ...]."""
-    rows, path = slice(None) if ids is None else ids, []
-    for action in actions:
-        result = simulation.step(action, ids)
-        path.append(
-            (
-                simulation.state.qpos[rows].copy(),
-                simulation.state.qvel[rows].copy(),
-                result.observation,
-                result.reward,
-            )
-        )
-    return [np.stack(part) for part in zip(*path, strict=True)]
-
-
-def test_neighbours_subsets_and_threads_change_nothing(family):
-    """To the bit."""
-    actions = random_actions(30, 5)
-    together = trajectory(simulate(family, 5), actions)
-    fewer = trajectory(simulate(family, 2), actions[:, :2])
-    threaded = trajectory(simulate(family, 5, threads=2), actions)
-    parts, ids, rest = simulate(family, 5), np.array([0, 3]), np.array([1, 2, 4])
-    chosen = trajectory(parts, actions[:, ids], ids)
-    others = trajectory(parts, actions[:, rest], rest)
-    for number, whole in enumerate(together):
-        np.testing.assert_array_equal(fewer[number], whole[:, :2])
-        np.testing.assert_array_equal(threaded[number], whole)
-        np.testing.assert_array_equal(chosen[number], whole[:, ids])
-        np.testing.assert_array_equal(others[number], whole[:, rest])
-
-
-def _spoil_state(simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch) -> None:
-    simulation.state.qvel[1] = np.nan
-
-
-def _spoil_move(simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch) -> None:
-    action[1, 0] = np.nan
-
-
-def _spoil_blocked_action(
-    simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch
-) -> None:
-    action[1, 3] = np.nan
-
-
-def _spoil_engine(
-    simulation: BodySimulation, action: np.ndarray, patch: pytest.MonkeyPatch
-) -> None:
-    step = Batch.step
-
-    def raising(batch, ids=None, nstep=1):
-        step(batch, ids, nstep=nstep)
-        raise SimulationError(np.array([1]), "stack overflow")
-
-    patch.setattr(Batch, "step", raising)
-
-
-@pytest.mark.parametrize("spoil", [_spoil_state, _spoil_move, _spoil_blocked_action, _spoil_engine])
-def test_what_goes_wrong_in_one_row_stays_there(family, monkeypatch, spoil):
-    """The others go on as if nothing had happened, fingers closed and derived fields included; a
-    reset heals.
-    """
-    healthy, sick = simulate(family, 3), simulate(family, 3)
-    given = random_actions(8, 3)
-    wanted, action = healthy.step(given[0]), given[0].copy()
-    with monkeypatch.context() as patch:
-        spoil(sick, action, patch)
-        result = sick.step(action)
-    assert result.diverged.tolist() == result.terminated.tolist() == [False, True, False]
-    assert not result.observation[1].any() and result.reward[1] == 0
-    for part, other in zip(vars(result).values(), vars(wanted).values(), strict=True):
-        np.testing.assert_array_equal(part[[0, 2]], other[[0, 2]])
-    for simulation in (healthy, sick):
-        simulation.reset(np.array([1]), generators(3, 400))
-    for one, other in zip(trajectory(sick, given[1:]), trajectory(healthy, given[1:]), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_the_familys_time_leaves_out_the_engine(family, monkeypatch):
     """Settling is the family's, refreshing derived fields after it is MuJoCo's."""
     simulation, clock = simulate(family, 1), [0.0]
@@ -296,20 +187,6 @@ def test_the_familys_time_leaves_out_the_engine(family, monkeypatch):
     simulation.family_seconds = 0.0
     simulation.step(np.zeros((1, 4)))
     assert clock == [0, 1000, 1001, 1101] and simulation.family_seconds == 1.0
-
-
-@pytest.mark.slow
-def test_an_agent_lives_a_life(make_tiny):
-    experiment = make_tiny(task={"family": "fetch", "frame_skip": 2})
-    keys = [LifeKey(0, "evolution", 0, index) for index in range(4)]
-    phi = np.repeat(initial_phi(experiment, 0)[None], 4, axis=0)
-    results = InnerLoop(experiment, make_family(experiment.task)).run(
-        keys, phi, Teaching(0.0, 1e-3)
-    )
-    assert not results.failed.any()
-    assert results.env_steps.tolist() == [3 * 8 + 3 * 6] * 4
-    assert (results.final_return < 0).all() and (results.final_return > -6 * 0.5).all()
-    assert len(set(results.final_return)) == len(set(results.policy_hash)) == 4
 
 
 def test_a_missing_model_is_named(monkeypatch):

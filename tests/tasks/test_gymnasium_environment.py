@@ -16,8 +16,7 @@ from gymnasium.utils.passive_env_checker import env_render_passive_checker
 
 import epg_tf
 from epg_tf.core.errors import RenderError
-from epg_tf.tasks import gymnasium_environment, rendering
-from epg_tf.tasks.base import Simulation, StepResult, TaskFamily
+from epg_tf.tasks import rendering
 from epg_tf.tasks.gymnasium_environment import TaskEnv, register_environments
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
@@ -182,10 +181,6 @@ class TestTasks:
         observation, task = start(one, seed=4)
         assert observation != first[0] and task["mass"] != first[1]["mass"]
 
-    def test_the_first_task_is_drawn_without_a_seed_too(self):
-        one, other = (start(TaskEnv("point_goal"))[1] for _ in range(2))
-        assert one != other and one != NOMINAL
-
     def test_other_episodes_are_in_the_same_task(self):
         environment = TaskEnv("point_goal")
         observation, task = start(environment, seed=1)
@@ -210,26 +205,6 @@ class TestTasks:
             **NOMINAL,
             "gain": [2.0, 2.0],
         }
-
-    def test_the_body_is_that_of_the_task(self):
-        moved = []
-        for mass in (1.0, 2.0):
-            environment = TaskEnv("point_goal", frame_skip=1)
-            environment.reset(seed=1, options={"task": {"mass": mass, "damping": 0.01}})
-            environment._simulation.state.qpos[:] = 0.0
-            moved.append(environment.step(np.array([0.5, 0.0]))[0][4])
-        np.testing.assert_allclose(
-            moved, [0.1, 0.05], rtol=2e-3
-        )  # m/s: 5 N on 1 and 2 kg for 0.02 s
-
-    def test_ranges(self):
-        for seed in range(20):
-            assert (
-                2.0
-                <= start(TaskEnv("point_goal", task_range="mass=2:3"), seed=seed)[1]["mass"]
-                <= 3.0
-            )
-        assert start(TaskEnv("point_goal", task_range="nominal"), seed=1)[1] == NOMINAL
 
 
 class TestEpisodes:
@@ -270,16 +245,6 @@ class TestEpisodes:
         assert (following != last).all() or following[2] != last[2]
         assert start(environment)[0] == following.tolist()  # an episode without a step is not over
 
-    def test_kept_observations_do_not_change(self, extra):
-        environment = TaskEnv("wanderer")
-        environment.reset(seed=1)
-        last = environment.step(np.zeros(2))[0]
-        values = last.tolist()
-        given = environment.reset()[0]
-        last += 1.0
-        given += 1.0
-        assert environment.reset()[0].tolist() == values
-
     def test_divergence_terminates(self, extra):
         environment = TaskEnv("wanderer")
         environment.reset(seed=1)
@@ -310,14 +275,6 @@ class TestEpisodes:
             environment._simulation.state.qpos[:] = 0.0
             moved.append(np.sign(environment.step(np.int64(choice))[0][2:4]).tolist())
         assert moved == [[1, 0], [-1, 0], [0, 1], [0, -1]]
-
-    def test_settings(self):
-        short, long = (TaskEnv("point_goal", frame_skip=skip) for skip in (1, 4))
-        moved = []
-        for environment in (short, long, TaskEnv("point_goal")):
-            first = environment.reset(seed=1)[0]
-            moved.append(np.abs(environment.step(np.ones(2))[0][2:4] - first[2:4]).max())
-        assert 2 * moved[0] < moved[1] == moved[2]
 
 
 @pytest.mark.parametrize(
@@ -391,54 +348,8 @@ class TestRefusals:
             TaskEnv("point_goal", render_mode="ascii")
 
 
-class Dice(TaskFamily):
-    """Not a MuJoCo body."""
-
-    name = "dice"
-    observation_size = 1
-    action_size = 1
-    action_bounds = np.zeros(1), np.ones(1)
-
-
-class DiceSimulation(Simulation):
-    """Observes a number drawn at the start and ever after."""
-
-    def set_tasks(self, tasks):
-        """Has one task alone."""
-
-    def reset(self, ids, generators):
-        """Draws."""
-        self.number = np.float32([[generators[0].random()]])
-        return self.number
-
-    def next_episode(self, ids, generators):
-        """Draws."""
-        return self.reset(ids, generators)
-
-    def step(self, action, ids=None):
-        """Rewards the action."""
-        no = np.zeros(1, bool)
-        return StepResult(self.number, action[:, 0], no, no, no, no)
-
-    def advance(self, action):
-        """Ends nothing."""
-        return np.arange(0)
-
-
 class TestDrawing:
     """Pictures and windows."""
-
-    def test_other_tasks_have_other_bodies(self, drawable):
-        environment, sizes = (
-            TaskEnv("random_hopper", render_mode="rgb_array", height=80, width=80),
-            [],
-        )
-        for radius in (0.5, 2.0):
-            environment.reset(seed=1, options={"task": {"radius": radius}})
-            picture = environment.render().astype(int)
-            sizes.append((picture[..., 0] > picture[..., 2] + 40).sum())
-        environment.close()
-        assert sizes[1] > 2 * sizes[0] > 0
 
     def test_closed_environments_can_be_closed_and_used_again(self, drawable):
         environment = TaskEnv("point_goal", render_mode="rgb_array", height=40, width=40)
@@ -454,20 +365,6 @@ class TestDrawing:
         environment.reset()
         with pytest.warns(UserWarning, match='without render_mode="rgb_array"'):
             assert environment.render() is None
-
-    def test_without_opengl_one_line_says_so(self, monkeypatch):
-        monkeypatch.setenv("MUJOCO_GL", "egl")
-        monkeypatch.setitem(sys.modules, "mujoco.egl", None)
-        environment = gymnasium.make("epg_tf/PointGoal-v0", render_mode="rgb_array")
-        environment.reset()
-        with pytest.raises(RenderError, match="^cannot draw: egl fails .* libegl1 "):
-            environment.render()
-
-    def test_human_needs_a_display(self, monkeypatch):
-        monkeypatch.setenv("DISPLAY", "")
-        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        with pytest.raises(RenderError, match="^no window can be opened"):
-            gymnasium.make("epg_tf/PointGoal-v0", render_mode="human")
 
     def test_human_shows_every_step(self, monkeypatch):
         shown, closed = [], []
@@ -496,21 +393,6 @@ class TestDrawing:
         assert len(shown) == 8 and closed == [1.0]
         environment.close()
         assert closed == [1.0, 2.0]
-
-    def test_what_has_no_body_lives_undrawn(self, monkeypatch):
-        monkeypatch.setitem(FAMILIES, "dice", Dice)
-        monkeypatch.setattr(
-            gymnasium_environment, "simulate", lambda family, population: DiceSimulation()
-        )
-        environment = TaskEnv("dice")
-        observation, info = environment.reset(seed=1)
-        assert info == {"task": {}} and observation == np.float32(seeding.np_random(1)[0].random())
-        assert environment.step(np.array([0.5]))[1] == 0.5
-        assert environment._family.frame_skip == 1 and environment.metadata["render_modes"] == []
-        with pytest.raises(
-            ValueError, match=r"^render_mode='rgb_array' must be None or one of \[\]$"
-        ):
-            TaskEnv("dice", render_mode="rgb_array")
 
 
 def test_a_seed_means_the_same_for_good():

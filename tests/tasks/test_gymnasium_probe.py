@@ -211,10 +211,6 @@ def test_success_is_what_the_environment_reports(made, key, kind):
     assert played.success_rate.min() >= 0.0 and 0.0 < played.success_rate.mean() < 1.0
 
 
-def test_without_a_report_there_is_no_success_rate(made):
-    assert not made().goal_reaching
-
-
 def test_a_report_of_some_steps_is_false_in_the_others(made):
     family = made(
         step_with(

@@ -9,7 +9,6 @@ import re
 import gymnasium
 import numpy as np
 import pytest
-from tf_agents.environments import utils
 
 import epg_tf
 from epg_tf.core.errors import ConfigError
@@ -17,24 +16,12 @@ from epg_tf.tasks import registry
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.quantities import Quantity
 from epg_tf.tasks.settings import TaskConfig
-from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.launch import commands
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
 _, CODE, RESET_OPTIONS, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 (ANGLE,) = re.findall(r'`(Quantity\("angle".*)` uses it', TEXT)
 NAME = "random_pendulum"
-
-TINY = {
-    "agents": 2,
-    "steps_per_agent": 20,
-    "round_steps": 10,
-    "shard_agents": 2,
-    "threads": 2,
-    "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
-    "agent": {"hidden": (4,), "batch": 2, "chunk": 3, "random_steps": 0, "replay_steps": 20},
-    "baseline": {"update_period": 10, "minibatch": 5},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -102,22 +89,6 @@ def test_equals_environments_set_by_hand():
     assert not np.array_equal(starts[0], starts[1]) and len(set(rewards[-1])) == 3
 
 
-def test_ranges_are_those_of_bodies():
-    define()
-    generators = [np.random.default_rng(seed) for seed in range(100)]
-    for task_range, low, high in (
-        ("training", 1.0, 2.0),
-        ("out_of_distribution", 0.5, 1.0),
-        ("torque=0.2:0.3", 0.2, 0.3),
-    ):
-        drawn = [float(made(task_range).sample_task(g)["torque"]) for g in generators]
-        assert low <= min(drawn) < low + 0.1 * (high - low)
-        assert high - 0.1 * (high - low) < max(drawn) <= high
-    assert made("nominal").sample_task(generators[0]) == {"torque": 2.0}
-    with pytest.raises(ConfigError, match=r"config\.task\.range='mass=1:2'.*\['torque'\]"):
-        made("mass=1:2")
-
-
 def test_the_family_has_the_registered_limit_unless_it_sets_one():
     define()
     assert registry.named_environment(NAME).episode_limit == 200
@@ -146,20 +117,6 @@ def test_it_is_an_environment_of_gymnasium():
     assert env.step(np.float32([1.0]))[1] < 0.0
     drawn = {env.reset(seed=seed)[1]["task"]["torque"] for seed in range(3)}
     assert len(drawn) == 3 and min(drawn) >= 1.0 and max(drawn) <= 2.0
-
-
-def test_it_is_an_environment_of_tf_agents():
-    define()
-    utils.validate_py_environment(TaskEnvironment(made(), 2, seed=0), episodes=2)
-
-
-def test_metagenrl_learns_in_it(tmp_path):
-    define()
-    experiment = epg_tf.MetaGenRLExperiment.from_mapping({**TINY, "environments": (f"{NAME}@5",)})
-    assert len(list(epg_tf.meta_learn_in_folder(experiment, 0, tmp_path))) == 2
-    learned = epg_tf.load_objective(tmp_path / "final")
-    results = epg_tf.evaluate_objective(learned, 0, 2, methods=["objective"])
-    assert set(results.task) == {f"{NAME}@5"} and np.isfinite(results.final()).all()
 
 
 # What is changed in the file of the text -> what the one line must say.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 
 import mujoco
 import numpy as np
@@ -43,12 +42,9 @@ def camera():
         one.close()
 
 
-def one_per_model() -> list:
-    """Returns the names of all families; only one of each model file is fast."""
-    last = {FAMILIES[name](2, 10).model_file: name for name in FAMILIES}.values()
-    return [
-        name if name in last else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES
-    ]
+def one_per_model() -> list[str]:
+    """Returns the name of one family of each model file."""
+    return list({FAMILIES[name](2, 10).model_file: name for name in FAMILIES}.values())
 
 
 def started(family, population: int = 2) -> BodySimulation:
@@ -71,7 +67,7 @@ def green(picture: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", one_per_model())
-def test_every_family_can_be_drawn(name, camera):
+def test_every_body_can_be_drawn(name, camera):
     simulation = started(FAMILIES[name](FAMILIES[name].default_frame_skip, 10))
     view, pose = camera(simulation.model(1)), Pose.of(simulation, 1)
     picture = view.frame(pose)
@@ -127,18 +123,6 @@ def test_mocap_bodies_follow_the_pose(camera):
     assert 0 < len(red[2]) < 0.6 * len(red[0])  # on edge
 
 
-def test_poses_take_what_the_family_senses_of_mocap():
-    class Held(PointGoal):
-        """Senses what MuJoCo has of mocap bodies; this model has none."""
-
-        name = "held"
-        sensed = ("mocap_pos", "mocap_quat")
-
-    pose = Pose.of(started(Held(4, 25)), 0)
-    assert pose.mocap_pos.shape == (0, 3) and pose.mocap_quat.shape == (0, 4)
-    assert Pose.of(started(PointGoal(4, 25)), 0).mocap_pos is None
-
-
 def test_cameras_do_not_disturb_each_other_and_may_be_large(camera):
     first, second = started(PointGoal(4, 25)), started(Hopper(4, 25))
     views = camera(first.model(0), 700, 900), camera(second.model(0), 60, 80)
@@ -166,7 +150,6 @@ class TestWithoutOpenGl:
         "backend, library, loaded",
         [
             ("egl", None, "egl"),
-            ("", "libEGL.so.1", "egl"),
             ("", None, "osmesa"),
             ("OSMesa", "libEGL.so.1", "osmesa"),
         ],
@@ -184,17 +167,6 @@ class TestWithoutOpenGl:
             "install libegl1 and libegl-mesa0 for MUJOCO_GL=egl, or libosmesa6 for MUJOCO_GL=osmesa"
         )
         assert "\n" not in line
-
-    def test_a_driver_that_breaks(self, monkeypatch):
-        def broken(width, height):
-            raise AttributeError("'NoneType' object has no attribute 'eglQueryString'\nand more")
-
-        monkeypatch.setenv("MUJOCO_GL", "egl")
-        monkeypatch.setitem(sys.modules, "mujoco.egl", types.SimpleNamespace(GLContext=broken))
-        with pytest.raises(
-            RenderError, match=r"egl fails \(AttributeError: 'NoneType' .* 'eglQueryString'\); on "
-        ):
-            Camera(PointGoal(4, 25).model, 60, 80)
 
     def test_a_backend_there_is_not(self, monkeypatch):
         monkeypatch.setenv("MUJOCO_GL", "vulkan")

@@ -8,11 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tf_agents.drivers import dynamic_step_driver
-from tf_agents.environments import tf_py_environment
 from tf_agents.environments.utils import validate_py_environment
-from tf_agents.policies import random_tf_policy
 
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
@@ -140,28 +136,6 @@ def test_members_live_as_by_hand_to_the_bit(family_class):
         assert len(set((lived["step_type"] == LAST).argmax(axis=0))) > 1
 
 
-def test_time_limits_keep_the_discount_and_members_restart():
-    lived = trajectory(TaskEnvironment(PointGoal(2, 3), 2, seed=1), np.ones((9, 2, 2), np.float32))
-    assert lived["step_type"][:, 0].tolist() == [
-        FIRST,
-        MID,
-        MID,
-        LAST,
-        FIRST,
-        MID,
-        MID,
-        LAST,
-        FIRST,
-        MID,
-    ]
-    assert (lived["discount"] == 1.0).all()
-    assert (lived["reward"][[0, 4, 8]] == 0.0).all() and (
-        lived["reward"][[1, 2, 3, 5, 6, 7, 9]] < 0.0
-    ).all()
-    assert (lived["observation"][0] != lived["observation"][4]).any()
-    assert (lived["observation"][3] != lived["observation"][4]).any()
-
-
 def test_only_the_member_whose_episode_is_over_restarts():
     """One is moved to the end of its episode, one to a NaN reward; the third continues."""
     environment = TaskEnvironment(Wanderer(1, 100), 3, seed=1)
@@ -177,15 +151,6 @@ def test_only_the_member_whose_episode_is_over_restarts():
     assert (following.observation[:2, 4:] == 0.0).all() and (
         following.observation[2, 4:] > 0.0
     ).all()  # m/s
-
-
-def test_members_do_not_depend_on_their_number():
-    many, few = (TaskEnvironment(RandomHopper(4, 20), population, seed=3) for population in (4, 2))
-    actions = actions_of(many, 50)
-    assert_same(
-        {name: values[:, :2] for name, values in trajectory(many, actions).items()},
-        trajectory(few, actions[:, :2]),
-    )
 
 
 def test_seeds_decide_tasks_and_starts():
@@ -229,33 +194,6 @@ def test_discrete_actions_are_numbers():
     environment._simulation.state.qpos[:] = 0.0
     position = environment.step(np.arange(4, dtype=np.int32)).observation[:, 2:4]
     assert np.sign(position).tolist() == [[1, 0], [-1, 0], [0, 1], [0, -1]]
-
-
-def test_tf_agents_collects():
-    """A driver's trajectories, through TFPyEnvironment, are those of the environment itself."""
-    batches = []
-    wrapped = tf_py_environment.TFPyEnvironment(TaskEnvironment(RandomHopper(4, 6), 3, seed=2))
-    policy = random_tf_policy.RandomTFPolicy(wrapped.time_step_spec(), wrapped.action_spec())
-    tf.random.set_seed(1)
-    dynamic_step_driver.DynamicStepDriver(
-        wrapped,
-        policy,
-        [lambda batch: batches.append(tf.nest.map_structure(np.asarray, batch)) or tf.no_op()],
-        num_steps=60,
-    ).run()
-    actions = np.stack([batch.action for batch in batches])
-    assert len(batches) >= 20 and (np.abs(actions) <= 1.0).all() and actions.std() > 0.4
-    alone = trajectory(TaskEnvironment(RandomHopper(4, 6), 3, seed=2), actions)
-    np.testing.assert_array_equal(
-        np.stack([batch.observation for batch in batches]), alone["observation"][:-1]
-    )
-    np.testing.assert_array_equal(
-        np.stack([batch.reward for batch in batches]), alone["reward"][1:]
-    )
-    np.testing.assert_array_equal(
-        np.stack([batch.step_type for batch in batches]), alone["step_type"][:-1]
-    )
-    assert any(batch.is_boundary().any() for batch in batches)
 
 
 class TestRefusals:
