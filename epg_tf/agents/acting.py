@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from epg_tf.core.choices import largest, one_hot
 from epg_tf.core.parallel_layers import NORM_EPSILON
 from epg_tf.core.products import with_products
 from epg_tf.core.types import Array
@@ -47,9 +48,11 @@ class ActingPolicy(abc.ABC):
       weights: Kernels and biases from input to output, as arrays. The first kernel has O inputs, or
         O + O (O + 1) / 2 where policies also see the products of pairs of components.
       activation: Keras name of the activation between layers.
+      parts: `EnvironmentSpec.action_parts`.
     """
 
-    def __init__(self, weights: Sequence[Array], activation: str):
+    def __init__(self, weights: Sequence[Array], activation: str, parts: tuple[int, ...] = ()):
+        self._parts = parts
         self._kernels = weights[::2]
         self._biases = [bias[:, None] for bias in weights[1::2]]
         self._activation = _activation(activation)
@@ -80,8 +83,8 @@ class ActingPolicy(abc.ABC):
 class ActingGaussian(ActingPolicy):
     """Acts as a `GaussianPolicy`; weights as its `variables_in_order`."""
 
-    def __init__(self, weights: Sequence[Array], activation: str):
-        super().__init__(weights[:-1], activation)
+    def __init__(self, weights: Sequence[Array], activation: str, parts: tuple[int, ...] = ()):
+        super().__init__(weights[:-1], activation, parts)
         self._deviation = np.exp(weights[-1])
 
     @staticmethod
@@ -119,12 +122,12 @@ class ActingCategorical(ActingPolicy):
         return generator.gumbel(size=shape).astype(np.float32)
 
     def act(self, observation: Array, noise: Array) -> Array:
-        """Returns argmax(logits(s) + noise) as one-hot rows [P, A] float32: samples of
+        """Returns argmax(logits(s) + noise) of each part as one-hot rows [P, A] float32: samples of
         softmax(logits(s)).
         """
         perturbed = self.policy_output(observation) + noise
-        rows: Array = np.eye(perturbed.shape[1], dtype=np.float32)[perturbed.argmax(axis=1)]
-        return rows
+        parts = self._parts or perturbed.shape[1:]
+        return one_hot(largest(perturbed, parts), parts)
 
 
 class ActingDeterministic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -26,8 +28,13 @@ def _of_states(deviation: tf.Tensor) -> tf.Tensor:
     return deviation[:, None] if deviation.shape.rank == 2 else deviation
 
 
-def one_hot_categorical(logits: tf.Tensor) -> tfp.distributions.Distribution:
-    """Returns categorical distributions of batch shape [P, T] over one-hot float32 actions, from
-    logits [P, T, A].
+def one_hot_categoricals(
+    logits: tf.Tensor, choices: Sequence[int]
+) -> list[tfp.distributions.Distribution]:
+    """Returns categorical distributions of batch shape [P, T] over the one-hot float32 rows of each
+    of K independent parts, from logits [P, T, A] and how many choices each part has.
     """
-    return tfp.distributions.OneHotCategorical(logits=logits, dtype=tf.float32)
+    return [
+        tfp.distributions.OneHotCategorical(logits=part, dtype=tf.float32)
+        for part in tf.split(logits, choices, axis=-1)
+    ]

@@ -2,8 +2,8 @@
 first version, 3.3).
 
 Both are a network of one kind, whose output at a state (means or logits) they turn into a
-distribution over actions. A discrete action is a one-hot row; only the simulation takes it as a
-number.
+distribution over actions. A discrete action is a one-hot row, or those of its independent parts
+side by side; only the simulation takes it as a number, or one for each part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from epg_tf.agents.acting import (
 from epg_tf.agents.distributions import (
     diagonal_gaussian,
     gaussian_log_prob,
-    one_hot_categorical,
+    one_hot_categoricals,
 )
 from epg_tf.agents.policy_network import policy_network
 from epg_tf.agents.settings import PolicyConfig
@@ -232,8 +232,8 @@ class StateGaussianPolicy(Policy):
 
 
 class CategoricalPolicy(Policy):
-    """P policies that choose one of A actions with probabilities softmax(logits(s)); losses see the
-    probabilities.
+    """P policies that choose one of A actions, or one in each part of an action, with probabilities
+    softmax(logits(s)); losses see the probabilities.
     """
 
     acting_kind = ActingCategorical
@@ -247,21 +247,29 @@ class CategoricalPolicy(Policy):
         self, policy_output: tf.Tensor, shared_output: tf.Tensor
     ) -> tfp.distributions.Distribution:
         """Returns categorical distributions of batch shape [P, T] over one-hot actions from logits
-        [P, T, A].
+        [P, T, A]; log probabilities, entropies and divergences add over the parts.
         """
         del shared_output
-        return one_hot_categorical(policy_output)
+        parts = one_hot_categoricals(policy_output, self.spec.choices)
+        return parts[0] if len(parts) == 1 else tfp.distributions.Blockwise(parts)
 
     def loss_input_from(self, policy_output: tf.Tensor) -> tf.Tensor:
         """Returns the probabilities [P, T, A] of logits (EPG, Figure 2)."""
-        return tf.nn.softmax(policy_output)
+        parts = tf.split(policy_output, self.spec.choices, axis=-1)
+        return tf.concat([tf.nn.softmax(part) for part in parts], axis=-1)
 
     def log_prob_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the log probability of the choice, [P, T, 1], differentiable in the logits."""
+        """Returns the log probability of the choice in each of K parts, [P, T, K], differentiable
+        in the logits.
+        """
         del shared_output
-        return one_hot_categorical(policy_output).log_prob(action)[:, :, None]
+        choices = self.spec.choices
+        parts = one_hot_categoricals(policy_output, choices)
+        rows = tf.split(action, choices, axis=-1)
+        pairs = zip(parts, rows, strict=True)
+        return tf.stack([part.log_prob(row) for part, row in pairs], axis=-1)
 
 
 def policy_class(spec: EnvironmentSpec, config: PolicyConfig) -> type[Policy]:

@@ -123,7 +123,7 @@ def _of_epg(experiment: Experiment) -> dict[str, Any]:
         "family": ", ".join(make_family(task).name for task in experiment.tasks),
         "observation_size": family.observation_size,
         "action_size": family.action_size,
-        "discrete_actions": family.discrete_actions,
+        "discrete_actions": list(family.action_parts) or family.discrete_actions,
         "channels": [dataclasses.asdict(channel) for channel in channels],
         "parameter_shapes": _lists(vector_shapes(experiment)),
     }

@@ -38,7 +38,7 @@ _MEANINGS = {
     "policy_log_std": "the policy's log standard deviation{}",
     "memory": "the agent's memory, see `memory`",
     "policy_log_prob": "log probability, under the policy as it is now, of the action as sampled: "
-    "of each component, or of the one choice; only the newest M steps are read",
+    "of each component, or of the choice in each part; only the newest M steps are read",
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 

@@ -23,6 +23,7 @@ from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily
 
 MARKERS = ("policy.json",)  # of a saved policy
+_NEVER = -1e30  # logit of a number that a part of an action does not have
 
 
 def _specs(family: TaskFamily) -> tuple[ts.TimeStep, tensor_spec.BoundedTensorSpec]:
@@ -30,8 +31,8 @@ def _specs(family: TaskFamily) -> tuple[ts.TimeStep, tensor_spec.BoundedTensorSp
     observation = tensor_spec.TensorSpec([family.observation_size], tf.float32, "observation")
     size = family.action_size
     if family.discrete_actions:
-        first = family.first_action
-        action = tensor_spec.BoundedTensorSpec([], tf.int32, first, first + size - 1, "action")
+        first, last = family.choices
+        action = tensor_spec.BoundedTensorSpec(first.shape, tf.int32, first, last, "action")
     else:
         limit = np.finfo(np.float32).max
         low, high = (
@@ -59,7 +60,7 @@ class AgentPolicy(tf_policy.TFPolicy):
           observation: [O], or [K, O] for K independent ones, not normalised.
 
         Returns:
-          [A] or [K, A] float32, or [] or [K] int32 where actions are discrete.
+          [A] or [K, A] float32; where actions are discrete, their numbers, int32.
 
         Raises:
           ValueError: It has another shape.
@@ -79,7 +80,7 @@ class TrainedPolicy(AgentPolicy):
     """An agent of EPG that no longer learns.
 
     Gaussian actions are scaled to the family's bounds, and clipped to them; discrete ones are the
-    environment's own numbers.
+    environment's own numbers, one for each part.
 
     Args:
       family: Where it learned.
@@ -100,7 +101,12 @@ class TrainedPolicy(AgentPolicy):
     ):
         self._discrete = family.discrete_actions
         self._action_units = _float32(family.action_units)
-        self._choices = family.first_action + np.arange(family.action_size, dtype=np.int32)
+        first, last = (numbers[..., None] for numbers in family.choices)
+        self._numbers = np.arange(first.min(), last.max() + 1, dtype=np.int32)
+        known = (self._numbers >= first) & (self._numbers <= last)
+        # Where logits have each number of each part; behind their end those that it does not have.
+        places = np.cumsum(known).reshape(known.shape) - 1
+        self._places = np.where(known, places, family.action_size)
         super().__init__(family, clip=not self._discrete)
         # With a population axis of length 1, as the functions of populations take them.
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
@@ -119,7 +125,10 @@ class TrainedPolicy(AgentPolicy):
         pairs = list(zip(layers[::2], layers[1::2], strict=True))
         policy_output = policy_network(observation[None], pairs, self._activation)
         if self._discrete:  # numbers, where agents have one-hot rows
-            actions = tfp.distributions.FiniteDiscrete(self._choices, logits=policy_output[0])
+            logits = tf.pad(policy_output[0], [[0, 0], [0, 1]], constant_values=_NEVER)
+            logits = tf.gather(logits, self._places, axis=-1)
+            parts = tfp.distributions.FiniteDiscrete(self._numbers, logits=logits)
+            actions = tfp.distributions.Independent(parts, self._places.ndim - 1)
         else:
             both = (policy_output, self._weights[-1]) if shared else tf.split(policy_output, 2, 2)
             if self._action_units is not None:
@@ -179,7 +188,7 @@ def save_policy(policy: AgentPolicy, folder: files.PathLike, facts: Mapping[str,
 
     actions = policy.action_spec
     if actions.dtype.is_integer:
-        facts = {**facts, "choices": [int(actions.minimum), int(actions.maximum)]}
+        facts = {**facts, "choices": [actions.minimum.tolist(), actions.maximum.tolist()]}
 
     def write(temporary: str) -> None:
         # A policy only acts; gradients of its layers would bring objects that are not opened.

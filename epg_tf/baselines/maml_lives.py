@@ -189,7 +189,8 @@ class MAMLLives:
         return played
 
     def _acting(self) -> ActingPolicy:
-        return self._kind.acting_kind(self.weights, self._experiment.policy.activation)
+        activation, parts = self._experiment.policy.activation, self._family.action_parts
+        return self._kind.acting_kind(self.weights, activation, parts)
 
     def _act(self, acting: ActingPolicy, observation: Array, noise: Array) -> Array:
         seen = normalizer.normalize(observation, self._shift, self._scale)

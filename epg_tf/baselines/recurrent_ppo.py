@@ -27,6 +27,7 @@ from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.trials import TrialEnvironment
 
 _LAST_LAYER = 0.1  # scale of its kernel, so that the first actions and values are near 0
+_BODY = 3  # kernels of the input layer and the LSTM; each part of an action has a last layer
 
 
 class RecurrentAgent:
@@ -51,7 +52,7 @@ class RecurrentAgent:
         seed: int,
     ) -> None:
         self.discrete_actions, self.action_size = family.discrete_actions, family.action_size
-        self._config = ppo
+        self._config, self._choices = ppo, family.spec.choices
         environment = TrialEnvironment(family, 1, 1)
         time_step = tensor_spec.from_spec(environment.time_step_spec())
         action = tensor_spec.from_spec(environment.action_spec())
@@ -149,8 +150,9 @@ class RecurrentAgent:
         drawn = stream.gumbel(size=shape) if self.discrete_actions else stream.normal(size=shape)
         return drawn.astype(np.float32)
 
-    def act(self, time_step: TimeStep, state: Any, noise: Array) -> tuple[Array, Any, Any]:
-        """Returns actions [P, A] (or [P]), TF-Agents' policy info, and the state after them.
+    def act(self, time_step: TimeStep, state: Any, noise: Array) -> tuple[Any, Any, Any]:
+        """Returns actions [P, A] (or [P], or a tuple of them, one for each part), TF-Agents' policy
+        info, and the state after them.
 
         Args:
           time_step: Of P trials.
@@ -158,13 +160,17 @@ class RecurrentAgent:
           noise: [P, A], of `draw_noise`; zeros give the most likely actions.
         """
         action, info, state = self._act(time_step, state, noise)
-        return action.numpy(), info, state
+        return tf.nest.map_structure(lambda part: part.numpy(), action), info, state
 
     def _sampled(self, time_step: TimeStep, state: Any, noise: tf.Tensor) -> tuple[Any, Any, Any]:
         step = self._agent.collect_policy.distribution(time_step, state)
         if self.discrete_actions:
-            logits = step.action.logits_parameter()
-            action = tf.argmax(logits + noise, axis=-1, output_type=tf.int32)
+            parts = tf.split(noise, self._choices, axis=-1)
+            drawn = [
+                tf.argmax(part.logits_parameter() + own, axis=-1, output_type=tf.int32)
+                for part, own in zip(tf.nest.flatten(step.action), parts, strict=True)
+            ]
+            action = tf.nest.pack_sequence_as(step.action, drawn)
         else:
             action = step.action.mean() + step.action.stddev() * noise
         return action, step.info, step.state
@@ -249,7 +255,7 @@ def _draw_weights(network: Network, stream: np.random.Generator) -> None:
     TF-Agents' recurrent networks take no seed, and Keras would draw one that no other process has.
     """
     kernels = [weight for weight in network.trainable_weights if len(weight.shape) == 2]
-    for kernel in kernels:
-        scale = _LAST_LAYER if kernel is kernels[-1] else 1.0
+    for number, kernel in enumerate(kernels):
+        scale = 1.0 if number < _BODY else _LAST_LAYER
         values = scale * stream.standard_normal(kernel.shape) / np.sqrt(kernel.shape[0])
         kernel.assign(values.astype(np.float32))

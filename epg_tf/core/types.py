@@ -35,17 +35,26 @@ class EnvironmentSpec:
     Attributes:
       observation_size: O.
       action_size: A, components of an action, or the number of choices.
-      discrete_actions: Whether an action is one of A choices, given as a one-hot row.
+      discrete_actions: Whether an action is one of A choices, given as a one-hot row, or one choice
+        in each of several parts, given as their rows side by side.
       turning: What a turn of the world about the vertical does to observations: (i, j, share) means
         that components i and j turn by that share of the angle, 1 for the x and y of a vector, 1/2
         for the w and z, and the x and y, of a quaternion. The first is the velocity; empty where
         it is not known.
+      action_parts: How many choices each part of a discrete action has, together A; empty where it
+        is one number.
     """
 
     observation_size: int
     action_size: int
     discrete_actions: bool = False
     turning: tuple[tuple[int, int, float], ...] = ()
+    action_parts: tuple[int, ...] = ()
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """Returns how many choices each part of a discrete action has; (A,) without parts."""
+        return self.action_parts or (self.action_size,)
 
 
 @dataclasses.dataclass(frozen=True)

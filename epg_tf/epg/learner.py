@@ -184,7 +184,8 @@ class Learner:
 
     def acting_policy(self) -> ActingPolicy:
         """Returns a copy of the policies as they are now, for acting."""
-        return self.agent.policy.acting_kind(self.weights(), self.experiment.policy.activation)
+        policy, activation = self.agent.policy, self.experiment.policy.activation
+        return policy.acting_kind(self.weights(), activation, policy.spec.action_parts)
 
     def hashes(self) -> Array:
         """Returns [P] SHA-256 of each agent's policy and memory."""

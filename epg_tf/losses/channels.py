@@ -62,7 +62,7 @@ _ROWS = (
     _Row(MEANS, POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row(LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
-    # log pi(a | s) of the action taken: of each component, or of the one choice.
+    # log pi(a | s) of the action taken: of each component, or of the choice in each part.
     _Row(LOG_PROB, SCORED, lambda s, loss: _choices(s) if loss.products else 0),
 )
 
@@ -82,7 +82,7 @@ BY_COMPONENT = ("action", MEANS, LOG_STD, LOG_PROB)
 
 def _choices(spec: EnvironmentSpec) -> int:
     """Returns how many independent parts an action has."""
-    return 1 if spec.discrete_actions else spec.action_size
+    return len(spec.choices) if spec.discrete_actions else spec.action_size
 
 
 def declared_channels(

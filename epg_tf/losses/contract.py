@@ -25,7 +25,7 @@ class Experience(NamedTuple):
 
     Attributes:
       observation: [P, N, O].
-      action: [P, N, A], of one-hot rows where actions are discrete.
+      action: [P, N, A], of one-hot rows side by side where actions are discrete.
       reward: [P, N, 1], normalised.
       termination: [P, N, 1], 1.0 where the loss is to see an end.
       raw_action: [P, M, A], as sampled; the fields from here on cover the newest M steps alone.
@@ -89,7 +89,7 @@ class PolicyLike(Protocol):
         self, policy_output: tf.Tensor, shared_output: tf.Tensor, action: tf.Tensor
     ) -> tf.Tensor:
         """Returns the log probability of each part of actions [P, T, A] as sampled: [P, T, A], or
-        [P, T, 1] of choices.
+        [P, T, K] of choices in K parts.
         """
 
     def distribution(self, observation: tf.Tensor) -> tfp.distributions.Distribution:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from epg_tf.core.choices import largest, one_hot
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array, EnvironmentSpec
 from epg_tf.tasks.quantities import Quantity, Range, Task, ranges
@@ -69,9 +70,12 @@ class TaskFamily(abc.ABC):
       action_bounds: (low, high), both [A], in the environment's units; actions are clipped to them.
       observation_units: (shift, scale), both [O] float32: a policy sees (x - shift) * scale; None
         where observations are near 1 as they are. `registry.make_family` measures it.
-      discrete_actions: Whether an action is one of A choices, as a one-hot row.
+      discrete_actions: Whether an action is one of A choices, as a one-hot row, or one choice in
+        each of K parts, as their rows side by side.
+      action_parts: How many choices each of K parts has, together A; empty where an action is one
+        number.
       first_action: The number of the first of those choices outside of this package, e.g. in a
-        saved policy.
+        saved policy; [K] of parts.
       turning: What a turn of the world does to observations, see `EnvironmentSpec`.
       quantities: What tasks differ in.
       goal_reaching: Whether there is a goal to reach, and so a success rate.
@@ -88,7 +92,8 @@ class TaskFamily(abc.ABC):
     action_bounds: tuple[Array, Array]
     discrete_actions: bool = False
     observation_units: tuple[Array, Array] | None = None
-    first_action: int = 0
+    action_parts: tuple[int, ...] = ()
+    first_action: int | Array = 0
     turning: tuple[tuple[int, int, float], ...] = ()
     quantities: tuple[Quantity, ...] = ()
     goal_reaching: bool = False
@@ -108,7 +113,11 @@ class TaskFamily(abc.ABC):
     def spec(self) -> EnvironmentSpec:
         """Returns what agents and losses must know of the family."""
         return EnvironmentSpec(
-            self.observation_size, self.action_size, self.discrete_actions, self.turning
+            self.observation_size,
+            self.action_size,
+            self.discrete_actions,
+            self.turning,
+            self.action_parts,
         )
 
     @property
@@ -164,6 +173,25 @@ class TaskFamily(abc.ABC):
             return action
         middle, half = self.action_units
         return middle + half * action
+
+    @property
+    def choices(self) -> tuple[Array, Array]:
+        """(first, last) numbers of discrete actions outside of this package, both int32, [], or [K]
+        where an action has parts.
+        """
+        counts = np.array(self.action_parts or self.action_size, np.int32)
+        first = np.broadcast_to(np.asarray(self.first_action, np.int32), counts.shape)
+        return first, first + counts - 1
+
+    def chosen(self, action: Array) -> Array:
+        """Returns the numbers, [P] or [P, K], of the largest entries of discrete actions [P, A]."""
+        first, _ = self.choices
+        return largest(action, self.spec.choices).reshape(-1, *first.shape) + first
+
+    def choice_rows(self, numbers: Array) -> Array:
+        """Returns discrete actions of numbers, [P] or [P, K], as one-hot rows [P, A] float32."""
+        places = numbers - self.choices[0]
+        return one_hot(places.reshape(len(numbers), -1), self.spec.choices)
 
     def policy_observation(self, observation: Array) -> Array:
         """Returns observations [..., O] in a policy's units, float32."""

@@ -149,8 +149,8 @@ class TaskEnv(gymnasium.Env):
         """Advances by one env step.
 
         Args:
-          action: [A], clipped to the family's bounds, or one of A choices if actions are discrete:
-            0 .. A - 1, or the numbers of Gymnasium's own environment.
+          action: [A], clipped to the family's bounds, or if actions are discrete one of A choices:
+            0 .. A - 1, or the numbers of Gymnasium's own environment; of parts, one for each.
 
         Returns:
           (observation [O] float32, reward, terminated, truncated, info).
@@ -206,14 +206,12 @@ class TaskEnv(gymnasium.Env):
     def _row(self, action: Array | int) -> Array:
         """Returns an action in the form that simulations take, [A]."""
         space = self.action_space
-        if isinstance(space, spaces.Discrete):
-            first = int(space.start)
+        if self._family.discrete_actions:
             if not space.contains(action):
-                raise ValueError(
-                    f"action={action!r} must be a whole number within {first} .. "
-                    f"{first + space.n - 1}"
-                )
-            return np.eye(space.n)[action - first]
+                first, last = self._family.choices
+                kind = f"{first.size} whole numbers" if first.ndim else "a whole number"
+                raise ValueError(f"action={action!r} must be {kind} within {first} .. {last}")
+            return self._family.choice_rows(np.array([action]))[0]
         row = np.asarray(action, np.float32)
         if row.shape != space.shape:
             raise ValueError(f"action has shape {row.shape}; it must be {space.shape}")
@@ -236,9 +234,11 @@ def _metadata(family: TaskFamily) -> dict[str, Any]:
     return {"render_modes": [MODE] if draws else [], "render_fps": 50}
 
 
-def _action_space(family: TaskFamily) -> spaces.Box | spaces.Discrete:
+def _action_space(family: TaskFamily) -> spaces.Box | spaces.Discrete | spaces.MultiDiscrete:
+    if family.action_parts:
+        return spaces.MultiDiscrete(list(family.action_parts), start=family.choices[0])
     if family.discrete_actions:
-        return spaces.Discrete(family.action_size, start=family.first_action)
+        return spaces.Discrete(family.action_size, start=int(family.choices[0]))
     low, high = (bound.astype(np.float32) for bound in family.action_bounds)
     return spaces.Box(low, high, dtype=np.float32)
 

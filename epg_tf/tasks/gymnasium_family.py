@@ -13,12 +13,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily, usable_bounds
-from epg_tf.tasks.gymnasium_spaces import observed_box, one_line, taken_actions
+from epg_tf.tasks.gymnasium_spaces import Leaf, choices, observed_box, one_line, taken_actions
 from epg_tf.tasks.quantities import Task
 
 PREFIX = "gymnasium:"
@@ -27,14 +27,15 @@ SUCCESS = ("is_success", "success")  # what `info` of an env step may call wheth
 
 
 class GymnasiumFamily(TaskFamily):
-    """Describes tasks in an environment with Box or Discrete actions.
+    """Describes tasks in an environment with Box, Discrete, MultiDiscrete or MultiBinary actions.
 
     docs/own_family.md shows how to write a subclass. A subclass with `quantities` must define
     `configure`, `reset_options`, or both, so that its tasks differ in the environment too.
 
     Observations that are no Box (Dict, Tuple, Discrete, ...) are flattened by
     gymnasium.wrappers.FlattenObservation. Actions in a Box are flattened, and rounded if its
-    numbers are whole. A Discrete action is the index of the largest entry of the row.
+    numbers are whole. A Discrete action is the index of the largest entry of the row; the parts of
+    MultiDiscrete and MultiBinary ones are rows of their own, side by side.
 
     Args:
       frame_skip: 1; the environment itself decides how often it repeats an action.
@@ -72,14 +73,14 @@ class GymnasiumFamily(TaskFamily):
         self._flattens = False
         self.observation_space, self.action_space = self._read_spaces()
         self.observation_size = math.prod(self.observation_space.shape)
-        if isinstance(self.action_space, Discrete):
-            self.discrete_actions = True
-            self.first_action = int(self.action_space.start)
-            self.action_size = int(self.action_space.n)
-            self.action_bounds = np.zeros(self.action_size), np.ones(self.action_size)
-        else:
+        if isinstance(self.action_space, Box):
             self.action_size = math.prod(self.action_space.shape)
             self.action_bounds = usable_bounds(self.action_space.low, self.action_space.high)
+        else:
+            counts, self.first_action = choices(self.action_space)
+            self.discrete_actions, self.action_size = True, sum(counts)
+            self.action_parts = counts if self.action_space.shape else ()
+            self.action_bounds = np.zeros(self.action_size), np.ones(self.action_size)
 
     def configure(self, environment: gymnasium.Env, task: Task) -> None:
         """Sets the attributes of an environment that `task` determines.
@@ -105,7 +106,7 @@ class GymnasiumFamily(TaskFamily):
         """Returns how messages name the environment."""
         return f"config.task.family={self.name!r}: env_id={self.env_id!r}"
 
-    def _read_spaces(self) -> tuple[Box, Box | Discrete]:
+    def _read_spaces(self) -> tuple[Box, Leaf]:
         """Makes an environment, reads its spaces, and closes it."""
         try:
             env = self.make()
@@ -151,8 +152,9 @@ class GymnasiumFamily(TaskFamily):
           a number, and the returned one must not be used.
         """
         space = self.action_space
-        if isinstance(space, Discrete):
-            return space.start + action.argmax(axis=1), np.isfinite(action).all(axis=1)
+        if not isinstance(space, Box):
+            numbers = self.chosen(action).reshape(-1, *(space.shape or ())).astype(space.dtype)
+            return numbers, np.isfinite(action).all(axis=1)
         clipped = np.clip(action, *self.action_bounds)
         usable = np.isfinite(clipped).all(axis=1)
         clipped[~usable] = 0.0
@@ -192,7 +194,8 @@ def registered(env_id: str, named: str) -> EnvSpec:
       named: How messages name it, e.g. "config.task.family='gymnasium:Pendulum-v1'".
 
     Raises:
-      ConfigError: The registry does not have it, or the keyword arguments cannot be read.
+      ConfigError: The registry does not have it, or only for vectors of environments, or the
+        keyword arguments cannot be read.
     """
     if ":" in env_id.partition("?")[0]:
         raise ConfigError(
@@ -213,6 +216,11 @@ def registered(env_id: str, named: str) -> EnvSpec:
             "with its version, e.g. 'gymnasium:Pendulum-v1', or first load the file that registers "
             "yours"
         ) from None
+    if spec.entry_point is None:
+        raise ConfigError(
+            f"{named} is registered for vectors of environments alone, whose members share random "
+            "numbers; register it with entry_point, too"
+        )
     keywords = _keywords(words, named) if "?" in env_id else {}
     return dataclasses.replace(spec, kwargs={**spec.kwargs, **keywords}) if keywords else spec
 

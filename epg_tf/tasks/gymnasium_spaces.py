@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import traceback
 
-import numpy as np
 from gymnasium import spaces
 
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.types import Array
 
 LARGEST_OBSERVATION = 4096  # numbers; more are a picture, for which there is no network here
 _SMALL = 64  # numbers; a table of more is a picture
-_LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+Leaf = spaces.Box | spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete
 
 
 def observed_box(named: str, space: spaces.Space) -> spaces.Box:
@@ -30,7 +30,7 @@ def observed_box(named: str, space: spaces.Space) -> spaces.Box:
     """
     parts = _leaves(space)
     for part in parts:
-        if not isinstance(part, _LEAVES):
+        if not isinstance(part, Leaf):
             raise ConfigError(
                 f"{named} has observations {one_line(space)}; {type(part).__name__} cannot be "
                 "flattened: register a version of it with a gymnasium.ObservationWrapper whose "
@@ -61,7 +61,7 @@ def _leaves(space: spaces.Space) -> list[spaces.Space]:
     return [space]
 
 
-def taken_actions(named: str, space: spaces.Space) -> spaces.Box | spaces.Discrete:
+def taken_actions(named: str, space: spaces.Space) -> Leaf:
     """Returns the space of actions.
 
     Args:
@@ -69,34 +69,31 @@ def taken_actions(named: str, space: spaces.Space) -> spaces.Box | spaces.Discre
       space: Of its actions.
 
     Raises:
-      ConfigError: It is neither a Box nor Discrete, or there is nothing to choose.
+      ConfigError: It is neither a Box nor made of choices, or there is nothing to choose.
     """
-    if not isinstance(space, (spaces.Box, spaces.Discrete)):
+    if not isinstance(space, Leaf):
         raise ConfigError(
-            f"{named} has actions {one_line(space)}; only Box and Discrete are supported: register "
-            f"a version of it with {_wrapper(space)}"
+            f"{named} has actions {one_line(space)}; only Box, Discrete, MultiDiscrete and "
+            f"MultiBinary are supported: register a version of it with {_wrapper(space)}"
         )
-    if isinstance(space, spaces.Discrete) and space.n < 2:
+    if not isinstance(space, spaces.Box) and max(choices(space)[0], default=0) < 2:
         raise ConfigError(f"{named} has actions {space}, of which there is only one; offer two")
     return space
 
 
+def choices(
+    space: spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete,
+) -> tuple[tuple[int, ...], int | Array]:
+    """Returns how many choices each part of an action has, and the numbers of the first ones."""
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),), int(space.start)
+    if isinstance(space, spaces.MultiDiscrete):
+        return tuple(space.nvec.ravel().tolist()), space.start.ravel()
+    return (2,) * math.prod(space.shape), 0
+
+
 def _wrapper(space: spaces.Space) -> str:
     """Returns the wrapper that makes actions of `space` a Discrete or a Box."""
-    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-        counts = (
-            np.ravel(space.nvec).tolist()
-            if isinstance(space, spaces.MultiDiscrete)
-            else [2] * math.prod(space.shape or ())
-        )
-        if len(space.shape or ()) == 1 and math.prod(counts) <= 1000:
-            first = getattr(space, "start", np.zeros(1))
-            offset = f" + {first.tolist()}" if first.any() else ""
-            return (
-                "gymnasium.wrappers.TransformAction(env, lambda choice: "
-                f"numpy.array(numpy.unravel_index(choice, {tuple(counts)})){offset}, "
-                f"gymnasium.spaces.Discrete({math.prod(counts)}))"
-            )
     if all(isinstance(leaf, spaces.Box) for leaf in _leaves(space)):
         return (
             "gymnasium.wrappers.TransformAction(env, lambda row: gymnasium.spaces.unflatten("

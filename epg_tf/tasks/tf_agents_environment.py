@@ -58,8 +58,10 @@ class TaskEnvironment(py_environment.PyEnvironment):
             (family.observation_size,), np.float32, name="observation"
         )
         if family.discrete_actions:
-            first, last = family.first_action, family.first_action + family.action_size - 1
-            self._action_spec = array_spec.BoundedArraySpec((), np.int32, first, last, "action")
+            first, last = family.choices
+            self._action_spec = array_spec.BoundedArraySpec(
+                first.shape, np.int32, first, last, "action"
+            )
         else:
             self._action_spec = array_spec.BoundedArraySpec(
                 (family.action_size,), np.float32, low, high, "action"
@@ -81,7 +83,9 @@ class TaskEnvironment(py_environment.PyEnvironment):
         return self._observation_spec
 
     def action_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [A] float32 within the family's bounds, or the family's choices, [] int32."""
+        """Returns [A] float32 within the family's bounds, or the family's choices, int32 [], or [K]
+        of K parts.
+        """
         return self._action_spec
 
     def seed(self, seed: int) -> None:
@@ -132,7 +136,7 @@ class TaskEnvironment(py_environment.PyEnvironment):
         """Advances members within an episode and restarts the others.
 
         Args:
-          action: [P, A], or [P] if actions are discrete.
+          action: [P, A], or if actions are discrete [P], or [P, K] of K parts.
         """
         rows = self._rows(action)
         ended, moving = np.flatnonzero(self._ended), np.flatnonzero(~self._ended)
@@ -166,4 +170,4 @@ class TaskEnvironment(py_environment.PyEnvironment):
             raise ValueError(
                 f"action={given.tolist()} must be within {spec.minimum} .. {spec.maximum}"
             )
-        return np.eye(self._family.action_size, dtype=np.float32)[given - spec.minimum]
+        return self._family.choice_rows(given)

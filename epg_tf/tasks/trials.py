@@ -5,6 +5,7 @@ recurrent policy must see to learn the task from them (Duan et al. 2016, section
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tf_agents.environments import py_environment
@@ -50,11 +51,15 @@ class TrialEnvironment(py_environment.PyEnvironment):
         self._seed, self._trial = seed, 0
         size = family.observation_size + family.action_size + 2
         self._observation_spec = array_spec.ArraySpec((size,), np.float32, "observation")
-        self._action_spec = (
-            array_spec.BoundedArraySpec((), np.int32, 0, family.action_size - 1, "action")
-            if family.discrete_actions
-            else array_spec.BoundedArraySpec((family.action_size,), np.float32, -1.0, 1.0, "action")
+        self._action_spec = array_spec.BoundedArraySpec(
+            (family.action_size,), np.float32, -1.0, 1.0, "action"
         )
+        if family.discrete_actions:
+            parts = tuple(
+                array_spec.BoundedArraySpec((), np.int32, 0, count - 1, "action")
+                for count in family.spec.choices
+            )
+            self._action_spec = parts if family.action_parts else parts[0]
         self._forget()
 
     def _forget(self) -> None:
@@ -80,8 +85,10 @@ class TrialEnvironment(py_environment.PyEnvironment):
         """Returns [O + A + 2] float32."""
         return self._observation_spec
 
-    def action_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [A] float32 within [-1, 1], or for discrete actions [] int32 < A."""
+    def action_spec(self) -> Any:
+        """Returns [A] float32 within [-1, 1], or for discrete actions [] int32 < A; a tuple of them
+        where an action has parts.
+        """
         return self._action_spec
 
     def begin(self, keys: Sequence[LifeKey]) -> ts.TimeStep:
@@ -115,8 +122,8 @@ class TrialEnvironment(py_environment.PyEnvironment):
             return self.reset()
         family = self.family
         if family.discrete_actions:
-            result = self._inner.step(np.asarray(action) + family.first_action)
-            seen = np.eye(family.action_size, dtype=np.float32)[np.asarray(action)]
+            numbers = np.moveaxis(np.asarray(action), 0, -1) + family.choices[0]
+            result, seen = self._inner.step(numbers), family.choice_rows(numbers)
         else:
             seen = np.clip(action, -1.0, 1.0).astype(np.float32)
             result = self._inner.step(family.environment_action(seen).astype(np.float32))

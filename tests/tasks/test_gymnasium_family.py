@@ -371,12 +371,12 @@ def test_whole_numbers_are_rounded_to(fake):
         ({"action_space": Discrete(1)}, r"actions Discrete\(1\), of which there is only one"),
         ({"action_space": Box(-1, 1, (0,))}, r"no actions, so an agent cannot learn; give"),
         (
-            {"action_space": MultiDiscrete([2, 3])},
-            r"actions MultiDiscrete\(\[2 3\]\); only Box and Discrete are supported",
+            {"action_space": MultiDiscrete([1, 1])},
+            r"actions MultiDiscrete\(\[1 1\]\), of which there is only one",
         ),
         (
             {"action_space": Dict({"a": Discrete(2)})},
-            r"actions Dict\('a': Discrete\(2\)\); only Box and Discrete",
+            r"actions Dict\('a': Discrete\(2\)\); only Box, Discrete, MultiDiscrete and Multi",
         ),
     ],
 )
