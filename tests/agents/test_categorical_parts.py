@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epg_tf.agents.policies import CategoricalPolicy
+from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.choices import largest, one_hot
-from epg_tf.core.experiment import PolicyConfig
 from epg_tf.core.types import EnvironmentSpec
 from tests import reference
 

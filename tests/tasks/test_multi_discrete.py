@@ -20,11 +20,11 @@ from epg_tf.artifacts.artifact import LearnedLoss, interface
 from epg_tf.artifacts.export import export
 from epg_tf.artifacts.saved_policy import save_policy
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.experiment import TaskConfig
 from epg_tf.epg.meta_parameters import initial_phi, loss_channels
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.tasks.gymnasium_environment import TaskEnv
 from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from epg_tf.tasks.trials import TrialEnvironment
 from tests.tasks.test_units import LIMIT, METHODS, loss_experiment
