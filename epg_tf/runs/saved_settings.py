@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from epg_tf.core import formatting
 from epg_tf.core.old_settings import renamed
-from epg_tf.epg.settings import Experiment
 
 _Experiment = TypeVar("_Experiment")
 
@@ -24,7 +23,7 @@ def read(settings: Any, from_mapping: Callable[[Any], _Experiment]) -> _Experime
     Raises:
       ConfigError: They are not usable.
     """
-    return Experiment.from_mapping(renamed(settings))
+    return from_mapping(renamed(settings))
 
 
 def changes(
