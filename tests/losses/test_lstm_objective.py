@@ -13,7 +13,6 @@ from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.lstm_objective import (
     OUTPUT_SCALE,
     LSTMObjective,
-    half_relu_half_square,
     initial_parameters,
     parameter_count,
     parameter_shapes,
@@ -112,22 +111,6 @@ def test_what_is_in_the_padding_changes_no_bit(dtype):
         np.testing.assert_array_equal(one, other)
     assert not found[0][~there].any() and not found[1][~there].any()
     assert (np.abs(found[1]).max(axis=3)[there] > 0).all()
-
-
-def test_the_bound_is_a_scaled_tanh():
-    objective, _ = make_objective(scale=0.0)
-    objective.params["output/bias"].assign([[500.0], [-2000.0], [1.0]])
-    scores = score(objective, *make_trajectories())[:, 0, 0]
-    np.testing.assert_allclose(
-        scores, [1000 * math.tanh(0.5), 1000 * math.tanh(-2), 1.0], rtol=1e-6
-    )
-
-
-def test_half_of_the_units_are_relu_half_square():
-    np.testing.assert_array_equal(
-        half_relu_half_square(tf.constant([[-3.0, 2.0, -3.0, 2.0]])), [[0, 2, 9, 4]]
-    )
-    np.testing.assert_array_equal(half_relu_half_square(tf.constant([-3.0, -3.0, 2.0])), [0, 9, 4])
 
 
 @pytest.mark.parametrize(

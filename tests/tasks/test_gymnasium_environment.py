@@ -315,31 +315,9 @@ class TestRefusals:
         ):
             environment.step(action)
 
-    def test_settings_that_mean_nothing(self):
-        with pytest.raises(
-            epg_tf.ConfigError, match="^config.task.family='hooper' is not a task family; choose "
-        ):
-            TaskEnv("hooper")
-        with pytest.raises(epg_tf.ConfigError, match="^config.task.range='weight=1:2'"):
-            TaskEnv("point_goal", task_range="weight=1:2")
-        with pytest.raises(
-            ValueError,
-            match=r"^render_mode='ascii' must be None or one of \['human', 'rgb_array'\]$",
-        ):
-            TaskEnv("point_goal", render_mode="ascii")
-
 
 class TestDrawing:
     """Pictures and windows."""
-
-    def test_closed_environments_can_be_closed_and_used_again(self, drawable):
-        environment = TaskEnv("point_goal", render_mode="rgb_array", height=40, width=40)
-        environment.reset(seed=1)
-        picture = environment.render()
-        environment.close()
-        environment.close()
-        np.testing.assert_array_equal(environment.render(), picture)
-        environment.close()
 
     def test_without_a_mode_nothing_is_drawn(self):
         environment = TaskEnv("point_goal")
