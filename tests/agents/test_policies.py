@@ -1,4 +1,4 @@
-"""Tests epg_tf.agents.policies, critics and agent."""
+"""Tests epg_tf.agents.policies, functional_policy, values, memory and agent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.functional_policy import FunctionalPolicy
+from epg_tf.agents.memory import Memory
 from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, initial_policy
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp
@@ -215,3 +216,56 @@ def test_agent_without_memory(make_tiny):
     agent.initialize_agents(KEYS)
     assert agent.memory is None and agent.memory_output() is None
     assert len(agent.moved_by(True, False)) == len(agent.policy.variables_in_order)
+
+
+INPUTS, UNITS = 4, 5
+
+
+def random_memory(inputs=INPUTS):
+    """Returns P memories with random contents."""
+    memory = Memory(P, inputs, UNITS)
+    memory.kernel.assign(np.random.default_rng(0).standard_normal((P, inputs, UNITS)))
+    return memory
+
+
+def test_content_equals_a_tanh_layer_fed_with_ones():
+    memory = random_memory()
+    expected = [reference.memory_output(np.float64(memory.kernel[life])) for life in range(P)]
+    np.testing.assert_allclose(memory(None), expected, rtol=1e-5)
+    np.testing.assert_allclose(tf.function(lambda: memory(None))(), expected, rtol=1e-5)
+
+
+def test_gradient_writes_each_memory_on_its_own():
+    memory = random_memory()
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(memory(None)[1])
+    gradient = tape.gradient(total, memory.kernel).numpy()
+    assert not gradient[[0, 2]].any()
+    slope = 1.0 - np.tanh(memory.kernel.numpy()[1].sum(axis=0)) ** 2
+    np.testing.assert_allclose(gradient[1], np.broadcast_to(slope, (INPUTS, UNITS)), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [GaussianPolicy, CategoricalPolicy])
+def test_equals_policies_of_the_same_weights(kind):
+    policy = random_policy("elu", (7, 6), kind)
+    weights = [variable.numpy() for variable in policy.variables_in_order]
+    for variable in policy.variables_in_order:
+        variable.assign(np.zeros(variable.shape))
+    functional = FunctionalPolicy(policy, weights)
+    observation = np.random.default_rng(1).standard_normal((P, 9, O)).astype(np.float32)
+    output, shared = functional(observation), functional.shared_output
+    action = functional.distribution(observation).sample(seed=0)
+    seen = functional.loss_input(observation)
+    log_prob = functional.log_prob_from(output, shared, action)
+    for variable, values in zip(policy.variables_in_order, weights, strict=True):
+        variable.assign(values)
+    np.testing.assert_array_equal(output, policy(observation))
+    np.testing.assert_array_equal(shared, policy.shared_output)
+    np.testing.assert_array_equal(seen, policy.loss_input(observation))
+    np.testing.assert_array_equal(log_prob, policy.log_prob_from(output, shared, action))
+    np.testing.assert_allclose(
+        functional.distribution(observation).log_prob(action),
+        np.sum(log_prob, axis=2),
+        rtol=1e-5,
+        atol=1e-5,
+    )

@@ -312,13 +312,6 @@ def test_tables_are_refused(tmp_path):
     assert "resource" in refusal(save(module, tmp_path / "model"))
 
 
-@pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index"])
-def test_links_are_refused(folder, tmp_path, name):
-    os.replace(folder / name, tmp_path / "elsewhere")
-    (folder / name).symlink_to(tmp_path / "elsewhere")
-    assert f"{name} is a link" in refusal(folder)
-
-
 def test_a_linked_folder_is_refused_unwalked(folder, tmp_path, monkeypatch):
     os.replace(folder / "variables", tmp_path / "elsewhere")
     (folder / "variables").symlink_to(tmp_path / "elsewhere")
@@ -331,32 +324,45 @@ def test_a_linked_folder_is_refused_unwalked(folder, tmp_path, monkeypatch):
     assert "variables is a link" in refusal(folder) and "variables" not in walked
 
 
-@pytest.mark.parametrize("name", ["variables/variables.index", "debug/saved_model_debug_info.pb"])
-def test_pipes_are_refused_unopened(folder, name):
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).unlink(missing_ok=True)
-    os.mkfifo(folder / name)
-    assert f"{name} is neither a file nor a folder" in refusal(folder)
+def a_link(path):
+    os.replace(path, path.parents[1] / "elsewhere")
+    path.symlink_to(path.parents[1] / "elsewhere")
 
 
-def test_damage_is_told(folder, tmp_path):
-    assert "no saved_model.pb" in refusal(tmp_path)
-    graph = folder / "saved_model.pb"
-    graph.write_bytes(graph.read_bytes()[:-50])
-    assert "damaged" in refusal(folder)
+def a_pipe(path):
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
 
 
-def test_lost_variables_are_told(folder):
-    os.truncate(folder / "variables" / "variables.data-00000-of-00001", 3)
-    assert "cannot be opened" in refusal(folder)
+def a_hole(path):
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "ab") as stream:
+        stream.truncate(2**40)  # takes no room
 
 
-@pytest.mark.parametrize("name", ["saved_model.pb", "debug/saved_model_debug_info.pb"])
-def test_oversized_files_are_refused_unread(folder, name):
-    (folder / name).parent.mkdir(exist_ok=True)
-    with open(folder / name, "ab") as stream:
-        stream.truncate(2**40)  # a hole, which takes no room
-    assert "above the limit" in refusal(folder)
+GRAPH, INDEX, DEBUG = (
+    "saved_model.pb",
+    "variables/variables.index",
+    "debug/saved_model_debug_info.pb",
+)
+VALUES = "variables/variables.data-00000-of-00001"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "words"),
+    [
+        *((a_link, name, f"{name} is a link") for name in (GRAPH, INDEX)),
+        *((a_pipe, name, f"{name} is neither a file nor a folder") for name in (INDEX, DEBUG)),
+        *((a_hole, name, "above the limit") for name in (GRAPH, DEBUG)),
+        (lambda path: path.unlink(), GRAPH, "no saved_model.pb"),
+        (lambda path: os.truncate(path, path.stat().st_size - 50), GRAPH, "damaged"),
+        (lambda path: os.truncate(path, 3), VALUES, "cannot be opened"),
+    ],
+)
+def test_files_that_are_none_or_damaged_are_refused_unread(folder, spoil, name, words):
+    spoil(folder / name)
+    assert words in refusal(folder)
 
 
 def test_a_model_is_replaced_by_a_whole_one_or_not_at_all(tmp_path):

@@ -1,7 +1,9 @@
-"""Tests epg_tf.epg.evolution_strategies."""
+"""Tests epg_tf.epg.evolution_strategies, diagnostics and epoch_plan."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -9,7 +11,11 @@ import pytest
 
 from epg_tf.core.optimizers import annealed
 from epg_tf.core.random_streams import noise_vector
-from epg_tf.epg import evolution_strategies
+from epg_tf.epg import diagnostics, evolution_strategies
+from epg_tf.epg.epoch_plan import PerturbedPhi, noise_deviation
+from epg_tf.epg.evolution_settings import EvolutionConfig
+from epg_tf.epg.outer_loop import es_step
+from epg_tf.epg.state import EvolutionState
 from tests import reference
 
 NAN = float("nan")
@@ -147,3 +153,78 @@ def test_the_mean_lifetime_is_that_of_the_draws(shortest, longest):
     assert evolution_strategies.mean_lifetime(1, 2) == pytest.approx(
         1.3690702
     )  # 1 with probability log 2 / log 3
+
+
+def noise_of(trial, size, vector):
+    return noise_vector(trial, 0, vector, size)
+
+
+def test_cosine():
+    assert diagnostics.cosine(np.array([1.0, 0.0]), np.array([1.0, 1.0])) == pytest.approx(
+        np.sqrt(0.5)
+    )
+    assert np.isnan(diagnostics.cosine(np.zeros(2), np.ones(2)))
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+@pytest.mark.parametrize(("slope", "noise"), [(1.0, 0.0), (1.0, 3.0), (0.0, 1.0)])
+def test_signal_to_noise_is_unbiased(antithetic, slope, noise):
+    """Of a linear fitness, slope . epsilon + luck, expectation and variance of the estimate are
+    known.
+    """
+    size, vectors, sigma, found = 20, 64, 1.0, []
+    for trial in range(400):
+        generator = np.random.default_rng(trial)
+        noise_of_vector = functools.cache(functools.partial(noise_of, trial, size))
+        epsilons = [
+            evolution_strategies.perturbation(noise_of_vector, v, antithetic)
+            for v in range(vectors)
+        ]
+        weights = np.array([slope * e[0] for e in epsilons]) + noise * generator.standard_normal(
+            vectors
+        )
+        ascent = evolution_strategies.gradient_estimate(weights, noise_of_vector, sigma, antithetic)
+        found.append(diagnostics.signal_to_noise(ascent, weights, sigma, antithetic))
+    count, luck = (vectors // 2, noise**2 / 2) if antithetic else (vectors, noise**2)
+    expected = slope**2 / (((slope**2 + luck) * size - slope**2) / count)
+    assert np.mean(found) == pytest.approx(expected, rel=0.15, abs=0.05)
+
+
+def test_signal_to_noise_of_nothing_is_nan():
+    assert np.isnan(diagnostics.signal_to_noise(np.zeros(3), np.zeros(4), 0.1, True))
+
+
+CONSTANT = EvolutionConfig(
+    lives=4, noise_vectors=4, antithetic=True, sigma=0.1, learning_rate_epochs=8, l2=0.0
+)
+ANNEALED = dataclasses.replace(CONSTANT, final_sigma=0.02)
+
+
+def state_at(epoch, size=5):
+    """Returns a state of this epoch, phi all ones."""
+    ones, zeros = np.ones(size, np.float32), np.zeros(size, np.float32)
+    return EvolutionState(epoch, ones, zeros, 0, ones, -np.inf, zeros)
+
+
+def test_the_deviation_of_the_noise_falls_in_a_line_and_stays():
+    found = [noise_deviation(ANNEALED, epoch) for epoch in (0, 2, 4, 8, 100)]
+    np.testing.assert_allclose(found, [0.1, 0.08, 0.06, 0.02, 0.02], rtol=1e-12)
+    assert {noise_deviation(CONSTANT, epoch) for epoch in (0, 2, 8, 100)} == {0.1}
+
+
+@pytest.mark.parametrize(("epoch", "sigma"), [(0, 0.1), (4, 0.06), (8, 0.02)])
+def test_lives_get_the_noise_of_their_epoch(epoch, sigma):
+    state = state_at(epoch)
+    phi_of_life = PerturbedPhi(ANNEALED, 3, state, cached=2)
+    for life, sign in enumerate((1, -1, 1, -1)):
+        noise = np.float64(noise_vector(3, epoch, life // 2, 5))
+        np.testing.assert_allclose(phi_of_life(life), 1.0 + sign * sigma * noise, atol=1e-6)
+
+
+def test_steps_do_not_grow_where_the_noise_becomes_smaller():
+    """The same weights move phi by the same step, whatever sigma has become."""
+    weights = np.array([0.5, -0.5, 0.1, -0.1])
+    for epoch in (0, 6, 50):
+        steps = [es_step(state_at(epoch), weights, c, 3)[0] for c in (CONSTANT, ANNEALED)]
+        assert (steps[0].phi == steps[1].phi).all() and (steps[0].phi != 1.0).any()
+        assert (steps[0].second_moment == steps[1].second_moment).all()

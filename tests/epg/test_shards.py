@@ -167,34 +167,23 @@ def test_a_rank_that_differs_is_found(tiny):
     )
 
 
-def test_rank_0_shares_its_state(tiny):
+@pytest.mark.parametrize(("epoch", "best"), [(7, -1 / 3), (0, -np.inf)])
+def test_rank_0_shares_its_state(tiny, epoch, best):
     """A state in mid-run, and the initial one with its best return of -inf."""
-    for epoch, best in ((7, -1 / 3), (0, -np.inf)):
-        draw = np.random.default_rng(0).standard_normal
-        size = initial_state(tiny, 0).phi.size
+    start = initial_state(tiny, 0)
+    numbers = np.random.default_rng(0).standard_normal((4, start.phi.size)).astype(np.float32)
+    phi, second, best_phi, move = numbers
+    given = type(start)(epoch, phi, second, 2**40 + epoch, best_phi, best, move)
 
-        def state_of(rank, epoch=epoch, best=best, size=size, draw=draw):
-            start = initial_state(tiny, rank)
-            if rank:
-                return start
-            numbers = draw((4, size)).astype(np.float32)
-            return type(start)(
-                epoch, numbers[0], numbers[1], 2**40 + epoch, numbers[2], best, numbers[3]
-            )
+    def work(communicator):
+        own = initial_state(tiny, communicator.rank) if communicator.rank else given
+        return broadcast_state(own, communicator)
 
-        given = []
-
-        def work(communicator, state_of=state_of, given=given):
-            state = state_of(communicator.rank)
-            if communicator.rank == 0:
-                given.append(state)
-            return broadcast_state(state, communicator)
-
-        for got in on_ranks(3, work):
-            assert (got.epoch, got.env_steps, got.best_return) == (epoch, given[0].env_steps, best)
-            for name in ("phi", "second_moment", "best_phi"):
-                assert getattr(got, name).dtype == np.float32
-                assert getattr(got, name).tobytes() == getattr(given[0], name).tobytes()
+    for got in on_ranks(3, work):
+        assert (got.epoch, got.env_steps, got.best_return) == (epoch, 2**40 + epoch, best)
+        for name in ("phi", "second_moment", "best_phi"):
+            assert getattr(got, name).dtype == np.float32
+            assert getattr(got, name).tobytes() == getattr(given, name).tobytes()
 
 
 def test_processes_share_the_cpus_of_a_machine(make_tiny, monkeypatch):

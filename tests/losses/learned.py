@@ -43,6 +43,25 @@ def scored(loss, agent, experience, steps=STEPS):
     return loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.convert_to_tensor(steps))
 
 
+def inputs_by_name(loss, agent, experience):
+    """Returns what a loss is called with, its channels and the minibatch."""
+    policy, newest = agent.policy, agent.policy(experience.observation[:, -M:])
+    seen = policy.loss_input(experience.observation)
+    values = {
+        **experience._asdict(),
+        **(experience.extra or {}),
+        "policy_mean": seen,
+        "policy_probability": seen,
+        "policy_log_std": policy.shared_output,
+        "policy_log_prob": policy.log_prob_from(
+            newest, policy.shared_output, experience.raw_action
+        ),
+        "memory": agent.memory_output(),
+        "minibatch": tf.constant(STEPS),
+    }
+    return {name: values[name] for name in [c.name for c in loss.network.channels] + ["minibatch"]}
+
+
 def poisoned(values):
     """Returns values [P, ...] in which the second life has NaN alone."""
     poison = np.ones((P, *[1] * (len(values.shape) - 1)), np.float32)

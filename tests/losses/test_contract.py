@@ -1,4 +1,4 @@
-"""Tests epg_tf.losses.contract."""
+"""Tests epg_tf.losses.contract and channels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import tensorflow as tf
 
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
-from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.contract import GuidedLoss, Loss
+from epg_tf.losses import channels as declared
+from epg_tf.losses.channels import declared_channels, input_width, kernel_rows
+from epg_tf.losses.contract import Experience, GuidedLoss, Loss
+from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.surrogates import ProximalPolicyOptimization
 from epg_tf.losses.temporal_conv import TemporalConvLoss
 
@@ -103,3 +105,54 @@ def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
 def test_what_is_no_channel_is_refused(make_experience):
     with pytest.raises(KeyError, match="raw_reward"):
         make_experience(P, N, M, O, A).channel("raw_reward")
+
+
+@pytest.mark.parametrize(
+    ("discrete", "memory", "reward", "names"),
+    [
+        (
+            False,
+            32,
+            True,
+            "observation action reward termination policy_mean policy_log_std memory",
+        ),
+        (False, 32, False, "observation action termination policy_mean policy_log_std memory"),
+        (False, 0, False, "observation action termination policy_mean policy_log_std"),
+        (True, 32, True, "observation action reward termination policy_probability memory"),
+        (True, 0, False, "observation action termination policy_probability"),
+    ],
+)
+def test_declared_channels_have_the_documented_order_and_widths(discrete, memory, reward, names):
+    config = LossConfig(memory_units=memory, reward=reward)
+    channels = declared_channels(EnvironmentSpec(11, 3, discrete), config)
+    widths = {
+        "observation": 11,
+        "action": 3,
+        "reward": 1,
+        "termination": 1,
+        "policy_mean": 3,
+        "policy_probability": 3,
+        "policy_log_std": 3,
+        "memory": 32,
+    }
+    assert [(c.name, c.width) for c in channels] == [(name, widths[name]) for name in names.split()]
+    kinds = {
+        "policy_mean": "policy",
+        "policy_probability": "policy",
+        "policy_log_std": "constant",
+        "memory": "constant",
+    }
+    assert all(c.kind == kinds.get(c.name, "history") for c in channels)
+
+
+def test_rows_of_a_kernel_follow_each_other():
+    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig(reward=True))
+    rows = kernel_rows(channels)
+    assert [row for name in rows for row in rows[name]] == list(range(input_width(channels)))
+    assert rows["reward"] == range(14, 15) and rows["policy_log_std"] == range(19, 22)
+
+
+def test_every_history_channel_is_a_field_of_the_experience():
+    """So that a new one is a row of the table and a field, and nothing else."""
+    for row in declared._ROWS:
+        assert row.kind != declared.HISTORY or row.name in Experience._fields

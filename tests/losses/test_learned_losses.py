@@ -20,6 +20,7 @@ from tests.losses.learned import (
     N,
     O,
     P,
+    inputs_by_name,
     life_variables,
     make_loss,
     poisoned,
@@ -199,6 +200,30 @@ def test_a_loss_comes_back_from_its_config_and_weights(
     assert scored(again, agent, met).numpy().tobytes() == scored(loss, agent, met).numpy().tobytes()
     weights = [part.reshape(P, -1) for part in again.get_weights()]
     np.testing.assert_array_equal(np.concatenate(weights, axis=1), phi)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("changes", [*KINDS[:2], {"reward": True, "memory_units": 0}])
+def test_calling_the_model_equals_the_two_stages(
+    make_tiny, make_agent, make_experience, changes, discrete
+):
+    """Values and gradients: named inputs in one go, and in two calls as in an update."""
+    experiment = make_tiny(loss=changes)
+    agent = make_agent(experiment, P, O, A, discrete=discrete)
+    loss, _ = make_loss(experiment, discrete)
+    met = make_experience(P, N, M, O, A, discrete=discrete)
+    met = with_extra(met, experiment.loss.channels)
+    found = []
+    for score in (
+        lambda: tf.reduce_mean(loss(inputs_by_name(loss, agent, met)), axis=1),
+        lambda: scored(loss, agent, met),
+    ):
+        with tf.GradientTape() as tape:
+            losses = score()
+        found.append([losses, *tape.gradient(losses, agent.moved_by(True, False))])
+    for one, other in zip(*found, strict=True):
+        assert np.abs(other).max() > 1e-3
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("declared", [False, True])

@@ -1,4 +1,4 @@
-"""Tests epg_tf.losses.lstm_objective."""
+"""Tests epg_tf.losses.lstm_objective and backward_lstm."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.parameters import flattened
+from epg_tf.losses.backward_lstm import backward_lstm
 from epg_tf.losses.lstm_objective import (
     OUTPUT_SCALE,
     LSTMObjective,
-    half_relu_half_square,
     initial_parameters,
     parameter_count,
     parameter_shapes,
@@ -113,22 +113,6 @@ def test_what_is_in_the_padding_changes_no_bit(dtype):
     assert (np.abs(found[1]).max(axis=3)[there] > 0).all()
 
 
-def test_the_bound_is_a_scaled_tanh():
-    objective, _ = make_objective(scale=0.0)
-    objective.params["output/bias"].assign([[500.0], [-2000.0], [1.0]])
-    scores = score(objective, *make_trajectories())[:, 0, 0]
-    np.testing.assert_allclose(
-        scores, [1000 * math.tanh(0.5), 1000 * math.tanh(-2), 1.0], rtol=1e-6
-    )
-
-
-def test_half_of_the_units_are_relu_half_square():
-    np.testing.assert_array_equal(
-        half_relu_half_square(tf.constant([[-3.0, 2.0, -3.0, 2.0]])), [[0, 2, 9, 4]]
-    )
-    np.testing.assert_array_equal(half_relu_half_square(tf.constant([-3.0, -3.0, 2.0])), [0, 9, 4])
-
-
 @pytest.mark.parametrize(
     ("values", "sees"), [(0, []), (1, ["value"]), (2, ["value", "next_value"])]
 )
@@ -201,3 +185,52 @@ def test_sizes_of_table_3():
         parameter_count(ObjectiveConfig(value_inputs=0, time=False))
         == parameter_count(ObjectiveConfig()) - 3 * 128
     )
+
+
+WIDTH, UNITS = 4, 3
+
+
+def plain_lstm(inputs, kernel, bias, mask):
+    """The same network, from its definition."""
+    hidden = cell = tf.zeros([P, B, UNITS], inputs.dtype)
+    found = []
+    for step in reversed(range(T)):
+        seen = tf.concat([inputs[:, :, step], hidden], axis=-1)
+        candidate, forget, take, give = tf.split(seen @ kernel + bias[:, None], 4, axis=-1)
+        present = mask[:, :, step, None]
+        cell = tf.sigmoid(forget) * cell + tf.sigmoid(take) * tf.tanh(candidate)
+        hidden = present * tf.sigmoid(give) * tf.tanh(cell)
+        cell *= present
+        found.append(hidden)
+    return tf.stack(found[::-1], axis=2)
+
+
+def derivatives(lstm, arrays):
+    """Outputs, first derivatives of a sum of squares, and those of the sum of their squares."""
+    *weights, mask = map(tf.constant, arrays)
+    with tf.GradientTape() as outer:
+        outer.watch(weights)
+        with tf.GradientTape() as inner:
+            inner.watch(weights)
+            outputs = lstm(*weights, mask)
+            value = tf.reduce_sum(tf.square(outputs))
+        slopes = inner.gradient(value, weights)
+        steepness = tf.add_n([tf.reduce_sum(tf.square(slope)) for slope in slopes])
+    return [outputs, *slopes, *outer.gradient(steepness, weights)]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_outputs_and_two_derivatives_are_those_of_the_plain_network(compiled):
+    generator = np.random.default_rng(0)
+    shapes = (P, B, T, WIDTH), (P, WIDTH + UNITS, 4 * UNITS), (P, 4 * UNITS)
+    mask = np.ones((P, B, T))
+    mask[0, 1, 3:] = 0.0
+    mask[1, 2, 1:] = 0.0
+    arrays = [*(generator.standard_normal(shape) for shape in shapes), mask]
+
+    def found(lstm):
+        return derivatives(lstm, arrays)
+
+    ours = (tf.function(found) if compiled else found)(backward_lstm)
+    for one, other in zip(ours, found(plain_lstm), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

@@ -74,21 +74,6 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not():
     np.testing.assert_allclose(scores, [[[0.08], [-0.08]]], rtol=1e-6)
 
 
-def test_descent_moves_policies_towards_actions_that_did_better_than_expected():
-    """The gradient is advantage * (pi(s) - a) and reaches nothing but the predicted actions."""
-    objective, (seen, predicted) = OffPolicyReinforce(0.99, 0.97), make_trajectories()
-    given, asked = tensors(seen), tf.constant(predicted)
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch([asked, given.reward, given.value, given.next_value])
-        value = tf.reduce_sum(objective.per_step({}, given, asked))
-    expected = (objective.advantage(given).numpy() * seen.mask)[..., None] * (
-        predicted - seen.action
-    )
-    np.testing.assert_allclose(tape.gradient(value, asked), expected, rtol=1e-9, atol=1e-12)
-    assert np.abs(expected[seen.mask > 0]).min() > 0
-    assert tape.gradient(value, [given.value, given.next_value]) == [None, None]
-
-
 def test_what_is_in_the_padding_changes_no_bit():
     objective, (seen, predicted) = (
         OffPolicyReinforce(0.99, 0.97),

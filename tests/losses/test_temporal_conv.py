@@ -5,53 +5,13 @@ from __future__ import annotations
 import io
 
 import numpy as np
-import pytest
-import tensorflow as tf
 
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import parameter_shapes
-from tests.losses.learned import STEPS, A, M, O, P, make_loss
-
-
-def inputs_by_name(loss, agent, experience):
-    """Returns what the loss is called with, as a dict of its channels and the minibatch."""
-    policy, memory = agent.policy, agent.memory_output()
-    values = {
-        **experience._asdict(),
-        "policy_mean": policy.loss_input(experience.observation),
-        "policy_probability": policy.loss_input(experience.observation),
-        "policy_log_std": policy.shared_output,
-        "memory": memory,
-        "minibatch": tf.constant(STEPS),
-    }
-    return {name: values[name] for name in [c.name for c in loss.network.channels] + ["minibatch"]}
-
-
-@pytest.mark.parametrize("changes", [{}, {"reward": True, "memory_units": 0}])
-@pytest.mark.parametrize("discrete", [False, True])
-def test_calling_the_model_equals_the_two_stages(
-    make_tiny, make_agent, make_experience, changes, discrete
-):
-    """Values and gradients: named inputs in one go, and in two calls as in an update."""
-    experiment = make_tiny(loss=changes)
-    agent = make_agent(experiment, P, O, A, discrete=discrete)
-    loss, _ = make_loss(experiment, discrete=discrete)
-    experience = make_experience(P, 32, M, O, A)
-    variables = agent.moved_by(True, False)
-    found = []
-    for score in (
-        lambda: tf.reduce_mean(loss(inputs_by_name(loss, agent, experience)), axis=1),
-        lambda: loss.minibatch_loss(agent, loss.prepare(agent, experience), tf.constant(STEPS)),
-    ):
-        with tf.GradientTape() as tape:
-            losses = score()
-        found.append([losses, *tape.gradient(losses, variables)])
-    for one, other in zip(*found, strict=True):
-        assert np.abs(other).max() > 1e-3
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+from tests.losses.learned import A, M, O, P, inputs_by_name, make_loss
 
 
 def test_parameters_of_a_leading_axis_of_one_are_shared(tiny, make_agent, make_experience):

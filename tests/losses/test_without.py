@@ -7,15 +7,13 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, declared_channels, input_width
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from tests.losses.learned import STEPS, A, M, N, O, P, inputs_by_name, make_loss, scored
 
-P, O, A, N, M = 3, 5, 2, 32, 8  # noqa: E741 (the legend's letter)
-STEPS = tf.constant([[7, 0, 3], [1, 2, 6], [5, 5, 4]])
 SPEC = EnvironmentSpec(O, A)
 WIDTHS = {"observation": O, "action": A, "termination": 1, "policy": 2 * A, "log_prob": 0}
 
@@ -27,31 +25,17 @@ def test_what_is_left_out_changes_nothing(make_tiny, make_agent, make_experience
     """
     experiment = make_tiny(loss={"without": (part,), "products": 2})
     usual = declared_channels(SPEC, make_tiny(loss={"products": 2}).loss)
-    channels = declared_channels(SPEC, experiment.loss)
-    assert input_width(channels) == input_width(usual) - WIDTHS[part]
-    loss = TemporalConvLoss(P, channels, experiment.loss, M)
-    size = (P, parameter_count(loss.shapes))
-    loss.load(0.4 * np.random.default_rng(0).standard_normal(size).astype(np.float32))
-    agent, experience = make_agent(experiment, P, O, A), make_experience(P, N, M, O, A)
-
-    def losses(met):
-        return loss.minibatch_loss(agent, loss.prepare(agent, met), STEPS).numpy()
-
-    before = losses(experience)
+    agent, (loss, _) = make_agent(experiment, P, O, A), make_loss(experiment)
+    assert input_width(loss.network.channels) == input_width(usual) - WIDTHS[part]
+    experience = make_experience(P, N, M, O, A)
+    before = scored(loss, agent, experience).numpy()
     for name in ("observation", "action", "termination"):
-        other = losses(experience._replace(**{name: getattr(experience, name) + 0.5}))
+        moved = experience._replace(**{name: getattr(experience, name) + 0.5})
+        other = scored(loss, agent, moved).numpy()
         # An observation is also what the policy sees.
         same = name == part != "observation"
         assert (other == before).all() == same
-    policy = agent.policy
-    inputs = {name: experience.channel(name) for name in loss.network.names("history")}
-    inputs |= {"policy_mean": policy(experience.observation), "policy_log_std": policy.log_std}
-    newest = policy.log_prob_from(
-        policy(experience.observation[:, -M:]), policy.shared_output, experience.raw_action
-    )
-    inputs |= {"policy_log_prob": newest, "memory": agent.memory_output(), "minibatch": STEPS}
-    by_name = {c.name: inputs[c.name] for c in channels} | {"minibatch": STEPS}
-    found = tf.reduce_mean(loss(by_name), axis=1)
+    found = tf.reduce_mean(loss(inputs_by_name(loss, agent, experience)), axis=1)
     np.testing.assert_allclose(found, before, rtol=1e-5, atol=1e-6)
 
 

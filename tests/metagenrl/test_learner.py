@@ -322,24 +322,31 @@ def test_checkpoints_with_twins_first_are_refused(population):
     assert {name: part.tobytes() for name, part in learner.arrays().items()} == before
 
 
-@pytest.mark.parametrize(("meta", "blend"), [(META, 0.5), (META, 1.0), (None, 1.0)])
-def test_an_agent_without_finite_inputs_stays_where_it_is_and_harms_nobody(meta, blend):
-    """Though DDPG's gradient has no rewards in it, and former moments would carry it on."""
-    healthy, ill = experienced(meta), experienced(meta)
-    before, (chunks, noise) = ill.arrays(), update_inputs(ill)
+@pytest.mark.parametrize("why", ["inactive", "ill"])
+@pytest.mark.parametrize(("meta", "blend"), [(META, 0.5), (None, 1.0)])
+def test_an_agent_that_is_inactive_or_ill_stays_where_it_is_and_harms_nobody(meta, blend, why):
+    """But for an inactive agent's targets. Though DDPG's gradient has no rewards in it, and former
+    moments would carry an agent on whose rewards are not finite.
+    """
+    healthy, other = experienced(meta), experienced(meta)
+    before, (chunks, noise) = other.arrays(), update_inputs(other)
     expected = teach(healthy, (chunks, noise), blend)
-    spoilt = {**chunks, "reward": chunks["reward"].copy()}
-    spoilt["reward"][:, 1] = np.nan
-    found = teach(ill, (spoilt, noise), blend)
-    assert expected["finite"].all() and found["finite"].tolist() == [True, False, True]
+    if why == "ill":
+        chunks = {**chunks, "reward": chunks["reward"].copy()}
+        chunks["reward"][:, 1] = np.nan
+    found = teach(other, (chunks, noise), blend, inactive=[1] if why == "inactive" else [])
+    assert expected["finite"].all() and found["finite"].tolist() == [True, why != "ill", True]
     assert not found["objective_gradient"][1].any()
     for name, part in expected.items():
         assert part[[0, 2]].tobytes() == found[name][[0, 2]].tobytes(), name
     for name in before:
-        one, other, old = (arrays[name] for arrays in (healthy.arrays(), ill.arrays(), before))
-        assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes(), name
+        one, two, old = (arrays[name] for arrays in (healthy.arrays(), other.arrays(), before))
+        assert one[[0, 2]].tobytes() == two[[0, 2]].tobytes(), name
         if "target" not in name:
-            assert other[1].tobytes() == old[1].tobytes(), name
+            assert two[1].tobytes() == old[1].tobytes(), name
+        elif why == "inactive":
+            weights = before[name.replace("target", "weights")][1]
+            np.testing.assert_allclose(two[1], old[1] + AGENT.tau * (weights - old[1]), atol=1e-6)
 
 
 @pytest.mark.parametrize("where", ["objective", "meta_loss"])
@@ -355,26 +362,6 @@ def test_an_objective_or_a_meta_loss_that_is_not_finite_is_reported(where):
         taught["finite"].tolist() == [True, False, True]
         and np.isfinite(taught["critic_error"]).all()
     )
-
-
-@pytest.mark.parametrize("meta", [META, None])
-def test_an_inactive_agent_stays_as_it_is_but_for_its_targets(meta):
-    healthy, resting = experienced(meta), experienced(meta)
-    before, given = resting.arrays(), update_inputs(resting)
-    expected, found = teach(healthy, given), teach(resting, given, inactive=[1])
-    assert not found["objective_gradient"][1].any()
-    for name, part in expected.items():
-        assert part[[0, 2]].tobytes() == found[name][[0, 2]].tobytes(), name
-    for name in before:
-        one, other, old = (arrays[name] for arrays in (healthy.arrays(), resting.arrays(), before))
-        assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes(), name
-        if "target" in name:
-            weights = before[name.replace("target", "weights")]
-            np.testing.assert_allclose(
-                other[1], old[1] + AGENT.tau * (weights[1] - old[1]), atol=1e-6
-            )
-        else:
-            assert other[1].tobytes() == old[1].tobytes(), name
 
 
 def test_fresh_agents():

@@ -179,36 +179,6 @@ def test_policy_gradient_equals_finite_differences_of_the_reference():
         assert max(np.abs(part[member]).max() for part in gradient) > 1e-2
 
 
-def test_trajectories_hold_the_first_critics_values_without_gradient():
-    setting = make_setting()
-    batch, policy, critic = setting.batches[0], tensors(setting.policy), tensors(setting.critic)
-    with tf.GradientTape() as tape:
-        tape.watch([policy, critic])
-        seen = trajectories_of(Chunks(*tensors(batch)), policy, critic)
-        value = tf.reduce_sum(seen.value) + tf.reduce_sum(seen.next_value)
-    assert all(part is None for part in tape.gradient(value, [*policy, *critic]))
-    for place in np.argwhere(batch.mask):
-        place = tuple(place)
-        weights, own_critic = (
-            [part[place[0]] for part in parts] for parts in (setting.policy, setting.critic)
-        )
-        for found, states, worth in (
-            (seen.value, batch.observation, 1.0),
-            (seen.next_value, batch.next_observation, 1.0 - batch.terminated[place]),
-        ):
-            expected = worth * slow.action_value(
-                own_critic, states[place], slow.policy(weights, states[place])
-            )
-            assert float(found[place]) == pytest.approx(expected, rel=1e-9)
-    for found, given in (
-        (seen.action, batch.action),
-        (seen.reward, batch.reward),
-        (seen.mask, batch.mask),
-    ):
-        np.testing.assert_array_equal(found, given)
-    assert batch.terminated.any()
-
-
 def test_the_meta_loss_is_minus_the_critics_mean_over_steps():
     setting = make_setting()
     batch = setting.batches[0]

@@ -13,9 +13,10 @@ import tensorflow as tf
 from epg_tf.core.errors import Interrupted
 from epg_tf.metagenrl.agents import Lifetimes
 from epg_tf.metagenrl.population import Population, meta_learn
-from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.metagenrl.settings import MetaConfig, MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
 from epg_tf.metagenrl.state import initial_state, objective_step
+from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.runs import metagenrl_checkpoints
 from epg_tf.runs.metrics import MetricsFile
 from tests import reference
@@ -177,3 +178,22 @@ def test_steps_of_the_objective_are_adams_and_need_no_device(tiny, monkeypatch):
         assert all(type(part) is np.ndarray and part.dtype == np.float32 for part in parts)
     np.testing.assert_allclose(state.parameters, moved, rtol=1e-5, atol=1e-6)
     assert state.updates == 20
+
+
+def test_warm_up():
+    ddpg, rate = (
+        MetaConfig(warm_up_steps=100),
+        MetaConfig(warm_up="learning_rate", warm_up_steps=100),
+    )
+    assert [warm_up(ddpg, 1e-3, taken) for taken in (0, 25, 100, 1000)] == [
+        (0.0, 1e-3),
+        (0.25, 1e-3),
+        (1.0, 1e-3),
+        (1.0, 1e-3),
+    ]
+    rates = [warm_up(rate, 1e-3, taken)[1] for taken in range(0, 101, 10)]
+    assert rates[0] == 0.0 and rates[-1] == 1e-3
+    growth = np.diff(rates)[1:] / np.diff(rates)[:-1]
+    np.testing.assert_allclose(growth, growth[0])  # exponential
+    assert {warm_up(rate, 1e-3, taken)[0] for taken in range(100)} == {1.0}
+    assert warm_up(None, 1e-3, 0) == (1.0, 1e-3)

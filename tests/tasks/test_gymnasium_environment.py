@@ -105,18 +105,6 @@ class TestEveryId:
         seconds = 3 * environment._simulation.model(0).opt.timestep
         assert environment.metadata["render_fps"] == round(1 / seconds)
 
-    def test_spaces_are_those_of_the_family(self, environment_id):
-        environment = gymnasium.make(environment_id).unwrapped
-        family = FAMILIES[environment.spec.kwargs["family"]](1, 1)
-        assert environment.observation_space == gymnasium.spaces.Box(
-            -np.inf, np.inf, (family.observation_size,), np.float32
-        )
-        if family.discrete_actions:
-            assert environment.action_space == gymnasium.spaces.Discrete(family.action_size)
-        else:
-            low, high = (bound.astype(np.float32) for bound in family.action_bounds)
-            assert environment.action_space == gymnasium.spaces.Box(low, high, dtype=np.float32)
-
     def test_info_has_the_task_in_plain_numbers(self, environment_id):
         environment = gymnasium.make(environment_id)
         task = environment.reset(seed=1)[1]["task"]
@@ -132,6 +120,10 @@ class TestEveryId:
         family, only = FAMILIES[name](FAMILIES[name].default_frame_skip, 10**6), np.array([0])
         simulation = BodySimulation(family, 1)
         simulation.set_tasks([family.sample_task(generator)])
+        seen = gymnasium.spaces.Box(-np.inf, np.inf, (family.observation_size,), np.float32)
+        low, high = (bound.astype(np.float32) for bound in family.action_bounds)
+        assert environment.observation_space == seen
+        assert environment.action_space == gymnasium.spaces.Box(low, high, dtype=np.float32)
         over, episodes = True, 0
         environment.action_space.seed(6)
         for step in range(100):
@@ -141,8 +133,7 @@ class TestEveryId:
                 episodes += 1
             action = environment.action_space.sample()
             observation, reward, over, truncated, _ = environment.step(action)
-            row = np.eye(family.action_size)[action] if family.discrete_actions else action
-            result = simulation.step(row[None])
+            result = simulation.step(action[None])
             np.testing.assert_array_equal(observation, result.observation[0])
             assert (reward, over, truncated) == (result.reward[0], result.terminated[0], False)
         assert episodes > 1 or name != "random_hopper"
@@ -181,19 +172,14 @@ class TestTasks:
         observation, task = start(one, seed=4)
         assert observation != first[0] and task["mass"] != first[1]["mass"]
 
-    def test_other_episodes_are_in_the_same_task(self):
+    def test_other_episodes_are_in_the_same_task_until_another_is_asked_for(self):
         environment = TaskEnv("point_goal")
         observation, task = start(environment, seed=1)
         for options in (None, {}):
             again, same = start(environment, options=options)
             assert same == task and again != observation
-
-    def test_new_draws_another(self):
-        environment = TaskEnv("point_goal")
-        _, task = start(environment, seed=1)
         _, other = start(environment, options={"task": "new"})
-        assert other != task
-        assert start(environment)[1] == other
+        assert other != task and start(environment)[1] == other
         assert 0.5 <= other["mass"] <= 2.0 and other["mass"] != 1.0
 
     def test_named_quantities_and_nominal_others(self):
@@ -290,14 +276,9 @@ class TestEpisodes:
             "(times 10 N per unit of action)",
         ),
         (
-            {"task": {"mass": float("nan")}},
-            "task['mass']=nan must be one number, within 0.01 and 100 (times 1 kg)",
-        ),
-        (
             {"task": "old"},
             "options['task']='old' must be 'new' or a mapping from quantities to values",
         ),
-        ({"task": 3}, "options['task']=3 must be 'new' or a mapping from quantities to values"),
         ({"tasks": {}}, "options names 'tasks'; the only option is 'task'"),
     ],
 )
@@ -334,31 +315,9 @@ class TestRefusals:
         ):
             environment.step(action)
 
-    def test_settings_that_mean_nothing(self):
-        with pytest.raises(
-            epg_tf.ConfigError, match="^config.task.family='hooper' is not a task family; choose "
-        ):
-            TaskEnv("hooper")
-        with pytest.raises(epg_tf.ConfigError, match="^config.task.range='weight=1:2'"):
-            TaskEnv("point_goal", task_range="weight=1:2")
-        with pytest.raises(
-            ValueError,
-            match=r"^render_mode='ascii' must be None or one of \['human', 'rgb_array'\]$",
-        ):
-            TaskEnv("point_goal", render_mode="ascii")
-
 
 class TestDrawing:
     """Pictures and windows."""
-
-    def test_closed_environments_can_be_closed_and_used_again(self, drawable):
-        environment = TaskEnv("point_goal", render_mode="rgb_array", height=40, width=40)
-        environment.reset(seed=1)
-        picture = environment.render()
-        environment.close()
-        environment.close()
-        np.testing.assert_array_equal(environment.render(), picture)
-        environment.close()
 
     def test_without_a_mode_nothing_is_drawn(self):
         environment = TaskEnv("point_goal")

@@ -107,10 +107,6 @@ FAULTS = {
         walk(reset=lambda self: (self.observe(), {})),
         r"its reset\(\) takes no seed; write def reset\(self, \*, seed=None, options=None\), .*",
     ),
-    "no options": (
-        walk(reset=lambda self, seed=None: Walk.reset(self, seed=seed)),
-        r"its reset\(\) takes no options; write def reset.*",
-    ),
     "four values": (
         step_with(lambda self, o, r, te, tr, i: (o, r, te, i)),
         r"its step\(\) does not return what Gymnasium expects; return five values: .*",
@@ -138,10 +134,6 @@ FAULTS = {
         step_with(lambda self, o, r, te, tr, i: (o, None, te, tr, i)),
         r"its step\(\) returns the reward None, which is no number; return one number, .*",
     ),
-    "endless reward": (
-        step_with(lambda self, o, r, te, tr, i: (o, np.inf, te, tr, i)),
-        r"its step\(\) returns the reward inf; return a finite number",
-    ),
     "flag": (
         step_with(lambda self, o, r, te, tr, i: (o, r, None, tr, i)),
         r"its step\(\) returns terminated=None; return True or False",
@@ -150,10 +142,6 @@ FAULTS = {
         step_with(lambda self, *values: 1 / 0),
         r"step raised ZeroDivisionError at test_gymnasium_probe\.py:\d+ \(division by zero\); "
         r"correct the environment, .*",
-    ),
-    "an error without a text": (
-        step_with(lambda self, *values: next(iter(()))),
-        r"step raised StopIteration at test_gymnasium_probe\.py:\d+; correct the environment, .*",
     ),
     "global random numbers": (
         step_with(lambda self, o, r, te, tr, i: (o, r + np.random.normal(), te, tr, i)),
@@ -326,9 +314,7 @@ def test_keyword_arguments_follow_the_id(made):
     ("keywords", "line"),
     [
         ("?", "'' after '?' is no keyword argument; write NAME=VALUE with VALUE in JSON"),
-        ("?scale", "'scale' after '?' is no keyword argument"),
         ("?scale=", "'scale=' after '?' is no keyword argument"),
-        ("?name=text", "'name=text' after '?' is no keyword argument"),
         ("?scale=__import__('os')", "after '?' is no keyword argument"),
         ("?scale=1&scale=2", "'scale=2' after '?' is no keyword argument"),
         ("?render_mode=null", "render_mode is chosen by what draws"),

@@ -37,6 +37,7 @@ from epg_tf.tasks.base import TaskFamily, usable_bounds
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 from epg_tf.tasks.settings import TaskConfig
 from tests.conftest import TINY
+from tests.metagenrl.test_population import TINY as OBJECTIVE
 
 RANGE = 128.0  # of actions, in the other units
 FACTORS = np.array([2.0**-40, 2.0**60])  # of observations
@@ -99,25 +100,11 @@ def loss_experiment(name):
 
 
 def objective_experiment(name):
-    return MetaGenRLExperiment.from_mapping(
-        {
-            "environments": (f"{name}@{LIMIT}",),
-            "agents": 2,
-            "steps_per_agent": 20,
-            "round_steps": 10,
-            "shard_agents": 2,
-            "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
-            "agent": {
-                "hidden": (4,),
-                "batch": 2,
-                "chunk": 3,
-                "random_steps": 10,
-                "updates_after": 2,
-                "replay_steps": 20,
-            },
-            "baseline": {"update_period": 10, "minibatch": 5},
-        }
-    )
+    agent = {**OBJECTIVE["agent"], "random_steps": 10, "updates_after": 2, "replay_steps": 20}
+    changes = {"environments": (f"{name}@{LIMIT}",), "agents": 2, "agent": agent}
+    changes |= {"steps_per_agent": 20, "round_steps": 10, "life_rounds": 0}
+    baseline = {"update_period": 10, "minibatch": 5}
+    return MetaGenRLExperiment.from_mapping({**OBJECTIVE, **changes, "baseline": baseline})
 
 
 def loss_method(method):
