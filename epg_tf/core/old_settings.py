@@ -30,8 +30,11 @@ _SWITCHED_OFF = {
     "loss.reduction": "mean",
     "adaptation.first_order": False,
     "distillation.rounds": 0,
+    "past.states": 0,
+    "validation.patience": 0,
 }
-_GONE_GROUPS = ("distillation",)
+# Groups that are gone, and the field that switched each off. (EPG still has another `past`.)
+_GONE_GROUPS = {"distillation": "rounds", "past": "states"}
 _CHANNELS_NOW = {"policy_log_deviation": "policy_log_std"}
 
 
@@ -55,9 +58,10 @@ def renamed(settings: Any) -> Any:
 
 
 def _has_no_effect(settings: Mapping[str, Any], group: str) -> bool:
-    if group not in _GONE_GROUPS or not isinstance(settings[group], Mapping):
+    fields = settings[group]
+    if not isinstance(fields, Mapping) or _GONE_GROUPS.get(group) not in fields:
         return False
-    _renamed_group(group, settings[group])  # raises where it is switched on
+    _renamed_group(group, fields)  # raises where it is switched on
     return True
 
 
@@ -102,5 +106,5 @@ def remark(path: str) -> str:
     """
     if path in _NAMES_NOW:
         return f"it is called {_NAMES_NOW[path]} now"
-    gone = path in _SWITCHED_OFF or path.split(".")[0] in _GONE_GROUPS
+    gone = path in _SWITCHED_OFF or path.split(".")[0] == "distillation"
     return "this version no longer has it" if gone else ""

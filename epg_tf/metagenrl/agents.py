@@ -20,8 +20,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.objectives import ObjectiveModel
 from epg_tf.metagenrl.learner import PopulationLearner
-from epg_tf.metagenrl.past_states import PastStates
-from epg_tf.metagenrl.settings import AgentConfig, MetaConfig, PastAgentsConfig
+from epg_tf.metagenrl.settings import AgentConfig, MetaConfig
 from epg_tf.metagenrl.update import UpdateResult
 from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.tasks.base import TaskFamily
@@ -61,14 +60,12 @@ class ShardSettings:
       meta: How the objective is learned; None: it is frozen.
       round_steps: Env steps in a round, a multiple of the policy delay.
       lifetimes: When agents start from scratch.
-      past: Which earlier states they may be in again.
     """
 
     agent: AgentConfig
     meta: MetaConfig | None
     round_steps: int
     lifetimes: Lifetimes
-    past: PastAgentsConfig = PastAgentsConfig()
 
 
 class AgentShard:
@@ -119,7 +116,6 @@ class AgentShard:
         self._settings = settings
         self._agent = agent
         self._keys = tuple(keys)
-        self._past = PastStates(settings.past, self.learner.arrays())
         self._simulation = simulate(family, self.population)
         self._start_lives(np.arange(self.population))
 
@@ -153,8 +149,6 @@ class AgentShard:
         fresh = np.flatnonzero(first_rounds == self.round)
         if self.round and fresh.size:
             self._start_lives(fresh)
-        if self._settings.past.states:
-            self._visit_past(self.round - first_rounds)
         self._ages = (self.round - first_rounds) * self._settings.round_steps
         self._random = self._ages < self._agent.random_steps
         self._noise = self._draw_noise()
@@ -163,21 +157,6 @@ class AgentShard:
         self._returns: list[list[float]] = [[] for _ in range(self.population)]
         self._policy = self.learner.acting_policy()
         self._updates: list[UpdateResult] = []
-
-    def _visit_past(self, lived: Array) -> None:
-        """Lets some agents be what they were earlier in their lives, for a round.
-
-        Agents that have failed stay as they are, because their weights may not be finite.
-
-        Args:
-          lived: [P], rounds of the agents' lives so far.
-        """
-        streams = {
-            agent: stream
-            for agent, stream in enumerate(self._streams("past"))
-            if not self.failed[agent]
-        }
-        self.learner.load(self._past.visit(self.learner.arrays(), lived, streams))
 
     def _draw_noise(self) -> Array:
         """Draws the round's random actions or exploration noise, [round steps, P, A] float32."""
@@ -301,14 +280,13 @@ class AgentShard:
     def arrays(self) -> dict[str, Array]:
         """Returns all that the next round continues from, but the replay."""
         own = {"failed": self.failed, "reward_units": self._reward_units}
-        return {**self.learner.arrays(), **self._past.arrays(), **own}
+        return {**self.learner.arrays(), **own}
 
     def load(self, round_number: int, arrays: Mapping[str, Array]) -> None:
         """Takes what `arrays` returned after a round."""
         self.round = round_number
         self._start_lives(np.arange(0))
         self.learner.load(arrays)
-        self._past.load(arrays)
         self.failed = arrays["failed"].copy()
         if "reward_units" in arrays:  # versions without scaled rewards did not save them
             self._reward_units = arrays["reward_units"].copy()

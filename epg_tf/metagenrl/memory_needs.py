@@ -9,7 +9,7 @@ from epg_tf.core.types import EnvironmentSpec
 from epg_tf.metagenrl.learner import agents_at_once
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
-from epg_tf.metagenrl.update import Learned, batches_needed, network_sizes
+from epg_tf.metagenrl.update import batches_needed, network_sizes
 
 _FLOAT = 4  # bytes
 # How many arrays of a kind live at once, fitted to peaks that were measured (see the tests), so
@@ -17,7 +17,6 @@ _FLOAT = 4  # bytes
 # round's start; the outputs of the networks' layers, with their gradients; the states of the
 # objective's LSTM, with first and second gradients; the batches.
 _WEIGHTS = 10
-_PAST = 2  # the kept states, and their copies for a checkpoint
 _LAYERS = 6
 _CELLS = 36
 _BATCHES = 3
@@ -40,7 +39,7 @@ def memory_needs(
       ranks: Processes that share the shards.
     """
     agent, objective, meta = experiment.agent, experiment.objective, experiment.meta
-    replay, networks, past, noise, *at_once = _sizes(experiment, specs, threads, ranks)
+    replay, networks, noise, *at_once = _sizes(experiment, specs, threads, ranks)
     drawn, layers, cells = at_once
     count, hidden = f"config.agents={experiment.agents}", f"config.agent.hidden={agent.hidden}"
     chunk = f"config.agent.chunk={agent.chunk}"
@@ -49,11 +48,6 @@ def memory_needs(
     rows = (
         (replay, "replays", f"config.agent.replay_steps={agent.replay_steps}, {count}"),
         (networks, "networks", f"{hidden}, {count}"),
-        (
-            past,
-            "earlier states of agents",
-            f"config.past.states={experiment.past.states}, {count}",
-        ),
         (noise, "actions' noises", f"config.round_steps={experiment.round_steps}"),
         (
             drawn,
@@ -81,13 +75,13 @@ def _sizes(
     threads: int,
     ranks: int,
 ) -> tuple[float, ...]:
-    """Returns the bytes of replays, networks, earlier states and noises, which all agents keep, and
+    """Returns the bytes of replays, networks and noises, which all agents keep, and
     of batches, outputs and states of objectives, of the updates that run at once.
     """
     agent, objective = experiment.agent, experiment.objective
     kept = min(agent.replay_steps, experiment.steps_per_agent)
     steps = agent.batch * agent.chunk
-    replay = networks = past = noise = 0.0
+    replay = networks = noise = 0.0
     drawn, layers, cells = [], [], []
     for plan in plan_shards(experiment)[::ranks]:
         spec, agents = specs[plan.environment], _FLOAT * (plan.last - plan.first)
@@ -97,14 +91,13 @@ def _sizes(
         replay += agents * kept * step
         weights = agents * (_weights(sizes.policy) + 2 * _weights(sizes.critics))
         networks += _WEIGHTS * weights
-        past += _PAST * len(Learned._fields) * experiment.past_agents.states * weights
         noise += agents * experiment.round_steps * spec.action_size
         drawn.append(agents * _BATCHES * batches_needed(agent, experiment.meta) * steps * step)
         layers.append(batched * steps * _LAYERS * sum(agent.hidden))
         filters = objective.action_layers * objective.action_filters * spec.action_size
         cells.append(batched * steps * (_CELLS * objective.lstm_units + filters))
     at_once = (sum(sorted(each)[-threads:]) for each in (drawn, layers, cells))
-    return replay, networks, past, noise, *at_once
+    return replay, networks, noise, *at_once
 
 
 def _weights(sizes: Sequence[int]) -> int:

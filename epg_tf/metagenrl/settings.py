@@ -118,20 +118,6 @@ class BaselineConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class PastAgentsConfig(Settings):
-    """Rounds that agents spend as they were earlier in their lives, meant to keep the objective
-    from forgetting how to teach agents that know little (Appendix A.2).
-    """
-
-    states: Natural = setting(
-        0, "earlier states of each agent that are kept, evenly drawn from its life; 0: none"
-    )
-    share: Share = setting(
-        0.25, "probability that an agent spends a round in one of them, with its own replay"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class ValidationConfig(Settings):
     """How the objective is tested along meta-training, on fresh agents; best/ is chosen by this."""
 
@@ -142,9 +128,6 @@ class ValidationConfig(Settings):
     agents: Count = setting(4, "fresh agents in each environment, the same in each test")
     env_steps: Count = setting(10_000, "env steps of each, whole rounds")
     episodes: Count = setting(3, "that each plays at the end, without exploration")
-    patience: Natural = setting(
-        0, "tests after that of the best objective so far that end the run; 0: none do"
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +154,6 @@ class MetaGenRLExperiment(Settings):
     objective: ObjectiveConfig = ObjectiveConfig()
     agent: AgentConfig = AgentConfig()
     meta: MetaConfig = MetaConfig()
-    past: PastAgentsConfig = PastAgentsConfig()
     baseline: BaselineConfig = BaselineConfig()
     validation: ValidationConfig = ValidationConfig()
 
@@ -179,15 +161,6 @@ class MetaGenRLExperiment(Settings):
     def rounds(self) -> int:
         """Number of rounds of the run."""
         return self.steps_per_agent // self.round_steps
-
-    @property
-    def past_agents(self) -> PastAgentsConfig:
-        """Settings of earlier states, without more of them than a life has rounds.
-
-        A run's own number of rounds is no limit, because a resumed run may have more.
-        """
-        longest = self.life_rounds or self.past.states
-        return dataclasses.replace(self.past, states=min(self.past.states, longest))
 
     def conflicts(self) -> Iterator[str]:
         """Yields a line for all that does not fit together."""
@@ -238,16 +211,6 @@ class MetaGenRLExperiment(Settings):
                 f"config.round_steps={period}; a replay holds at least one round"
             )
         validation = self.validation
-        if validation.patience and not validation.period:
-            yield (
-                f"config.validation.patience={validation.patience} counts tests, and there are "
-                "none; set config.validation.period too"
-            )
-        if self.past.share != PastAgentsConfig.share and not self.past.states:
-            yield (
-                f"config.past.share={self.past.share} chooses between earlier states, and none "
-                "are kept; set config.past.states too"
-            )
         if validation.period and validation.env_steps % period:
             yield (
                 f"config.validation.env_steps={validation.env_steps} is no multiple of "

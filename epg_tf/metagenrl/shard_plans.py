@@ -60,6 +60,5 @@ def make_shard(experiment: MetaGenRLExperiment, plan: ShardPlan, seed: int) -> A
             experiment.meta,
             experiment.round_steps,
             lifetimes(experiment, plan),
-            experiment.past_agents,
         ),
     )

@@ -119,31 +119,6 @@ def best_round(
     return tested[int(np.argmax(ranks.mean(axis=1)))]
 
 
-def tests_since_best(experiment: MetaGenRLExperiment, rows: Sequence[Mapping[str, float]]) -> int:
-    """Returns how many tests came after that of the best objective (`best_round`)."""
-    best = best_round(experiment, rows)
-    if best is None:
-        return 0
-    return sum(row["epoch"] > best["epoch"] for row in _tested(experiment, rows))
-
-
-def ends_early(
-    experiment: MetaGenRLExperiment, number: int, rows: Sequence[Mapping[str, float]]
-) -> bool:
-    """Returns whether a run ends after round `number`, because tests found nothing better for too
-    long (`validation.patience`).
-
-    Args:
-      experiment: Settings.
-      number: Of the round.
-      rows: One per round, with the columns of a test; those of later rounds do not count.
-    """
-    patience = experiment.validation.patience
-    if not patience or not is_validated(experiment, number):
-        return False
-    return tests_since_best(experiment, [row for row in rows if row["epoch"] <= number]) >= patience
-
-
 def _tested(
     experiment: MetaGenRLExperiment, rows: Sequence[Mapping[str, float]]
 ) -> list[Mapping[str, float]]:

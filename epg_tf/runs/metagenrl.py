@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,6 @@ from epg_tf.metagenrl.shard_plans import plan_shards
 from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
 from epg_tf.metagenrl.validation import (
     best_round,
-    ends_early,
     is_validated,
     validation_columns,
     validation_places,
@@ -63,7 +61,6 @@ METAGENRL = RunKind(
             "config.failed_rounds",
             "config.threads",
             "config.objective_period",
-            "config.validation.patience",
         }
     ),
     per_rank=frozenset({"config.threads"}),
@@ -153,27 +150,11 @@ class MetaGenRLSystem(System[RoundResult]):
         """Rounds done."""
         return self.state.round
 
-    def _ends_early(self) -> bool:
-        """Reads it from the folder, so that stops do not matter; False on ranks without one."""
-        if self._folder is None:
-            return False
-        return ends_early(self._experiment, self.done, self._folder.metrics.read())
-
-    def _has_ended(self) -> bool:
-        """Returns whether there are no more rounds, or tests have found nothing better for too
-        long; the same on every rank.
-        """
-        if self.done >= self._experiment.rounds:
-            return True
-        if not self._experiment.validation.patience:
-            return False
-        return bool(self.communicator.broadcast_number(self._ends_early()))
-
     def steps(self, advance: Callable[[int], None]) -> Iterator[RoundResult]:
         """Yields the result of each round, once all ranks have saved its agents."""
         del advance
         rounds = meta_learn(self._experiment, self._seed, self._population, self.state)
-        while not self._has_ended():
+        while self.done < self._experiment.rounds:
             result = next(rounds)
             metagenrl_checkpoints.save_shards(self._path, self._population)
             self._wait()
@@ -214,8 +195,6 @@ class MetaGenRLSystem(System[RoundResult]):
         digest = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
         self.communicator.check_same(f"what was restored from {path}", digest)
         self.state = state
-        if self._ends_early():  # there are no more rounds
-            self.length = dataclasses.replace(self.length, epochs=self.done)
         if folder is not None:
             folder.warnings[:0] = [f"damaged: {message}" for message in damaged]
 
@@ -260,8 +239,7 @@ class MetaGenRLSystem(System[RoundResult]):
     def costs(self, path: Path) -> list[str]:
         """Returns lines on what is left to do, and what that costs."""
         del path
-        ranks, ended = self.communicator.size, self._ends_early()
-        return cost_lines(self._experiment, self.state, ranks, ended)
+        return cost_lines(self._experiment, self.state, self.communicator.size)
 
     def line(self, result: RoundResult) -> str:
         """Returns the mean returns of a round."""
@@ -283,13 +261,8 @@ class MetaGenRLSystem(System[RoundResult]):
         return [f"round {self.done}: fresh agents with this objective end at {tested}"]
 
     def ending(self, summary: Mapping[str, Any]) -> list[str]:
-        """Returns how a finished run ended, and why where that was early."""
+        """Returns how a finished run ended."""
         lines = []
-        if self.done < self._experiment.rounds:
-            lines.append(
-                f"ended after round {self.done} of {self._experiment.rounds}: no better objective "
-                f"in {self._experiment.validation.patience} tests (config.validation.patience)"
-            )
         last = ", ".join(
             f"{name.split('/', 1)[1]} {value:.1f}" for name, value in summary["last"].items()
         )
@@ -307,20 +280,17 @@ class MetaGenRLSystem(System[RoundResult]):
         return lines
 
 
-def cost_lines(
-    experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int, ended: bool = False
-) -> list[str]:
+def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int) -> list[str]:
     """Returns lines on what a run does after a state, and what that costs.
 
     Args:
       experiment: Settings.
       state: The state.
       ranks: Number of processes at work.
-      ended: Whether tests have ended the run (`validation.patience`).
     """
     agent, agents = experiment.agent, experiment.agents
     left = experiment.steps_per_agent - state.round * experiment.round_steps
-    if ended or not left:
+    if not left:
         return [f"all {state.round} rounds are done; writing what a finished run leaves"]
     lines = [
         f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with "

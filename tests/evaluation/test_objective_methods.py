@@ -148,7 +148,7 @@ def test_several_objectives_have_the_rows_of_each_alone_and_a_mean(tested):
         ("agent", "policy_learning_rate", 2e-2),
         ("objective", "time", False),
         ("meta", "virtual_steps", 3),
-        ("validation", "patience", 2),
+        ("validation", "episodes", 2),
         (None, "life_rounds", 1),
         (None, "environments", ("point_goal@6",)),
     ],
