@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from epg_tf.baselines.off_policy_lives import has_bounds
+from epg_tf.baselines.off_policy import has_bounds
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import loss_methods, objective_methods, trained_methods

@@ -6,12 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from epg_tf.baselines import off_policy, policy_gradient
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
 from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, learned_name
-from epg_tf.baselines.off_policy_lives import OffPolicyRival
-from epg_tf.baselines.own_period import OwnPeriodMethod
-from epg_tf.baselines.parallel_agents import Settings
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import Teaching, final_teaching
 from epg_tf.epg.meta_parameters import initial_phi, moves_loss
@@ -71,7 +69,7 @@ def learned_loss(evaluated: EvaluatedLoss) -> Method:
 
 def ppo(evaluated: EvaluatedLoss) -> Method:
     """Returns PPO with settings of its own, M included."""
-    return OwnPeriodMethod("ppo", evaluated.loops.experiment)
+    return policy_gradient.beside_loss("ppo", evaluated.loops.experiment)
 
 
 def ppo_as_epg(evaluated: EvaluatedLoss) -> Method:
@@ -87,23 +85,17 @@ def ppo_as_epg(evaluated: EvaluatedLoss) -> Method:
 
 def sac(evaluated: EvaluatedLoss) -> Method:
     """Returns SAC of TF-Agents."""
-    return _off_policy("sac", evaluated, evaluated.loops.experiment.sac)
+    return off_policy.beside_loss("sac", evaluated.loops.experiment, evaluated.kept.get("sac"))
 
 
 def td3(evaluated: EvaluatedLoss) -> Method:
     """Returns TD3 of TF-Agents."""
-    return _off_policy("td3", evaluated, evaluated.loops.experiment.td3)
-
-
-def _off_policy(name: str, evaluated: EvaluatedLoss, settings: Settings) -> Method:
-    experiment = evaluated.loops.experiment
-    period, kept = experiment.inner.update_period, evaluated.kept.get(name)
-    return OffPolicyRival(name, settings, experiment.compute, period, kept)
+    return off_policy.beside_loss("td3", evaluated.loops.experiment, evaluated.kept.get("td3"))
 
 
 def reinforce(evaluated: EvaluatedLoss) -> Method:
     """Returns on-policy REINFORCE with settings of its own, M included."""
-    return OwnPeriodMethod("reinforce", evaluated.loops.experiment)
+    return policy_gradient.beside_loss("reinforce", evaluated.loops.experiment)
 
 
 def untrained(evaluated: EvaluatedLoss) -> Method:

@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from epg_tf.baselines import off_policy, policy_gradient
 from epg_tf.baselines.method import (
-    LABELS,
     LearningCurves,
     LossName,
     Method,
     Request,
     curves_of_evaluations,
 )
-from epg_tf.baselines.off_policy import OffPolicyMethod
-from epg_tf.baselines.policy_gradient import PolicyGradientMethod
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
@@ -42,25 +40,16 @@ class EvaluatedObjective:
 
 
 @dataclasses.dataclass(frozen=True)
-class ObjectiveMethod:
+class ObjectiveMethod(Method):
     """Trains agents like those of MetaGenRL's population, with an objective that stays as it is.
 
     Attributes:
-      name: Key of the method in files.
       experiment: Settings of the agents.
       make_objective: Maps the keys of a shard's agents to their objective.
-      loss: The learned objective, where there is one.
     """
 
-    name: str
     experiment: MetaGenRLExperiment
     make_objective: Callable[[Sequence[LifeKey]], ObjectiveModel]
-    loss: LossName | None = None
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
 
     @property
     def explores(self) -> bool:
@@ -140,7 +129,7 @@ def learned_objective(evaluated: EvaluatedObjective) -> ObjectiveMethod:
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
         return _lstm_objective(experiment, [evaluated.parameters for _ in keys])
 
-    return ObjectiveMethod("objective", experiment, make_objective, evaluated.loss)
+    return ObjectiveMethod("objective", experiment, make_objective, loss=evaluated.loss)
 
 
 def untrained_objective(evaluated: EvaluatedObjective) -> Method:
@@ -170,26 +159,22 @@ def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
 
 def ppo(evaluated: EvaluatedObjective) -> Method:
     """Returns PPO with Gaussian policies of the agents' sizes."""
-    return PolicyGradientMethod("ppo", evaluated.experiment)
+    return policy_gradient.beside_objective("ppo", evaluated.experiment)
 
 
 def reinforce(evaluated: EvaluatedObjective) -> Method:
     """Returns on-policy REINFORCE with Gaussian policies of the agents' sizes."""
-    return PolicyGradientMethod("reinforce", evaluated.experiment)
+    return policy_gradient.beside_objective("reinforce", evaluated.experiment)
 
 
 def td3(evaluated: EvaluatedObjective) -> Method:
     """Returns TF-Agents' TD3."""
-    experiment = evaluated.experiment
-    rate = experiment.baseline.td3_learning_rate
-    return OffPolicyMethod("td3", experiment.agent, rate, experiment.round_steps)
+    return off_policy.beside_objective("td3", evaluated.experiment)
 
 
 def ddpg(evaluated: EvaluatedObjective) -> Method:
     """Returns TF-Agents' DDPG."""
-    experiment = evaluated.experiment
-    rate = experiment.baseline.ddpg_learning_rate
-    return OffPolicyMethod("ddpg", experiment.agent, rate, experiment.round_steps)
+    return off_policy.beside_objective("ddpg", evaluated.experiment)
 
 
 METHODS: dict[str, Callable[[EvaluatedObjective], Method]] = {

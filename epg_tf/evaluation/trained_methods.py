@@ -61,7 +61,7 @@ def load_maml(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
             found.experiment,
             Initialisation(*parts),
             experiment.compute.threads,
-            loss_name(str(found.folder), found.facts),
+            loss=loss_name(str(found.folder), found.facts),
         ),
         found.experiment.task,
         {
@@ -90,11 +90,12 @@ def load_recurrent(name: str, folder: str, experiment: Experiment) -> TrainedMet
             f"{found.folder}: it is a policy of {found.experiment.method}; compare it by that name"
         )
     method = RL2Method(
+        name,
         found.experiment,
         found.phi,
-        loss_name(str(found.folder), found.facts),
         experiment.inner.update_period,
         experiment.compute.threads,
+        loss=loss_name(str(found.folder), found.facts),
     )
     facts = {
         **found.facts,

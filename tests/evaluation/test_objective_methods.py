@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.artifact import LearnedObjective
-from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.evaluate_objective import (
@@ -200,21 +199,9 @@ def test_agents_do_not_depend_on_how_many_there_are_nor_on_other_seeds(tested):
         assert (other.returns[:, 0] != tested["objective"].returns[:, 0]).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "reinforce"])
 def test_on_policy_rows_take_the_same_env_steps(name):
     found = trained(method=name)
     assert found.env_steps.tolist() == [10, 20]
     assert found.returns.shape == (3, 2) and (found.returns < 0).all()
     assert (found.final_return < 0).all()
-    settings = policy_gradient.inner_loop_experiment(TINY, requested(), name)
-    kind = {"ppo": "ppo", "reinforce": "reinforce_with_values"}[name]
-    assert settings.life_steps == 20 and settings.surrogate.kind == kind
-    assert settings.surrogate.discount == TINY.agent.discount
-    assert settings.policy.hidden == TINY.agent.hidden
-
-
-def test_on_policy_rows_refuse_what_does_not_fit():
-    nothing = dataclasses.replace(requested(), env_steps=0)
-    with pytest.raises(ConfigError):
-        policy_gradient.inner_loop_experiment(TINY, nothing, "ppo")
