@@ -7,8 +7,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.settings import TaskConfig
@@ -123,24 +121,6 @@ class LearningCurves:
     final_return: Array
     success: Array
     policy_sha256: Array
-
-
-def curves_of_evaluations(env_steps: Array, returns: Array) -> LearningCurves:
-    """Returns the curves of agents whose last evaluation is that of their final policy.
-
-    Args:
-      env_steps: [T].
-      returns: [L, T] of the evaluations.
-    """
-    agents = len(returns)
-    return LearningCurves(
-        env_steps,
-        returns,
-        np.full(returns.shape, np.nan),
-        returns[:, -1],
-        np.full(agents, np.nan),
-        np.full(agents, "", object),
-    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -148,7 +148,9 @@ def beside_loss(
     return OffPolicyMethod(name, settings, terms, kept)
 
 
-def beside_objective(name: str, experiment: MetaGenRLExperiment) -> OffPolicyMethod:
+def beside_objective(
+    name: str, experiment: MetaGenRLExperiment, kept: KeptShards | None = None
+) -> OffPolicyMethod:
     """Returns "td3" or "ddpg" on the terms of the evaluation of an objective."""
     agent, baseline = experiment.agent, experiment.baseline
     settings = TD3Config(
@@ -171,7 +173,7 @@ def beside_objective(name: str, experiment: MetaGenRLExperiment) -> OffPolicyMet
         max(0, agent.updates_after - 1),
         agent.replay_steps,
     )
-    return OffPolicyMethod(name, settings, terms)
+    return OffPolicyMethod(name, settings, terms, kept)
 
 
 def has_bounds(family: TaskFamily) -> bool:

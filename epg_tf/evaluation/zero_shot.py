@@ -114,8 +114,10 @@ def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPol
     Raises:
       ConfigError: Two of them have the same name, which would be one row.
     """
-    threads = home.experiment.compute.threads
-    found = [FixedPolicy(learned_name(policy.experiment), policy, threads) for policy in policies]
+    found = [
+        FixedPolicy(learned_name(policy.experiment), policy, home.experiment.compute.threads)
+        for policy in policies
+    ]
     names = [method.name for method in found]
     if len(set(names)) < len(names):
         raise ConfigError(

@@ -21,7 +21,7 @@ from epg_tf.core.errors import ConfigError, RecordError, RunFailed
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation.trained_methods import LOADERS
+from epg_tf.evaluation.trained_methods import load_trained
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.trials import TrialEnvironment
@@ -181,11 +181,11 @@ class TestAnAgent:
         vector = agent.policy_vector()
         save(tmp_path / "best", vector, experiment, {"seed": 5}, agent.policy_shapes())
         home = Experiment(task=TASK)
-        trained = LOADERS["rl2"](str(tmp_path), home)
+        trained = load_trained("rl2", str(tmp_path), home)
         method = trained.method
         assert trained.task == experiment.task and trained.facts["seed"] == 5
         with pytest.raises(RecordError, match="it is a policy of rl2; compare it by that name"):
-            LOADERS["e_rl2"](str(tmp_path), home)
+            load_trained("e_rl2", str(tmp_path), home)
         assert (method.name, method.label, method.explores) == ("rl2", "RL²", True)
         assert method.loss == LossName(str(tmp_path / "best"), 5)
         assert method.period == home.inner.update_period
@@ -201,7 +201,7 @@ class TestAnAgent:
         larger = json.loads(text)
         larger["config"]["network"]["lstm_units"] += 1
         (tmp_path / "best" / "loss.json").write_text(json.dumps(larger))
-        foreign = LOADERS["rl2"](str(tmp_path), home).method
+        foreign = load_trained("rl2", str(tmp_path), home).method
         with pytest.raises(RecordError, match=f"has {vector.size} parameters, its config needs"):
             foreign.train(Request(TASK, 0, "test", 1, 1, 1))
         damaged["parameter_shapes"]["policy_00"] = [1, 1]
