@@ -23,8 +23,7 @@ from .epg.outer_loop import evolve
 from .epg.settings import Experiment
 from .epg.shards import Shards
 from .epg.state import EpochResult, EvolutionState
-from .evaluation.evaluate import evaluate
-from .evaluation.evaluate_objective import evaluate_objective
+from .evaluation.evaluate import evaluate, evaluate_objective
 from .evaluation.results import Results, read_results
 from .evaluation.summary import Summary, summarize
 from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective_agent

@@ -20,7 +20,7 @@ from epg_tf.core import files
 from epg_tf.core.errors import ConfigError
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.evaluation import zero_shot
-from epg_tf.evaluation.evaluate_objective import objective_request
+from epg_tf.evaluation.requests import objective_request
 from epg_tf.runs.folder_lock import FolderLock
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,8 @@ from epg_tf.artifacts import saved_policy
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import formatting
 from epg_tf.epg.meta_parameters import moves_loss
-from epg_tf.evaluation import loss_methods
-from epg_tf.evaluation.evaluate import LossEvaluation
-from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
+from epg_tf.evaluation.evaluate import Evaluation
+from epg_tf.evaluation.methods import IN_SHARDS
 from epg_tf.evaluation.results import MethodKey, Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_agent
@@ -94,7 +93,7 @@ def main(argv: list[str]) -> int:
     resumed_tests.discard_unfinished(output)
     print(f"\n{_facts_of_loss(evaluation)}{summary_table(summarize(results))}")
     print(f"results are in {output}; the learning curves:\n{picture}")
-    if isinstance(evaluation, LossEvaluation) and SAVE_POLICY.value is not None:
+    if SAVE_POLICY.value is not None:
         _save_policy(evaluation, SAVE_POLICY.value)
     file = config_flag.word_of_own_file(request.task.family)
     print(command_line.page_line(output) + file)
@@ -102,7 +101,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(
-    evaluation: LossEvaluation | ObjectiveEvaluation,
+    evaluation: Evaluation,
     found: Mapping[MethodKey, Results],
     output: str,
     about: Mapping[str, Any],
@@ -114,8 +113,8 @@ def _run(
     def keep() -> None:
         resumed_tests.write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
 
-    shards = {name: ShardFiles(Path(output), name, test, keep) for name in loss_methods.IN_SHARDS}
-    for table in _tables(evaluation, found, shards):
+    shards = {name: ShardFiles(Path(output), name, test, keep) for name in IN_SHARDS}
+    for table in evaluation.run(found, shards):
         ((key, _),) = table.by_method().items()
         tables[key] = table
         known = key in found
@@ -125,32 +124,21 @@ def _run(
     return Results.join([*{**tables, **found}.values()])
 
 
-def _tables(
-    evaluation: LossEvaluation | ObjectiveEvaluation,
-    found: Mapping[MethodKey, Results],
-    shards: Mapping[str, ShardFiles],
-) -> Iterator[Results]:
-    """Yields the results of each method; tests of losses keep the shards of slow ones."""
-    if isinstance(evaluation, ObjectiveEvaluation):
-        return evaluation.run(found)
-    return evaluation.run(found, shards)
-
-
 def _long_lives() -> str:
     """Returns how much longer rivals learn; empty where they do not."""
     times = COMPARE_UPDATES.value
     return "" if times == 1 else f", {times} times as many by rivals"
 
 
-def _facts_of_loss(evaluation: LossEvaluation | ObjectiveEvaluation) -> str:
+def _facts_of_loss(evaluation: Evaluation) -> str:
     """Returns lines on whether a loss of EPG sees the reward, and on what meta-training took; empty
     for objectives.
     """
-    if isinstance(evaluation, ObjectiveEvaluation):
+    if evaluation.of_objective:
         return ""
     kinds = {
         learned_name(learned.experiment): sees_reward(learned.experiment.loss)
-        for learned in (evaluation.learned, *(other for _, other in evaluation.others))
+        for _, learned in evaluation.losses
         if moves_loss(learned.experiment)
     }
     lines = [
@@ -187,7 +175,7 @@ def _prepare_folders(output: str) -> None:
     prepare_nested((output, SAVE_POLICY.value), (prepare_output, prepare_policy))
 
 
-def _save_policy(evaluation: LossEvaluation, folder: str) -> None:
+def _save_policy(evaluation: Evaluation, folder: str) -> None:
     """Saves the first agent of a test as a TF-Agents policy."""
     agent = train_agent(
         evaluation.learned,

@@ -20,9 +20,10 @@ from epg_tf.baselines.method import loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.settings import Physics
-from epg_tf.evaluation import comparisons, zero_shot
-from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
-from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
+from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation.evaluate import Evaluation
+from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, of_loss
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.tasks.registry import make_family
 from .evaluation_flags import request_of, required_losses
@@ -57,10 +58,10 @@ _COMPARE = flags.DEFINE_list(
     ["ppo"],
     "Which rivals learn on the same tasks: none, ppo, all, or names separated by commas. With "
     "alone, also beside others, agents that never learn and unevolved losses are left out. For "
-    f"losses of EPG ppo means {' and '.join(comparisons.LOSSES.groups['ppo'])}; names are "
-    f"{', '.join(comparisons.LOSSES.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
-    f"with the name {' or '.join(comparisons.LOSSES.trained)}. Of MetaGenRL names are "
-    f"{', '.join(comparisons.OBJECTIVES.groups['all'])}.",
+    f"losses of EPG ppo means {' and '.join(LOSSES.groups['ppo'])}; names are "
+    f"{', '.join(LOSSES.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
+    f"with the name {' or '.join(LOSSES.trained)}. Of MetaGenRL names are "
+    f"{', '.join(OBJECTIVES.groups['all'])}.",
 )
 COMPARE_UPDATES = flags.DEFINE_integer(
     "compare_updates",
@@ -131,7 +132,7 @@ _EPISODES = flags.DEFINE_integer(
 )
 
 
-def evaluation() -> LossEvaluation | ObjectiveEvaluation:
+def evaluation() -> Evaluation:
     """Returns the test that the flags describe; prints which loss of a run is taken.
 
     Raises:
@@ -176,7 +177,7 @@ def _methods(chosen: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, .
 
 def _of_loss(
     loss: str, learned: LearnedLoss, others: Sequence[tuple[str, LearnedLoss]]
-) -> LossEvaluation:
+) -> Evaluation:
     """Returns the test of losses of EPG that the flags describe."""
     physics: Physics = "coarse" if _PHYSICS.value == "coarse" else "exact"
     config_flag.refuse("task.physics", reason="--physics says in which physics a test is")
@@ -186,9 +187,9 @@ def _of_loss(
     except ConfigError as error:
         raise command_line.UsageError(f"--physics={physics}: {error}") from error
     request = loss_request(experiment, _SEED.value, _LIVES.value or 64, UPDATES.value, physics)
-    methods = _methods(lambda words: comparisons.of_loss(experiment, words, request.env_steps))
+    methods = _methods(lambda words: of_loss(experiment, words, request.env_steps))
     print(config_flag.note_on_centring(experiment, methods), end="")
-    return LossEvaluation(
+    return Evaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
         dataclasses.replace(request, phase="reporting") if REPORTING.value else request,
@@ -212,7 +213,7 @@ def _of_loss(
 
 def _trained(experiment: Experiment) -> tuple[TrainedMethod, ...]:
     """Returns the methods of --compare that were meta-trained before."""
-    folders = comparisons.LOSSES.folders(_COMPARE.value)
+    folders = LOSSES.folders(_COMPARE.value)
     try:
         return load_all(folders, experiment)
     except ConfigError as error:
@@ -236,7 +237,7 @@ def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
 
 def _of_objective(
     loss: str, learned: LearnedObjective, others: Sequence[tuple[str, LearnedObjective]]
-) -> ObjectiveEvaluation:
+) -> Evaluation:
     """Returns the test of objectives of MetaGenRL that the flags describe."""
     experiment = config_flag.with_baseline(learned.experiment)
     request = request_of(
@@ -247,12 +248,12 @@ def _of_objective(
         _ENV_STEPS.value,
         _EPISODES.value or 5,
     )
-    return ObjectiveEvaluation(
+    return Evaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
         dataclasses.replace(request, phase="objective_reporting") if REPORTING.value else request,
-        _methods(comparisons.OBJECTIVES.chosen),
+        _methods(OBJECTIVES.chosen),
         config_flag.replaced(learned.experiment, experiment),
-        COMPARE_UPDATES.value,
-        tuple((loss_name(name, other.facts), other) for name, other in others),
+        compare_updates=COMPARE_UPDATES.value,
+        others=tuple((loss_name(name, other.facts), other) for name, other in others),
     )

@@ -28,8 +28,8 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, summarize_adaptation
-from epg_tf.evaluation.evaluate import loss_request
-from epg_tf.evaluation.evaluate_objective import ObjectiveEvaluation
+from epg_tf.evaluation.evaluate import Evaluation
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.robustness import RobustnessTest, changes, summarize_robustness
 from epg_tf.evaluation.summary import summarize
@@ -241,7 +241,7 @@ def _tested(
     for number, objective in learned.items():
         name = kept_name(number)
         loss = loss_name(name, objective.facts)
-        evaluation = ObjectiveEvaluation(objective, loss, request, ("objective",))
+        evaluation = Evaluation(objective, loss, request, ("objective",))
         table = Results.join(list(evaluation.run()))
         steps = number * objective.experiment.round_steps
         trained[name] = f"{formatting.count(steps)} env steps"

@@ -27,7 +27,8 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
 from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.core.threads import configure_tensorflow, cpus
-from epg_tf.evaluation.evaluate_objective import evaluate_rival
+from epg_tf.evaluation.evaluate import evaluate_baseline
+from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
 from epg_tf.reports import search_file
 from epg_tf.reports.tables import label
@@ -185,7 +186,8 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     means = {}
     for rate in rates:
         baseline = dataclasses.replace(experiment.baseline, **{field: rate})
-        row = evaluate_rival(name, dataclasses.replace(experiment, baseline=baseline), request)
+        tried = dataclasses.replace(experiment, baseline=baseline)
+        row = summarize(evaluate_baseline(name, tried, request))[name]
         means[rate] = np.nan_to_num(row.final_return_mean, nan=-np.inf)
         print(
             f"  {field}={rate:<8g} {row.final_return_mean:9.2f}  [{row.ci95[0]:.2f}, "

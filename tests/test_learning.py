@@ -11,8 +11,8 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import train_all
-from epg_tf.evaluation.evaluate_objective import objective_request
-from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
+from epg_tf.evaluation.methods import OBJECTIVES, Evaluated
+from epg_tf.evaluation.requests import objective_request
 from epg_tf.evaluation.summary import summarize_lives
 from epg_tf.metagenrl.population import meta_learn
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -97,6 +97,6 @@ def test_metagenrl_learns_an_objective():
 def evaluate_objective(experiment, parameters, method):
     """Returns the summary of 16 fresh agents in point_goal."""
     request = objective_request(experiment, "point_goal", 3, 16, 4000, 5)
-    evaluated = EvaluatedObjective(experiment, parameters, LossName("learned"))
-    (table,) = train_all([METHODS[method](evaluated)], request)
+    evaluated = Evaluated(experiment, parameters, LossName("learned"))
+    (table,) = train_all([OBJECTIVES.methods[method](evaluated)], request)
     return epg_tf.summarize(table)[method]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array, LifeResults
 from epg_tf.epg.inner_loop import Teaching
@@ -94,32 +94,18 @@ def curves_of_lives(lives: LifeResults, update_period: int) -> LearningCurves:
 
 
 @dataclasses.dataclass(frozen=True)
-class InnerLoopMethod:
-    """Trains agents by EPG's inner loop with one kind of loss.
+class InnerLoopMethod(Method):
+    """Trains agents by EPG's inner loop with one kind of loss; the curve is of the newest episode.
 
     Attributes:
-      name: Key of the method in files.
       loops: What runs the lives.
       phi: Maps the number of an agent to the parameters [D] of its loss.
       teaching: How agents learn; the request sets the number of updates.
-      loss: The learned loss, where there is one.
     """
 
-    name: str
     loops: InnerLoops
     phi: Callable[[int], Array]
     teaching: Teaching
-    loss: LossName | None = None
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: the curve is of the newest episode of learning."""
-        return True
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents; errors as of `InnerLoops.run`."""

@@ -9,8 +9,8 @@ import numpy as np
 from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
 from epg_tf.baselines.maml_settings import MAMLExperiment
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
-from epg_tf.baselines.own_period import nearest_divisor
+from epg_tf.baselines.method import LearningCurves, Method, Request
+from epg_tf.baselines.policy_gradient import nearest_divisor
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
 
@@ -21,7 +21,7 @@ _CURVE_STEPS = 64  # about so many env steps are between points of the curve
 
 
 @dataclasses.dataclass(frozen=True)
-class MAMLMethod:
+class MAMLMethod(Method):
     """Lets agents adapt by gradient steps, each on samples of as many env steps as requested.
 
     Its curve is of the newest episode of the samples, with exploration, and so are its final
@@ -39,17 +39,6 @@ class MAMLMethod:
     experiment: MAMLExperiment
     start: Initialisation
     threads: int
-    loss: LossName | None = None
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: the curve is of the newest episode of the samples."""
-        return True
 
     def train(self, request: Request) -> LearningCurves:
         """Lets L agents adapt; NaN where one failed. U is the request's `env_steps`."""

@@ -1,12 +1,11 @@
-"""Defines what trains fresh agents: the `Method` protocol, what it is given and what it returns."""
+"""Defines what trains fresh agents: a `Method`, what it is given and what it returns."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.settings import Experiment
@@ -124,34 +123,17 @@ class LearningCurves:
     policy_sha256: Array
 
 
-def curves_of_evaluations(env_steps: Array, returns: Array) -> LearningCurves:
-    """Returns the curves of agents whose last evaluation is that of their final policy.
-
-    Args:
-      env_steps: [T].
-      returns: [L, T] of the evaluations.
-    """
-    agents = len(returns)
-    return LearningCurves(
-        env_steps,
-        returns,
-        np.full(returns.shape, np.nan),
-        returns[:, -1],
-        np.full(agents, np.nan),
-        np.full(agents, "", object),
-    )
-
-
 @dataclasses.dataclass(frozen=True)
-class Baseline:
-    """Is the base of methods without a learned loss, whose curve is of the newest episode of
-    learning.
+class Method(abc.ABC):
+    """Trains fresh agents: a learned loss, a learned objective, or an algorithm without either.
 
     Attributes:
-      name: Key of the method in files.
+      name: Key of the method in files, e.g. "ppo".
+      loss: The learned loss that agents minimise; None where there is none.
     """
 
     name: str
+    loss: LossName | None = dataclasses.field(default=None, kw_only=True)
 
     @property
     def label(self) -> str:
@@ -160,34 +142,10 @@ class Baseline:
 
     @property
     def explores(self) -> bool:
-        """True: the curve is of episodes while learning."""
+        """Whether its curve is of episodes while learning, not of evaluations apart from it."""
         return True
 
-    @property
-    def loss(self) -> LossName | None:
-        """None: it has no learned loss."""
-        return None
-
-
-class Method(Protocol):
-    """Trains fresh agents: a learned loss, a learned objective, or an algorithm without either."""
-
-    @property
-    def name(self) -> str:
-        """Key of the method in files, e.g. "ppo"."""
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-
-    @property
-    def explores(self) -> bool:
-        """Whether its curve is of episodes while learning, not of evaluations apart from it."""
-
-    @property
-    def loss(self) -> LossName | None:
-        """The learned loss that agents minimise; None where it has none."""
-
+    @abc.abstractmethod
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents.
 

@@ -1,276 +1,348 @@
-"""TD3 and DDPG by TF-Agents, one agent at a time, on the terms of an objective's test (MetaGenRL,
-Appendix B.3).
+"""SAC, TD3 and DDPG of TF-Agents on the terms of the evaluation of a loss or of an objective.
 
-Exploration, env steps, updates per env step, transitions per update, sizes of the networks and
-evaluations are those of the population's agents; the algorithm is TF-Agents' own: no layer norm, no
-clipping of gradients, smoothed target actions may leave [-1, 1]; rewards are as received, whatever
-`agent.scale_rewards` says. One critic update per env step; TD3 moves its policy at every second,
-DDPG at each.
+An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
+number, for as many env steps. Beside losses of EPG its curve is of the newest episode, with
+exploration, at the same env steps as that of EPG. Beside objectives it is of evaluations, the first
+one before any learning; new episodes begin after each, and exploration, networks, updates per env
+step and transitions per update are those of the population's agents, on rewards as received
+(MetaGenRL, Appendix B.3). Final episodes and evaluations are played with the most likely actions.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.agents.ddpg import actor_network, critic_network, ddpg_agent
-from tf_agents.agents.td3 import td3_agent
-from tf_agents.agents.tf_agent import TFAgent
-from tf_agents.networks.network import Network
-from tf_agents.specs import BoundedTensorSpec, TensorSpec
-from tf_agents.trajectories import time_step as ts
-from tf_agents.trajectories.policy_step import PolicyStep
-from tf_agents.trajectories.trajectory import Transition
 
-from epg_tf.agents.replay import Replay
-from epg_tf.baselines.method import Baseline, LearningCurves, Request, curves_of_evaluations
-from epg_tf.core.random_streams import life_generator
+from epg_tf.baselines.lived_shards import KeptShards, LivedShard, live_in_shards, outcome
+from epg_tf.baselines.method import LearningCurves, Method, Request
+from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.metagenrl.settings import AgentConfig
-from epg_tf.tasks.base import Simulation, TaskFamily
-from epg_tf.tasks.episodes import Episodes, play_episodes
+from epg_tf.epg.baseline_settings import TD3Config
+from epg_tf.epg.lives import life_streams, sample_tasks
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.episodes import Episodes, PlayedEpisodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate
 
-AgentSpecs = tuple[ts.TimeStep, BoundedTensorSpec]
-"""Of time steps and actions, as TF-Agents' agents take them."""
-
-
-def make_agent(
-    name: str, family: TaskFamily, config: AgentConfig, learning_rate: float, seed: int
-) -> TFAgent:
-    """Returns "td3" or "ddpg" by TF-Agents, ready to act and learn.
-
-    Args:
-      name: "td3" or "ddpg".
-      family: Where it lives.
-      config: Settings of the population's agents, as far as they apply.
-      learning_rate: Of policy and critics.
-      seed: Of the weights; TF-Agents draws its own noise from TensorFlow's global seed.
-    """
-    observation = TensorSpec([family.observation_size], tf.float32)
-    action = BoundedTensorSpec([family.action_size], tf.float32, -1.0, 1.0)
-    specs = ts.time_step_spec(observation), action
-    actor = _actor(observation, action, config, seed)
-    critics = [_critic(observation, action, config, seed + place) for place in (2, 4)]
-    make = _ddpg if name == "ddpg" else _td3
-    agent = make(specs, actor, critics, config, learning_rate)
-    agent.initialize()
-    return agent
-
-
-def _initializer(seed: int) -> tf.keras.initializers.Initializer:
-    return tf.keras.initializers.VarianceScaling(1.0 / 3.0, "fan_in", "uniform", seed=seed)
-
-
-def _actor(
-    observation: TensorSpec, action: BoundedTensorSpec, config: AgentConfig, seed: int
-) -> Network:
-    """Returns a policy network; it uses `seed` and the number after it."""
-    return actor_network.ActorNetwork(
-        observation,
-        action,
-        config.hidden,
-        kernel_initializer=_initializer(seed),
-        last_kernel_initializer=_initializer(seed + 1),
-    )
-
-
-def _critic(
-    observation: TensorSpec, action: BoundedTensorSpec, config: AgentConfig, seed: int
-) -> Network:
-    """Returns a critic network; it uses `seed` and the number after it."""
-    return critic_network.CriticNetwork(
-        (observation, action),
-        joint_fc_layer_params=config.hidden,
-        kernel_initializer=_initializer(seed),
-        last_kernel_initializer=_initializer(seed + 1),
-    )
-
-
-def _step_counter() -> tf.Variable:
-    """Returns a counter for one agent; TF-Agents' default is shared by all agents of a process."""
-    return tf.Variable(0, dtype=tf.int64)
-
-
-def _ddpg(
-    specs: AgentSpecs,
-    actor: Network,
-    critics: Sequence[Network],
-    config: AgentConfig,
-    learning_rate: float,
-) -> TFAgent:
-    """Returns DDPG, which uses the first critic alone."""
-    return ddpg_agent.DdpgAgent(
-        *specs,
-        actor,
-        critics[0],
-        tf.keras.optimizers.Adam(learning_rate),
-        tf.keras.optimizers.Adam(learning_rate),
-        target_update_tau=config.tau,
-        td_errors_loss_fn=_squared,
-        gamma=config.discount,
-        train_step_counter=_step_counter(),
-    )
-
-
-def _td3(
-    specs: AgentSpecs,
-    actor: Network,
-    critics: Sequence[Network],
-    config: AgentConfig,
-    learning_rate: float,
-) -> TFAgent:
-    """Returns TD3."""
-    return td3_agent.Td3Agent(
-        *specs,
-        actor,
-        critics[0],
-        tf.keras.optimizers.Adam(learning_rate),
-        tf.keras.optimizers.Adam(learning_rate),
-        critic_network_2=critics[1],
-        target_update_tau=config.tau,
-        target_update_period=config.policy_delay,
-        actor_update_period=config.policy_delay,
-        td_errors_loss_fn=_squared,
-        gamma=config.discount,
-        target_policy_noise=config.target_policy_noise,
-        target_policy_noise_clip=config.target_policy_noise_clip,
-        train_step_counter=_step_counter(),
-    )
-
-
-def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    return tf.square(target - value)
+_NOISE_STEPS = 32  # env steps whose random numbers are drawn together; part of the numbers
 
 
 @dataclasses.dataclass(frozen=True)
-class OffPolicyMethod(Baseline):
-    """Trains agents by TF-Agents, one after the other.
+class Terms:
+    """Defines how agents live.
 
     Attributes:
-      name: "td3" or "ddpg".
-      config: Settings of the population's agents, as far as they apply.
-      learning_rate: Of policy and critics.
-      period: Env steps between evaluations; new episodes begin after each.
+      shard_agents: In lockstep, at most; part of the numbers.
+      threads: Shards at once; 0: one per CPU.
+      period: Env steps between points of the curve.
+      evaluates: Whether these points are evaluations.
+      updates_after: Env steps before the first update, >= 0.
+      replay_steps: Newest env steps that updates draw from; None: all.
     """
 
-    config: AgentConfig
-    learning_rate: float
+    shard_agents: int
+    threads: int
     period: int
+    evaluates: bool
+    updates_after: int
+    replay_steps: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicyMethod(Method):
+    """Trains agents by SAC, TD3 or DDPG.
+
+    Attributes:
+      name: "sac", "td3" or "ddpg".
+      settings: Of that method, see `ParallelAgents`.
+      terms: How agents live.
+      kept: Shards of the same request that have lived, and where others are added as they end.
+    """
+
+    settings: Settings
+    terms: Terms
+    kept: KeptShards | None = None
 
     @property
     def explores(self) -> bool:
-        """False: the curve is of evaluations."""
-        return False
+        """Whether the curve is of episodes while learning, not of evaluations."""
+        return not self.terms.evaluates
 
     def train(self, request: Request) -> LearningCurves:
-        """Trains L agents.
-
-        Returns:
-          Curves of request.env_steps / period + 1 evaluations without exploration, the first before
-          any learning; NaN once physics diverged or a gradient was not finite.
+        """Trains L agents, `shard_agents` together; NaN where one failed.
 
         Raises:
-          ConfigError: There is no such family.
+          ConfigError: Actions have no bounds, or are choices.
         """
         family = make_family(request.task)
-        returns = [self._curve(family, key, request) for key in request.keys()]
-        steps = np.arange(request.env_steps // self.period + 1) * self.period
-        return curves_of_evaluations(steps, np.stack(returns))
+        if not has_bounds(family):
+            raise ConfigError(
+                f"config.{self.name} needs actions with bounds, which {family.name} does not have; "
+                "compare with other methods"
+                + ("" if family.discrete_actions else f", or {family.how_to_bound}")
+            )
+        curves = live_in_shards(
+            lambda shard: self._train_or_read(shard, request),
+            request.keys(),
+            min(self.terms.shard_agents, request.agents),
+            self.terms.threads,
+            self.terms.period,
+        )
+        if not self.terms.evaluates:
+            return curves
+        return dataclasses.replace(curves, env_steps=curves.env_steps - self.terms.period)
 
-    def _curve(self, family: TaskFamily, key: LifeKey, request: Request) -> Array:
-        """Trains one agent; returns its evaluations, [T]."""
-        config, period = self.config, self.period
-        seed = int(life_generator(key, "policy").integers(2**31 - 10))
-        tf.random.set_seed(seed)  # of the smoothing noise that TF-Agents draws itself
-        agent = make_agent(self.name, family, config, self.learning_rate, seed)
-        simulation, taken = simulate(family, 1), 0
-        simulation.set_tasks([family.sample_task(life_generator(key, "task"))])
-        replay = Replay(1, config.replay_steps, family.observation_size, family.action_size)
-        act, train = tf.function(agent.policy.action), tf.function(agent.train)
+    def _train_or_read(self, keys: list[LifeKey], request: Request) -> LivedShard:
+        """Returns how the agents of one shard lived, from what is `kept` if it is there."""
+        if self.kept is None:
+            return self._train_some(keys, len(keys), request)
+        ends = keys[0].index, keys[-1].index
+        shard = self.kept.read(ends, (len(keys), self._points(request)))
+        if shard is None:
+            shard = self._train_some(keys, len(keys), request)
+            self.kept.write(ends, shard)
+        return shard
 
-        def greedy(observation: Array) -> Array:
-            return act(ts.restart(tf.constant(observation), batch_size=1)).action.numpy()
+    def _points(self, request: Request) -> int:
+        """Returns the number of points of the curve."""
+        return request.env_steps // self.terms.period + self.terms.evaluates
 
-        def evaluated(number: int) -> float:
-            named = LifeKey(key.seed, key.phase, number, key.index)
-            resets = [life_generator(named, "final_reset")]
-            played = play_episodes(simulation, greedy, resets, request.episodes)
-            return float("nan") if played.diverged[0] else float(played.mean_return[0])
+    def _train_some(self, keys: list[LifeKey], size: int, request: Request) -> LivedShard:
+        """Returns how K agents lived.
 
-        curve, failed = [evaluated(0)], False
-        for number in range(request.env_steps // period):
-            named = LifeKey(key.seed, key.phase, number, key.index)
-            draws = [life_generator(named, "minibatch")]
-            for step in _steps(simulation, greedy, named, config, number * period, period):
-                failed |= bool(step.pop("diverged")[0])
-                replay.write(step)
-                taken += 1
-                if taken >= config.updates_after and not failed:
-                    drawn = replay.draw(draws, np.array([taken]), 1, config.batch * config.chunk, 1)
-                    try:
-                        train(_transitions(drawn))
-                    except tf.errors.InvalidArgumentError:  # TF-Agents checks its losses
-                        failed = True
-            curve.append(np.nan if failed else evaluated(number + 1))
-        return np.array(curve)
+        TF-Agents stops a shard when the loss of one agent is not finite; then its halves run again,
+        down to the one that failed. Copies fill each shard, whose size is part of the numbers.
+
+        Args:
+          keys: K of them, 1 to `size`.
+          size: Of a shard.
+          request: What is evaluated.
+        """
+        filled = (keys * -(-size // len(keys)))[:size]
+        try:
+            found = Shard(filled, self, request).live()
+            return LivedShard(*(part[: len(keys)] for part in found))
+        except tf.errors.InvalidArgumentError:
+            if len(keys) == 1:
+                none = np.zeros((1, self._points(request)))
+                return outcome(
+                    make_family(request.task), none, none[:, 0], none[:, 0], np.ones(1, bool)
+                )
+        half = len(keys) // 2
+        parts = [self._train_some(some, size, request) for some in (keys[:half], keys[half:])]
+        return LivedShard(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _steps(
-    simulation: Simulation,
-    greedy: Callable[[Array], Array],
-    key: LifeKey,
-    config: AgentConfig,
-    taken: int,
-    period: int,
-) -> Iterator[dict[str, Array]]:
-    """Yields a period's env steps, acted with exploration by the policy of that moment.
+def beside_loss(
+    name: str, experiment: Experiment, kept: KeptShards | None = None
+) -> OffPolicyMethod:
+    """Returns "sac" or "td3" on the terms of the evaluation of a loss of EPG."""
+    settings: Settings = experiment.sac if name == "sac" else experiment.td3
+    compute, period = experiment.compute, experiment.inner.update_period
+    terms = Terms(compute.shard_lives, compute.threads, period, False, settings.random_steps)
+    return OffPolicyMethod(name, settings, terms, kept)
+
+
+def beside_objective(
+    name: str, experiment: MetaGenRLExperiment, kept: KeptShards | None = None
+) -> OffPolicyMethod:
+    """Returns "td3" or "ddpg" on the terms of the evaluation of an objective."""
+    agent, baseline = experiment.agent, experiment.baseline
+    settings = TD3Config(
+        learning_rate=baseline.td3_learning_rate if name == "td3" else baseline.ddpg_learning_rate,
+        batch=agent.batch * agent.chunk,
+        updates_per_step=1,
+        random_steps=agent.random_steps,
+        exploration=agent.exploration,
+        target_policy_noise=agent.target_policy_noise,
+        target_policy_noise_clip=agent.target_policy_noise_clip,
+        discount=agent.discount,
+        tau=agent.tau,
+        hidden=agent.hidden,
+    )
+    terms = Terms(
+        experiment.shard_agents,
+        experiment.threads,
+        experiment.round_steps,
+        True,
+        max(0, agent.updates_after - 1),
+        agent.replay_steps,
+    )
+    return OffPolicyMethod(name, settings, terms, kept)
+
+
+def has_bounds(family: TaskFamily) -> bool:
+    """Returns whether actions are numbers within bounds, as TF-Agents' agents need."""
+    return not family.discrete_actions and bool(np.isfinite(family.action_bounds).all())
+
+
+class Shard:
+    """P agents and what they have lived through so far.
 
     Args:
-      simulation: Of one agent.
-      greedy: Maps an observation to the policy's action.
-      key: Names the streams of the period.
-      config: Of the agent: its exploration.
-      taken: Env steps before the period.
-      period: Env steps.
+      keys: P keys, which name the random streams.
+      method: How they learn and live.
+      request: Task, env steps and final episodes.
+
+    Attributes:
+      tasks: [P], what they live in.
     """
-    family = simulation.family
-    noise = life_generator(key, "action")
-    shape = (1, family.action_size)
-    episodes = Episodes(simulation, [life_generator(key, "reset")])
-    for step in range(period):
-        observation = episodes.observation
-        if taken < config.random_steps:
-            action = noise.uniform(-1.0, 1.0, shape).astype(np.float32)
+
+    def __init__(self, keys: Sequence[LifeKey], method: OffPolicyMethod, request: Request) -> None:
+        self._keys, self._settings, self._terms = keys, method.settings, method.terms
+        self._request = request
+        self._family: TaskFamily = make_family(request.task)
+        self._simulation = simulate(self._family, len(keys))
+        self.tasks = sample_tasks(self._family, keys)
+        self._simulation.set_tasks(self.tasks)
+        self._agents = ParallelAgents(
+            method.name,
+            method.settings,
+            self._family.spec,
+            (life_streams(keys, "policy"), life_streams(keys, "critic")),
+        )
+        capacity = min(request.env_steps, self._terms.replay_steps or request.env_steps)
+        self._steps = _Steps(len(keys), capacity, self._family)
+        self._resets, self._actions, self._draws, self._noises = (
+            life_streams(keys, purpose)
+            for purpose in ("reset", "action", "minibatch", "target_noise")
+        )
+
+    def live(self) -> LivedShard:
+        """Lives to the end.
+
+        Raises:
+          tf.errors.InvalidArgumentError: The loss of an agent is not finite.
+        """
+        population, env_steps = len(self._keys), self._request.env_steps
+        newest, failed = np.full(population, np.nan), np.zeros(population, bool)
+        curve, played = [], self._evaluate(0) if self._terms.evaluates else None
+        if played is not None:
+            curve.append(played.mean_return)
+        self._episodes = Episodes(self._simulation, self._resets)
+        for start in range(0, env_steps, _NOISE_STEPS):
+            drawn = self._drawn(min(_NOISE_STEPS, env_steps - start))
+            for step, numbers in enumerate(drawn, start + 1):
+                ids, returns, diverged = self._take_step(step, numbers)
+                newest[ids] = returns
+                failed |= diverged
+                if step % self._terms.period:
+                    continue
+                if played is not None:
+                    played = self._evaluate(step // self._terms.period)
+                    self._episodes = Episodes(self._simulation, self._resets)
+                curve.append(newest.copy() if played is None else played.mean_return)
+        final = played or self._evaluate(0)
+        failed |= final.diverged | ~np.isfinite(final.mean_return)
+        return outcome(
+            self._family, np.stack(curve, axis=1), final.mean_return, final.success_rate, failed
+        )
+
+    def _evaluate(self, number: int) -> PlayedEpisodes:
+        """Plays the episodes of an evaluation, whose number names their starts."""
+        keys = [dataclasses.replace(key, epoch=number) for key in self._keys]
+        no_noise = np.zeros((len(keys), self._family.action_size), np.float32)
+        return play_episodes(
+            self._simulation,
+            lambda observation: self._agents.act(observation, no_noise),
+            life_streams(keys, "final_reset"),
+            self._request.episodes,
+        )
+
+    def _drawn(self, steps: int) -> list[_Numbers]:
+        """Returns the random numbers of the next env steps."""
+        settings, size = self._settings, self._family.action_size
+        updates, batch = settings.updates_per_step, settings.batch
+        shape = (steps, updates, self._agents.noises, batch, size)
+        random = _each(self._actions, lambda s: s.uniform(-1.0, 1.0, (steps, size)))
+        noise = _each(self._actions, lambda s: s.standard_normal((steps, size)))
+        # float64: rounded to float32 the largest would be 1.
+        places = np.stack([stream.random((steps, updates, batch)) for stream in self._draws])
+        update = _each(self._noises, lambda s: s.standard_normal(shape, np.float32))
+        return [
+            _Numbers(
+                random[:, step], noise[:, step], places[:, step], np.moveaxis(update[:, step], 0, 3)
+            )
+            for step in range(steps)
+        ]
+
+    def _take_step(self, step: int, numbers: _Numbers) -> tuple[Array, Array, Array]:
+        """Takes env step number `step`, from 1, and the updates after it.
+
+        Returns:
+          Ids and returns of the episodes that ended with it, and [P] whether physics diverged.
+        """
+        settings, observation = self._settings, self._episodes.observation
+        if step <= settings.random_steps:
+            action = numbers.random
         else:
-            disturbed = greedy(observation) + config.exploration * noise.standard_normal(shape)
-            action = np.clip(disturbed, -1.0, 1.0).astype(np.float32)
-        result, _ = episodes.step(action)
-        ended = result.terminated | result.truncated
-        yield {
-            "observation": observation,
-            "action": action,
-            "reward": result.reward,
-            "terminated": result.terminated,
-            "ended": ended | (step == period - 1),
-            "next_observation": result.observation,
-            "diverged": result.diverged,
-        }
+            action = self._agents.act(observation, numbers.noise)
+        result, ended = self._episodes.step(action)
+        self._steps.write(
+            (observation, action, result.reward, result.terminated, result.observation)
+        )
+        if step > self._terms.updates_after:
+            for update in range(settings.updates_per_step):
+                self._agents.train(
+                    self._steps.drawn(numbers.places[:, update]), numbers.update[update]
+                )
+        return ended.ids, ended.returns, result.diverged
 
 
-def _transitions(drawn: dict[str, Array]) -> Transition:
-    """Turns single steps, [1, 1, B, 1, ...], into TF-Agents' transitions; only termination has
-    discount 0.
+@dataclasses.dataclass(frozen=True)
+class _Numbers:
+    """Random numbers of one env step of P agents.
+
+    Attributes:
+      random: [P, A] uniform within [-1, 1].
+      noise: [P, A] standard normal.
+      places: [P, updates, B] uniform within [0, 1): which of the steps so far.
+      update: [updates, K, B, P, A] standard normal.
     """
-    observation, action, reward, terminated, next_observation = (
-        tf.constant(drawn[name][0, 0, :, 0])
-        for name in ("observation", "action", "reward", "terminated", "next_observation")
-    )
-    count = reward.shape[0]
-    now = ts.TimeStep(tf.fill([count], 1), tf.zeros([count]), tf.ones([count]), observation)
-    then = ts.TimeStep(
-        tf.cast(1.0 + terminated, tf.int32), reward, 1.0 - terminated, next_observation
-    )
-    return Transition(now, PolicyStep(action), then)
+
+    random: Array
+    noise: Array
+    places: Array
+    update: Array
+
+
+def _each(
+    streams: Sequence[np.random.Generator], draw: Callable[[np.random.Generator], Array]
+) -> Array:
+    """Returns what each of P streams draws, stacked, float32."""
+    return np.stack([draw(stream) for stream in streams]).astype(np.float32)
+
+
+class _Steps:
+    """The newest env steps of P lives, each drawn as often as any other.
+
+    Args:
+      population: P.
+      capacity: Steps kept of each.
+      family: Where the agents live.
+    """
+
+    def __init__(self, population: int, capacity: int, family: TaskFamily) -> None:
+        observed, acted = family.observation_size, family.action_size
+        shapes = ((observed,), (acted,), (), (), (observed,))
+        self._columns = [np.zeros((population, capacity, *shape), np.float32) for shape in shapes]
+        self._members = np.arange(population)
+        self._written, self._capacity = 0, capacity
+
+    def write(self, step: tuple[Array, ...]) -> None:
+        """Adds observation [P, O], action [P, A], reward [P], terminated [P] and the observation
+        that followed, [P, O], over the oldest where there is no room.
+        """
+        for column, values in zip(self._columns, step, strict=True):
+            column[:, self._written % self._capacity] = values
+        self._written += 1
+
+    def drawn(self, places: Array) -> tuple[Array, ...]:
+        """Returns the steps at `places`, [P, B] within [0, 1): fields as written, [B, P, ...]."""
+        rows = (places * min(self._written, self._capacity)).astype(np.int64).T
+        return tuple(column[self._members, rows] for column in self._columns)

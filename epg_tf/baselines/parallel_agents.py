@@ -1,4 +1,5 @@
-"""SAC and TD3 of TF-Agents for P agents at once (Haarnoja et al. 2018; Fujimoto et al. 2018).
+"""SAC, TD3 and DDPG of TF-Agents for P agents at once (Haarnoja et al. 2018; Fujimoto et al. 2018;
+Lillicrap et al. 2016).
 
 Losses, optimisation and targets are TF-Agents' own. P agents are one agent of TF-Agents whose
 observations are [P, O], actions [P, A] and rewards [P], and whose networks keep the P apart:
@@ -9,11 +10,12 @@ Noise comes from the caller, since TF-Agents would draw it from generators that 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tf_agents.agents.ddpg import ddpg_agent
 from tf_agents.agents.sac import sac_agent
 from tf_agents.agents.td3 import td3_agent
 from tf_agents.agents.tf_agent import TFAgent
@@ -162,11 +164,24 @@ class KeyedSac(sac_agent.SacAgent):
         return tf.tanh(raw), tf.reduce_sum(normal - slope, axis=-1)
 
 
+class AddedDdpg(ddpg_agent.DdpgAgent):
+    """DDPG of TF-Agents whose policies' losses are added over the agents, not averaged."""
+
+    def actor_loss(
+        self, time_steps: ts.TimeStep, weights: Any = None, training: bool = False
+    ) -> tf.Tensor:
+        """Returns the sum over the agents of their mean losses."""
+        population = time_steps.observation.shape[1]
+        return population * super().actor_loss(time_steps, weights, training)
+
+
 class ParallelAgents:
-    """P agents by SAC or TD3, of the kind of their settings.
+    """P agents by SAC, TD3 or DDPG.
 
     Args:
-      settings: Of the agents.
+      name: "sac", "td3" or "ddpg", which is TD3 without its three parts: twin critics, delayed
+        policies and smoothed targets.
+      settings: Of the agents; those of DDPG are TD3's as far as they apply.
       spec: Of what they live in; actions are components in [-1, 1].
       generators: (of policies, of critics), P streams each, for initial weights.
 
@@ -176,41 +191,36 @@ class ParallelAgents:
 
     def __init__(
         self,
+        name: str,
         settings: Settings,
         spec: EnvironmentSpec,
         generators: tuple[Sequence[np.random.Generator], Sequence[np.random.Generator]],
     ) -> None:
-        self._settings = settings
-        self._population = len(generators[0])
         self._noise = Noise()
-        sac = isinstance(settings, SACConfig)
-        self.noises = 3 if sac else 1
+        self._exploration = settings.exploration if isinstance(settings, TD3Config) else 0.0
+        self.noises, make = _KINDS[name]
+        population = len(generators[0])
         observed, acted, hidden = spec.observation_size, spec.action_size, settings.hidden
-        actor = _initial(generators[0], (observed, *hidden, acted * (2 if sac else 1)))
-        critics = [_initial(generators[1], (observed + acted, *hidden, 1)) for _ in range(2)]
-        self._agent = self._made(spec, actor, critics)
+        observation = TensorSpec([population, observed], tf.float32)
+        action = BoundedTensorSpec([population, acted], tf.float32, -1.0, 1.0)
+        each = TensorSpec([population], tf.float32)
+        steps = ts.TimeStep(TensorSpec([], tf.int32, "step_type"), each, each, observation)
+        outputs = acted * (2 if name == "sac" else 1)
+        kind = GaussianActor if name == "sac" else Actor
+        weights = _initial(generators[0], (observed, *hidden, outputs))
+        self._actor = kind(observation, weights, "actor")
+        critics = [
+            Critic(
+                (observation, action),
+                _initial(generators[1], (observed + acted, *hidden, 1)),
+                f"critic_{number}",
+            )
+            for number in range(2)
+        ]
+        self._agent = make(settings, (steps, action), self._actor, critics, self._noise)
         self._agent.initialize()
         self._act = tf.function(self._acted, autograph=False)
         self._train = tf.function(self._trained, autograph=False)
-
-    def _made(
-        self, spec: EnvironmentSpec, actor: Sequence[Array], critics: Sequence[Sequence[Array]]
-    ) -> TFAgent:
-        """Returns the agent of TF-Agents."""
-        settings, population = self._settings, self._population
-        observation = TensorSpec([population, spec.observation_size], tf.float32)
-        action = BoundedTensorSpec([population, spec.action_size], tf.float32, -1.0, 1.0)
-        each = TensorSpec([population], tf.float32)
-        steps = ts.TimeStep(TensorSpec([], tf.int32, "step_type"), each, each, observation)
-        first, second = (
-            Critic((observation, action), weights, f"critic_{number}")
-            for number, weights in enumerate(critics)
-        )
-        if isinstance(settings, SACConfig):
-            self._actor = GaussianActor(observation, actor, "actor")
-            return _sac(settings, (steps, action), self._actor, (first, second), self._noise)
-        self._actor = Actor(observation, actor, "actor")
-        return _td3(settings, (steps, action), self._actor, (first, second), self._noise)
 
     def act(self, observation: Array, noise: Array) -> Array:
         """Returns actions within [-1, 1], [P, A].
@@ -222,11 +232,11 @@ class ParallelAgents:
         return self._act(tf.constant(observation), tf.constant(noise)).numpy()
 
     def _acted(self, observation: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-        if isinstance(self._settings, SACConfig):
+        if isinstance(self._actor, GaussianActor):
             mean, log_std = self._actor.moments(observation[None])
             return tf.tanh(mean[0] + tf.exp(log_std[0]) * noise)
         action, _ = self._actor(observation[None])
-        return tf.clip_by_value(action[0] + self._settings.exploration * noise, -1.0, 1.0)
+        return tf.clip_by_value(action[0] + self._exploration * noise, -1.0, 1.0)
 
     def train(self, batch: tuple[Array, ...], noise: Array) -> None:
         """Updates every agent once.
@@ -277,6 +287,11 @@ def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     return tf.square(target - value)
 
 
+def _added(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Returns errors [B, P] whose mean, which TF-Agents takes, is the sum of the agents' means."""
+    return value.shape[-1] * _squared(target, value)
+
+
 def _step_counter() -> tf.Variable:
     """Returns a counter for these agents; TF-Agents' default is shared by all of a process."""
     return tf.Variable(0, dtype=tf.int64)
@@ -286,7 +301,7 @@ def _sac(
     settings: SACConfig,
     specs: tuple[ts.TimeStep, BoundedTensorSpec],
     actor: GaussianActor,
-    critics: tuple[Critic, Critic],
+    critics: Sequence[Critic],
     noise: Noise,
 ) -> TFAgent:
     """Returns SAC, each agent with a temperature of its own."""
@@ -314,21 +329,12 @@ def _td3(
     settings: TD3Config,
     specs: tuple[ts.TimeStep, BoundedTensorSpec],
     actor: Actor,
-    critics: tuple[Critic, Critic],
+    critics: Sequence[Critic],
     noise: Noise,
 ) -> TFAgent:
     """Returns TD3; its target policy takes the noise, so TF-Agents adds none."""
-    population = specs[1].shape[0]
-
-    def added(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-        """Returns errors [B, P] whose mean is the sum over P of the agents' means: this one of the
-        losses TF-Agents averages over all axes.
-        """
-        return population * _squared(target, value)
-
     smoothing = settings.target_policy_noise, settings.target_policy_noise_clip
-    weights = [variable.numpy() for variable in actor.weights_]
-    target = SmoothedActor(specs[0].observation, weights, "target_actor", smoothing, noise)
+    target = SmoothedActor(specs[0].observation, _values(actor), "target_actor", smoothing, noise)
     return td3_agent.Td3Agent(
         *specs,
         actor,
@@ -340,8 +346,46 @@ def _td3(
         target_update_tau=settings.tau,
         target_update_period=_POLICY_DELAY,
         actor_update_period=_POLICY_DELAY,
-        td_errors_loss_fn=added,
+        td_errors_loss_fn=_added,
         gamma=settings.discount,
         target_policy_noise=0.0,
         train_step_counter=_step_counter(),
     )
+
+
+def _ddpg(
+    settings: TD3Config,
+    specs: tuple[ts.TimeStep, BoundedTensorSpec],
+    actor: Actor,
+    critics: Sequence[Critic],
+    noise: Noise,
+) -> TFAgent:
+    """Returns DDPG, which uses the first critic alone and no noise."""
+    del noise
+    return AddedDdpg(
+        *specs,
+        actor,
+        critics[0],
+        _adam(settings.learning_rate),
+        _adam(settings.learning_rate),
+        target_actor_network=Actor(specs[0].observation, _values(actor), "target_actor"),
+        target_critic_network=Critic(
+            critics[0].input_tensor_spec, _values(critics[0]), "target_critic"
+        ),
+        target_update_tau=settings.tau,
+        td_errors_loss_fn=_added,
+        gamma=settings.discount,
+        train_step_counter=_step_counter(),
+    )
+
+
+def _values(network: ParallelNetwork) -> list[Array]:
+    return [variable.numpy() for variable in network.weights_]
+
+
+_KINDS: dict[str, tuple[int, Callable[..., TFAgent]]] = {
+    "sac": (3, _sac),
+    "td3": (1, _td3),
+    "ddpg": (0, _ddpg),
+}
+"""Name -> (K of the noise of an update, what makes the agent)."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -196,24 +196,3 @@ def episode_table(trials: Trials, episodes: int) -> Array:
             kept = values[:episodes]
             table[row, : len(kept)] = kept
     return table
-
-
-def trial_returns(
-    agent: RecurrentAgent, task: TaskConfig, episodes: int, keys: Sequence[LifeKey]
-) -> Array:
-    """Plays a trial for each of P keys; returns the return of each of its episodes, [P, K].
-
-    NaN where an episode did not end within K times the time limit, or physics failed.
-
-    Args:
-      agent: Meta-trained.
-      task: Which family.
-      episodes: K.
-      keys: P keys, which name tasks, starts and noise.
-
-    Raises:
-      ConfigError: The family does not fit.
-    """
-    family = rl2_family(task)
-    environment = TrialEnvironment(family, len(keys), episodes * family.episode_limit)
-    return episode_table(play_trials(environment, agent, keys), episodes)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
-from epg_tf.baselines.method import LABELS, LearningCurves, LossName, Request
+from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import rl2_family
 from epg_tf.baselines.rl2_settings import RL2Experiment
@@ -30,10 +30,11 @@ _SHARD_LIVES = 32  # in lockstep; part of the numbers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RL2Method:
+class RL2Method(Method):
     """Lets a meta-trained recurrent policy live.
 
     Attributes:
+      name: "rl2" or "e_rl2", as meta-trained.
       experiment: Of meta-training.
       policy: [D] float32, of `RecurrentAgent.policy_vector`.
       loss: Names where it was read from.
@@ -43,24 +44,8 @@ class RL2Method:
 
     experiment: RL2Experiment
     policy: Array
-    loss: LossName | None
     period: int
     threads: int = 0
-
-    @property
-    def name(self) -> str:
-        """Key of the method in files, "rl2" or "e_rl2"."""
-        return self.experiment.method
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
-    def explores(self) -> bool:
-        """True: the curve is of the newest episode of a life."""
-        return True
 
     def train(self, request: Request) -> LearningCurves:
         """Lets L agents live; NaN where physics failed.

@@ -21,8 +21,9 @@ from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.lives import sample_tasks
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss
-from epg_tf.evaluation import loss_methods, zero_shot
-from epg_tf.evaluation.evaluate import check_phi
+from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation.checks import check_phi
+from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import difference_row, interval_row
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
@@ -131,7 +132,7 @@ class AdaptationTest:
         fixed policies; NaN where an agent failed.
         """
         others, phi = self.pairs().others, self.learned.phi
-        with loss_methods.inner_loops(self.learned.experiment) as loops:
+        with inner_loops(self.learned.experiment) as loops:
             for measure in MEASURES:
                 yield measure.name, self._lives(loops, measure, others, lambda agent: phi)
         for method in zero_shot.methods(self.learned, self.fixed):

@@ -17,8 +17,9 @@ from epg_tf.epg.learner import Learner, RawExperience
 from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
-from epg_tf.evaluation.evaluate import check_phi, loss_request
-from epg_tf.evaluation.loss_methods import with_ppo
+from epg_tf.evaluation.checks import check_phi
+from epg_tf.evaluation.methods import with_ppo
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.tasks.registry import make_family
 
 Observer = Callable[[Learner, RawExperience, tf.Tensor], None]

@@ -15,8 +15,8 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation import loss_methods
 from epg_tf.evaluation.analysed_lives import analysis_settings
+from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import median_interval
 
 STAGES = ("random", "first", "last")
@@ -68,7 +68,7 @@ def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChang
     )
     losses = initial_phi(at_random, seed), initial_phi(experiment, seed), learned.phi
     teaching = dataclasses.replace(final_teaching(experiment), alpha=0.0)
-    with loss_methods.inner_loops(analysis_settings(learned, request)) as loops:
+    with inner_loops(analysis_settings(learned, request)) as loops:
         found = [
             loops.run(request, lambda agent, phi=phi: phi, teaching).kl  # type: ignore[misc]
             for phi in losses

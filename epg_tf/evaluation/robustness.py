@@ -17,8 +17,9 @@ from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation import loss_methods, zero_shot
-from epg_tf.evaluation.evaluate import check_phi
+from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation.checks import check_phi
+from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import difference_row, interval_row
 from epg_tf.tasks.quantities import ranges
 from epg_tf.tasks.registry import make_family
@@ -155,7 +156,7 @@ class RobustnessTest:
                 continue
             experiment = change.apply(self.learned.experiment)
             request = dataclasses.replace(self.request, task=experiment.task)
-            with loss_methods.inner_loops(experiment) as loops:
+            with inner_loops(experiment) as loops:
                 found = {LOSS: self._returns(loops, request.of_length(change.times))}
             if change.name == OWN or change.task_range is not None:
                 found |= {each.name: each.train(request).final_return for each in fixed}

@@ -18,9 +18,10 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoop, final_teaching
 from epg_tf.epg.shards import thread_count
-from epg_tf.evaluation import loss_methods, objective_methods
-from epg_tf.evaluation.evaluate import check_phi, loss_request
-from epg_tf.evaluation.evaluate_objective import objective_request
+from epg_tf.evaluation.checks import check_phi
+from epg_tf.evaluation.methods import with_ppo
+from epg_tf.evaluation.objective_method import learned_objective
+from epg_tf.evaluation.requests import loss_request, objective_request
 from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import Physics
@@ -81,7 +82,7 @@ def train_agent(
       life: Number of the agent in the test, from 0.
       updates: Updates in its life; None for the experiment's number.
       physics: Of the test, whatever those of evolution.
-      alpha: As of the test (`LossEvaluation`).
+      alpha: As of the test (`Evaluation`).
       lives: Agents of the test, whose shards are no larger; None: as many as fill a shard, or more.
 
     Returns:
@@ -90,7 +91,7 @@ def train_agent(
     Raises:
       ConfigError: phi is not that of such a loss, `life` is below 0, or not below `lives`.
     """
-    experiment = loss_methods.with_ppo(learned.experiment)
+    experiment = with_ppo(learned.experiment)
     check_phi(experiment, learned.phi)
     _check_number("life", life)
     configure_tensorflow(thread_count(experiment))
@@ -161,8 +162,7 @@ def train_objective_agent(
     experiment = learned.experiment
     request = objective_request(experiment, environment, seed, agents, env_steps)
     configure_tensorflow(experiment.threads or cpus(1))
-    evaluated = objective_methods.EvaluatedObjective(experiment, learned.phi, LossName("objective"))
-    method = objective_methods.learned_objective(evaluated)
+    method = learned_objective(experiment, learned.phi, LossName("objective"))
     size = method.shard_agents(request)
     shard, returns = method.train_shard(request, agent // size)
     row = agent % size

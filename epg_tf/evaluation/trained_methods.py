@@ -1,19 +1,15 @@
-"""Loads methods that were meta-trained before, each from the folder of its run.
-
-Another such method needs an entry in `LOADERS` and a label in `baselines.method.LABELS`.
-"""
+"""Loads methods that were meta-trained before, each from the folder of its run."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epg_tf.artifacts.artifact import load
+from epg_tf.artifacts.artifact import Artifact, load
 from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_method import STEPS, MAMLMethod
 from epg_tf.baselines.maml_settings import MAMLExperiment
@@ -24,6 +20,9 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
+
+NAMES = (*STEPS, "rl2", "e_rl2")
+"""Keys of the methods."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,84 +40,49 @@ class TrainedMethod:
     facts: dict[str, Any]
 
 
-def load_maml(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
-    """Returns MAML with the initialisation in a folder.
+def load_trained(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
+    """Returns MAML, RL² or E-RL² with what is in a folder.
 
     Args:
-      name: Of `maml_method.STEPS`.
-      folder: Of the run, or of the initialisation itself.
-      experiment: Settings of the test.
+      name: Of `NAMES`.
+      folder: Of the run, or of what it learned.
+      experiment: Settings of the evaluation; points of RL²'s curve are at the loss's env steps.
 
     Raises:
-      RecordError: There is none.
+      RecordError: There is none, or it is of another method.
     """
-    found = load(folder, MAMLExperiment)
-    size = make_family(found.experiment.task).spec.observation_size
-    parts = np.split(found.phi, [found.phi.size - 2 * size, found.phi.size - size])
-    return TrainedMethod(
-        MAMLMethod(
-            name,
-            found.experiment,
-            Initialisation(*parts),
-            experiment.compute.threads,
-            loss_name(str(found.folder), found.facts),
-        ),
-        found.experiment.task,
-        {
-            **found.facts,
-            "folder": str(found.folder),
-            "task": dataclasses.asdict(found.experiment.task),
-            "adaptation": dataclasses.asdict(found.experiment.adaptation),
-        },
-    )
-
-
-def load_recurrent(name: str, folder: str, experiment: Experiment) -> TrainedMethod:
-    """Returns RL² or E-RL² with the policy in a folder.
-
-    Args:
-      name: "rl2" or "e_rl2".
-      folder: Of the run, or of the policy itself.
-      experiment: Settings of the test; points of the curve are at the same env steps as the loss's.
-
-    Raises:
-      RecordError: There is none, or it is of the other method.
-    """
-    found = load(folder, RL2Experiment)
-    if found.experiment.method != name:
-        raise RecordError(
-            f"{found.folder}: it is a policy of {found.experiment.method}; compare it by that name"
-        )
-    method = RL2Method(
-        found.experiment,
-        found.phi,
-        loss_name(str(found.folder), found.facts),
-        experiment.inner.update_period,
-        experiment.compute.threads,
-    )
+    artifact: Artifact[Any] = load(folder, MAMLExperiment if name in STEPS else RL2Experiment)
+    settings, phi, threads = artifact.experiment, artifact.phi, experiment.compute.threads
     facts = {
-        **found.facts,
-        "folder": str(found.folder),
-        "task": dataclasses.asdict(found.experiment.task),
+        **artifact.facts,
+        "folder": str(artifact.folder),
+        "task": dataclasses.asdict(settings.task),
     }
-    return TrainedMethod(method, found.experiment.task, facts)
-
-
-LOADERS: dict[str, Callable[[str, Experiment], TrainedMethod]] = {
-    **{name: functools.partial(load_maml, name) for name in STEPS},
-    **{name: functools.partial(load_recurrent, name) for name in ("rl2", "e_rl2")},
-}
-"""Key of a method -> what loads it, given its folder and the settings of the test."""
+    loss = loss_name(str(artifact.folder), artifact.facts)
+    if name in STEPS:
+        size = make_family(settings.task).spec.observation_size
+        start = Initialisation(*np.split(phi, [phi.size - 2 * size, phi.size - size]))
+        facts["adaptation"] = dataclasses.asdict(settings.adaptation)
+        method = MAMLMethod(name, settings, start, threads, loss=loss)
+        return TrainedMethod(method, settings.task, facts)
+    if settings.method != name:
+        raise RecordError(
+            f"{artifact.folder}: it is a policy of {settings.method}; compare it by that name"
+        )
+    period = experiment.inner.update_period
+    return TrainedMethod(
+        RL2Method(name, settings, phi, period, threads, loss=loss), settings.task, facts
+    )
 
 
 def load_all(
     folders: Sequence[tuple[str, str]], experiment: Experiment
 ) -> tuple[TrainedMethod, ...]:
-    """Returns the methods of a test that were meta-trained before.
+    """Returns the methods of an evaluation that were meta-trained before.
 
     Args:
-      folders: Pairs of a key of `LOADERS` and a folder, see `comparisons.Menu.folders`.
-      experiment: Settings of the test.
+      folders: Pairs of a name of `NAMES` and a folder, see `methods.Registry.folders`.
+      experiment: Settings of the evaluation.
 
     Raises:
       RecordError: A folder does not hold such a method.
@@ -126,7 +90,7 @@ def load_all(
     """
     found: list[TrainedMethod] = []
     for name, folder in folders:
-        trained = LOADERS[name](folder, experiment)
+        trained = load_trained(name, folder, experiment)
         here, there = make_family(experiment.task), make_family(trained.task)
         if here.spec != there.spec:
             raise ConfigError(

@@ -21,7 +21,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
-from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
+from epg_tf.evaluation.methods import LOSSES, Evaluated, inner_loops
 from epg_tf.evaluation.statistics import surviving_interval
 
 Space = Mapping[str, Sequence[float]]
@@ -266,7 +266,8 @@ def final_returns(experiment: Experiment, request: Request, rival: str) -> Any:
     compute = dataclasses.replace(experiment.compute, shard_lives=lives)
     settings = dataclasses.replace(experiment, compute=compute)
     with inner_loops(settings) as loops:
-        method = METHODS[rival](EvaluatedLoss(loops, np.zeros(1, np.float32), LossName("")))
+        nothing = np.zeros(1, np.float32)
+        method = LOSSES.methods[rival](Evaluated(settings, nothing, LossName(""), loops))
         return method.train(request).final_return
 
 

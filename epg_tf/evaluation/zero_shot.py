@@ -13,7 +13,7 @@ import numpy as np
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
-from epg_tf.baselines.method import Baseline, LearningCurves, Request, learned_name
+from epg_tf.baselines.method import LearningCurves, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
 from epg_tf.epg.inner_loop import final_teaching
@@ -25,7 +25,7 @@ NAMES = ("zero_shot_linear", "zero_shot_policy")
 
 
 @dataclasses.dataclass(frozen=True)
-class FixedPolicy(Baseline):
+class FixedPolicy(Method):
     """Puts one policy into every task; it never learns.
 
     Without updates it sees observations as they are. With some, at a learning rate of 0, it first
@@ -114,8 +114,10 @@ def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPol
     Raises:
       ConfigError: Two of them have the same name, which would be one row.
     """
-    threads = home.experiment.compute.threads
-    found = [FixedPolicy(learned_name(policy.experiment), policy, threads) for policy in policies]
+    found = [
+        FixedPolicy(learned_name(policy.experiment), policy, home.experiment.compute.threads)
+        for policy in policies
+    ]
     names = [method.name for method in found]
     if len(set(names)) < len(names):
         raise ConfigError(

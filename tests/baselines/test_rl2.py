@@ -14,14 +14,14 @@ from epg_tf.artifacts.artifact import load, load_loss, save
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.baselines.played_trials import Trials, play_trials, without_exploration
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
-from epg_tf.baselines.rl2 import RL2Trainer, episode_table, mean_returns, trial_returns
+from epg_tf.baselines.rl2 import RL2Trainer, episode_table, mean_returns
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError, RunFailed
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation.trained_methods import LOADERS
+from epg_tf.evaluation.trained_methods import load_trained
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.trials import TrialEnvironment
@@ -43,6 +43,12 @@ def tiny_agent() -> RecurrentAgent:
     """Returns one agent for all tests: TensorFlow traces its functions for seconds."""
     experiment = RL2Experiment.from_mapping(TINY)
     return RecurrentAgent(make_family(TASK), experiment.network, experiment.ppo, seed=0)
+
+
+def trial_returns(agent, task, keys) -> np.ndarray:
+    """Returns the return of each of two episodes of a trial for each key, [P, 2]."""
+    environment = TrialEnvironment(make_family(task), len(keys), 2 * task.episode_limit)
+    return episode_table(play_trials(environment, agent, keys), 2)
 
 
 def trials_of(returns, diverged, reward=None, episode=None) -> Trials:
@@ -90,13 +96,12 @@ def test_the_method_is_named_by_its_exploratory_episodes():
 
 
 def test_a_family_of_other_sizes_is_refused():
-    method = RL2Method(RL2Experiment.from_mapping(TINY), np.zeros(1, np.float32), None, 4)
+    method = RL2Method("rl2", RL2Experiment.from_mapping(TINY), np.zeros(1, np.float32), 4)
     request = Request(TaskConfig("half_cheetah", 5, 6), 0, "test", 2, 8, 1)
     with pytest.raises(ConfigError, match="was meta-trained in hidden_goal"):
         method.train(request)
 
 
-@pytest.mark.slow
 class TestAnAgent:
     """One small agent that never learned."""
 
@@ -124,17 +129,17 @@ class TestAnAgent:
         np.testing.assert_array_equal(cleared, without_past)
 
     def test_a_life_does_not_depend_on_its_neighbours(self):
-        agent, task = tiny_agent(), dataclasses.replace(TASK)
+        agent = tiny_agent()
         keys = [LifeKey(0, "test", 0, number) for number in range(4)]
         others = [*keys[:3], LifeKey(0, "test", 0, 77)]
-        one, two = (trial_returns(agent, task, 2, each) for each in (keys, others))
+        one, two = (trial_returns(agent, TASK, each) for each in (keys, others))
         np.testing.assert_array_equal(one[:3], two[:3])
         assert (one[3] != two[3]).all()
 
     def test_lives_have_the_curve_and_the_final_episodes_of_a_request(self):
         experiment = RL2Experiment.from_mapping(TINY)
         vector = tiny_agent().policy_vector()
-        method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=2)
+        method = RL2Method("rl2", experiment, vector, 4, threads=2)
         request = Request(TASK, 0, "test", 3, 20, 2)
         curves = method.train(request)
         assert curves.env_steps.tolist() == [4, 8, 12, 16, 20]
@@ -146,8 +151,8 @@ class TestAnAgent:
         assert np.isfinite(curves.final_return).all()
         assert curves.success.tolist() == [0.0, 0.0, 0.0]  # none reached the goal
         # Its episodes are those of trials of the same keys, with the same noise.
-        trial = trial_returns(tiny_agent(), TASK, 3, request.keys())
-        np.testing.assert_allclose(curves.returns[:, [1, 2, 4]], trial, rtol=1e-4, atol=1e-5)
+        trial = trial_returns(tiny_agent(), TASK, request.keys())
+        np.testing.assert_allclose(curves.returns[:, [1, 2]], trial, rtol=1e-4, atol=1e-5)
 
     def test_what_fails_after_its_final_episodes_does_not_count(self, monkeypatch):
         """Episodes of CartPole end at different times; who waits goes on, and then diverges."""
@@ -167,7 +172,7 @@ class TestAnAgent:
         task = TaskConfig("gymnasium:CartPole-v1", 1, 60)
         experiment = RL2Experiment.from_mapping({**TINY, "task": dataclasses.asdict(task)})
         vector = RL2Trainer(experiment, 0).agent.policy_vector()
-        method = RL2Method(experiment, vector, LossName("somewhere", 0), 4, threads=2)
+        method = RL2Method("rl2", experiment, vector, 4, threads=2)
         curves = method.train(Request(task, 0, "test", 4, 0, 1))
         assert np.isfinite(curves.final_return).all() and len({*curves.final_return}) > 1
 
@@ -176,11 +181,11 @@ class TestAnAgent:
         vector = agent.policy_vector()
         save(tmp_path / "best", vector, experiment, {"seed": 5}, agent.policy_shapes())
         home = Experiment(task=TASK)
-        trained = LOADERS["rl2"](str(tmp_path), home)
+        trained = load_trained("rl2", str(tmp_path), home)
         method = trained.method
         assert trained.task == experiment.task and trained.facts["seed"] == 5
         with pytest.raises(RecordError, match="it is a policy of rl2; compare it by that name"):
-            LOADERS["e_rl2"](str(tmp_path), home)
+            load_trained("e_rl2", str(tmp_path), home)
         assert (method.name, method.label, method.explores) == ("rl2", "RL²", True)
         assert method.loss == LossName(str(tmp_path / "best"), 5)
         assert method.period == home.inner.update_period
@@ -196,7 +201,7 @@ class TestAnAgent:
         larger = json.loads(text)
         larger["config"]["network"]["lstm_units"] += 1
         (tmp_path / "best" / "loss.json").write_text(json.dumps(larger))
-        foreign = LOADERS["rl2"](str(tmp_path), home).method
+        foreign = load_trained("rl2", str(tmp_path), home).method
         with pytest.raises(RecordError, match=f"has {vector.size} parameters, its config needs"):
             foreign.train(Request(TASK, 0, "test", 1, 1, 1))
         damaged["parameter_shapes"]["policy_00"] = [1, 1]
@@ -227,12 +232,9 @@ class TestAnAgent:
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        ([1, 1], "has 6 parameters, its shapes need 1"),
         ([10**30], "its shapes need 1000"),
-        *(
-            (shape, "parameter_shapes are not lists of sizes")
-            for shape in ([10**10, "a"], [10**10, [0]], [-1, -6], [1.5, 4], [True])
-        ),
+        ([-1, -6], "parameter_shapes are not lists of sizes"),
+        ([10**10, [0]], "parameter_shapes are not lists of sizes"),
     ],
 )
 def test_foreign_shapes_are_refused_before_anything_is_made_of_them(tmp_path, shape, message):
@@ -264,7 +266,7 @@ def test_rl2_learns_to_find_the_goal():
     results = list(trainer.iterate(0, float("-inf")))
     assert results[-1].metrics["env_steps"] == 40 * 64 * 20 + 2 * 64 * 20  # with validation
     keys = [LifeKey(0, "test", 0, number) for number in range(128)]
-    returns = trial_returns(trainer.agent, experiment.task, 2, keys)
+    returns = trial_returns(trainer.agent, experiment.task, keys)
     gain = returns[:, 1] - returns[:, 0]
     assert returns[:, 1].mean() > 4.0
     assert gain.mean() > 3.0 * gain.std() / np.sqrt(len(gain))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import epg_tf
-from epg_tf.evaluation.comparisons import LOSSES
+from epg_tf.evaluation.methods import LOSSES
 from tests.docs.pages import ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
 from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH

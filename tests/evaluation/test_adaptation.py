@@ -12,7 +12,8 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, pairs, summarize_adaptation
-from epg_tf.evaluation.evaluate import evaluate, loss_request
+from epg_tf.evaluation.evaluate import evaluate
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.reports.adaptation_report import OWN, table, write_adaptation
 
 FOUND = {

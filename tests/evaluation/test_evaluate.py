@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.evaluate and the methods of the test of a loss of EPG."""
+"""Tests epg_tf.evaluation.evaluate and checks: evaluations of losses of EPG."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
-from epg_tf.evaluation.evaluate import LossEvaluation, evaluate, loss_request
-from epg_tf.evaluation.evaluate_objective import objective_request
-from epg_tf.evaluation.loss_methods import METHODS, EvaluatedLoss, inner_loops
+from epg_tf.evaluation.evaluate import Evaluation, evaluate
+from epg_tf.evaluation.methods import LOSSES, Evaluated, inner_loops
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
-from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.settings import TaskConfig
+
+
+def learned(experiment, loops):
+    """Returns the method of a fresh loss."""
+    evaluated = Evaluated(experiment, initial_phi(experiment, 0), LossName("a", 1), loops)
+    return LOSSES.methods["epg"](evaluated)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,6 @@ def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
     assert rows.final("policy_sha256").tolist() == lives.policy_hash.tolist()
 
 
-@pytest.mark.slow
 def test_tests_are_in_exact_physics_whatever_those_of_evolution(make_tiny):
     task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
     coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))
@@ -71,7 +75,7 @@ def test_tests_are_in_exact_physics_whatever_those_of_evolution(make_tiny):
 def test_requests_decide_task_length_and_final_episodes(tiny):
     task = TaskConfig("point_goal", 2, 4)
     with inner_loops(tiny) as loops:
-        method = METHODS["epg"](EvaluatedLoss(loops, initial_phi(tiny, 0), LossName("a", 1)))
+        method = learned(tiny, loops)
         short = method.train(Request(task, 0, "test", 2, 16, 1))
         assert short.env_steps.tolist() == [8, 16] and method.loss == LossName("a", 1)
         with pytest.raises(ConfigError, match="env_steps=17 is no multiple"):
@@ -90,7 +94,7 @@ def test_few_agents_live_in_a_small_shard_as_they_would_among_many(tiny, monkeyp
 
     monkeypatch.setattr(inner_loop_method, "Shards", recorded)
     with inner_loops(tiny) as loops:
-        method = METHODS["epg"](EvaluatedLoss(loops, initial_phi(tiny, 0), LossName("a", 1)))
+        method = learned(tiny, loops)
         few, many = (method.train(Request(tiny.task, 0, "test", n, 16, 1)) for n in (2, 5))
     assert sizes == [2, 4]
     np.testing.assert_array_equal(few.policy_sha256, many.policy_sha256[:2])
@@ -120,30 +124,6 @@ def test_agents_that_are_not_there_are_refused(tiny):
         train_agent(dataclasses.replace(learned, phi=learned.phi[:5]), 0)
 
 
-def test_requests_of_objectives_are_checked():
-    experiment = MetaGenRLExperiment(environments=("point_goal",))
-    request = objective_request(experiment, None, 0, 8)
-    assert request.task.family == "point_goal" and request.phase == "objective_test"
-    for environment, steps, message in (
-        ("nowhere", None, "'nowhere' is not a task family"),
-        ("gymnasium:CartPole-v1", None, "its actions are discrete"),
-        (None, experiment.round_steps + 1, "^env_steps=.* is no multiple of the objective's"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            objective_request(experiment, environment, 0, 8, steps)
-
-
-@pytest.mark.parametrize("life_rounds", [0, 3])
-def test_agents_learn_as_long_as_in_meta_training(life_rounds):
-    """For a life, or for the whole run where lives have no end."""
-    experiment = MetaGenRLExperiment(
-        environments=("point_goal",), steps_per_agent=20_000, round_steps=2000
-    )
-    experiment = dataclasses.replace(experiment, life_rounds=life_rounds)
-    request = objective_request(experiment, None, 0, 8)
-    assert request.env_steps == (life_rounds or 10) * 2000
-
-
 @pytest.mark.parametrize(("facts", "seed"), [({"seed": 4}, 4), ({}, None), ({"seed": "x"}, None)])
 def test_losses_are_named_with_their_seed(facts, seed):
     assert loss_name("a", facts) == LossName("a", seed)
@@ -161,7 +141,7 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
     """Returns the results of a test of the loss that evolution starts from."""
     learned = LearnedLoss(initial_phi(experiment, 0), experiment, {})
     request = loss_request(experiment, 3, lives)
-    evaluation = LossEvaluation(
+    evaluation = Evaluation(
         learned,
         LossName("a"),
         request,
@@ -172,11 +152,10 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
     return Results.join(list(evaluation.run())), evaluation.about()
 
 
-@pytest.mark.slow
 def test_every_rival_has_a_row_and_its_settings_are_stated(make_tiny):
     loss = {"start": "policy_gradient", "reward": True, "products": 2}
     tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)}, loss=loss)
-    results, about = outcome(tiny, tuple(METHODS))
+    results, about = outcome(tiny, tuple(LOSSES.methods))
     names = "epg ppo ppo_as_epg sac td3 reinforce untrained random_loss centred_loss"
     names += " policy_gradient_loss"
     assert list(results.groups()) == names.split()
@@ -205,7 +184,6 @@ def of_moves(make, moves, **changes):
     return LossName(moves, 0), LearnedLoss(initial_phi(experiment, 0), experiment, {"env_steps": 9})
 
 
-@pytest.mark.slow
 def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_tiny):
     """Each the same as in a test of its own, to the bit."""
     moved = {
@@ -216,13 +194,13 @@ def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_ti
     (name, learned), *others = moved.values()
     request = loss_request(learned.experiment, 3, 4)
     methods = ("epg", "ppo_as_epg")
-    evaluation = LossEvaluation(learned, name, request, methods, others=tuple(others))
+    evaluation = Evaluation(learned, name, request, methods, others=tuple(others))
     together = Results.join(list(evaluation.run()))
     assert list(together.groups()) == ["epg", "epg_i", "ppo_i", "ppo_as_epg"]
     costs = evaluation.about()["meta_training_env_steps"]
     assert costs == {"epg loss": 9, "epg_i both": 9, "ppo_i initialisation": 9}
     for method, (name, learned) in moved.items():
-        alone = Results.join(list(LossEvaluation(learned, name, request, ("epg",)).run()))
+        alone = Results.join(list(Evaluation(learned, name, request, ("epg",)).run()))
         for column in ("returns", "policy_sha256"):
             mine = getattr(together.select(method), column)
             np.testing.assert_array_equal(mine, getattr(alone, column))
@@ -247,7 +225,7 @@ def test_losses_whose_agents_would_live_otherwise_are_refused(make_tiny, moves, 
     request = loss_request(learned.experiment, 3, 4)
     other = of_moves(make_tiny, moves, **changes)
     with pytest.raises(ConfigError, match=message):
-        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
 
 
 def test_losses_with_other_shares_of_ppo_are_refused_unless_one_is_given(make_tiny):
@@ -256,14 +234,14 @@ def test_losses_with_other_shares_of_ppo_are_refused_unless_one_is_given(make_ti
     other = (LossName("b"), LearnedLoss(learned.phi, guided, {}))
     request = loss_request(learned.experiment, 3, 4)
     with pytest.raises(ConfigError, match="config.evolution.final_guidance=0.5, 'a' has 0.0"):
-        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
-    given = LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
+        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+    given = Evaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
     assert given.about()["other_alphas"] == {"b": 0.1} and given.about()["alpha"] == 0.1
     sharper = make_tiny(surrogate={"clip": 0.1})
     other = (LossName("b"), LearnedLoss(learned.phi, sharper, {}))
-    LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+    Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
     with pytest.raises(ConfigError, match="config.surrogate.clip=0.1, 'a' has 0.2"):
-        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
+        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
 
 
 def test_lives_of_no_whole_number_of_updates_are_refused_before_any_is_lived(make_tiny):
@@ -272,7 +250,7 @@ def test_lives_of_no_whole_number_of_updates_are_refused_before_any_is_lived(mak
     other = of_moves(make_tiny, "both", inner=slower)
     request = loss_request(learned.experiment, 3, 4, updates=1)
     with pytest.raises(ConfigError, match="^updates=1 gives lives of 8 env steps, no multiple of"):
-        LossEvaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
 
 
 def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
@@ -281,7 +259,7 @@ def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
     there = dataclasses.replace(learned, folder=tmp_path / "best")
     for name, other in (("a", learned), ("b", there)):
         with pytest.raises(ConfigError, match="is there twice; name each loss once"):
-            LossEvaluation(
+            Evaluation(
                 dataclasses.replace(there, folder=tmp_path / "x" / ".." / "best"),
                 LossName("a"),
                 request,
@@ -295,10 +273,9 @@ def test_no_loss_and_no_ppo_teach_nothing_in_a_table_of_several(make_tiny):
     other = of_moves(make_tiny, "initialisation")
     request = loss_request(learned.experiment, 3, 4)
     with pytest.raises(ConfigError, match="leave alpha=0.5 out, so that they learn by"):
-        LossEvaluation(learned, name, request, ("epg",), others=(other,), alpha=0.5)
+        Evaluation(learned, name, request, ("epg",), others=(other,), alpha=0.5)
 
 
-@pytest.mark.slow
 def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
     guided = make_tiny(evolution={"final_guidance": 0.25})
     usual, about = outcome(guided, ("epg",))
@@ -310,7 +287,6 @@ def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
     assert agent.policy_sha256 == usual.final("policy_sha256")[1]
 
 
-@pytest.mark.slow
 def test_rivals_may_live_longer_than_the_others(tiny):
     results, _ = outcome(tiny, ("epg", "ppo_as_epg", "sac", "untrained"), compare_updates=3)
     steps = {name: int(rows.env_steps.max()) for name, rows in results.groups().items()}
@@ -345,7 +321,7 @@ def test_a_test_states_which_parameters_it_is_of(tiny):
     """The facts of two losses may be the same."""
     request, phi = loss_request(tiny, 3, 5), initial_phi(tiny, 0)
     one, other = (
-        LossEvaluation(LearnedLoss(each, tiny, {}), LossName("x"), request, ("epg",)).about()
+        Evaluation(LearnedLoss(each, tiny, {}), LossName("x"), request, ("epg",)).about()
         for each in (phi, phi + np.float32(1e-3))
     )
     assert {name for name in one if one[name] != other[name]} == {"parameters_sha256"}
@@ -356,7 +332,7 @@ def test_what_was_found_before_is_not_run_again_and_changes_no_other_row(tiny, f
     marked = dataclasses.replace(found.select("ppo"), returns=np.full(10, 7.0))
     learned, name = LearnedLoss(initial_phi(tiny, 0), tiny, {}), LossName("phi")
     methods = ("epg", "ppo", "untrained")
-    evaluation = LossEvaluation(learned, name, loss_request(tiny, 3, 5), methods)
+    evaluation = Evaluation(learned, name, loss_request(tiny, 3, 5), methods)
     epg, ppo, untrained = evaluation.run({("ppo", ""): marked, ("epg", "other"): marked})
     assert ppo is marked
     for again, key in ((epg, "epg"), (untrained, "untrained")):

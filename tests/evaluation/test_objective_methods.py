@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.objective_methods: a frozen objective, and what it is compared with."""
+"""Tests evaluations of objectives of MetaGenRL: a frozen objective, and its baselines."""
 
 from __future__ import annotations
 
@@ -8,44 +8,17 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.artifact import LearnedObjective
-from epg_tf.baselines import policy_gradient
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
-from epg_tf.evaluation.evaluate_objective import (
-    ObjectiveEvaluation,
-    evaluate_objective,
-    objective_request,
-)
-from epg_tf.evaluation.objective_methods import METHODS, EvaluatedObjective
+from epg_tf.evaluation.evaluate import Evaluation, evaluate_objective
+from epg_tf.evaluation.methods import OBJECTIVES, Evaluated
+from epg_tf.evaluation.requests import objective_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_objective_agent
-from epg_tf.losses.lstm_objective import initial_parameters
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-
-TINY = MetaGenRLExperiment.from_mapping(
-    {
-        "environments": ("point_goal@5",),
-        "agents": 2,
-        "steps_per_agent": 20,
-        "round_steps": 10,
-        "shard_agents": 2,
-        "threads": 2,
-        "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
-        "agent": {
-            "hidden": (4,),
-            "batch": 2,
-            "chunk": 3,
-            "random_steps": 0,
-            "updates_after": 2,
-            "replay_steps": 20,
-            "policy_learning_rate": 1e-2,
-        },
-        "baseline": {"update_period": 10, "minibatch": 5, "off_policy_learning_rate": 1e-2},
-    }
-)
-PARAMETERS = initial_parameters(np.random.default_rng(0), TINY.objective)
-
+from tests.evaluation.settings import OBJECTIVE as TINY
+from tests.evaluation.settings import PARAMETERS
 
 OFF_POLICY = ("objective", "untrained_objective", "off_policy_reinforce")
 
@@ -56,8 +29,8 @@ def requested(agents=3, seed=0, phase="objective_test", steps=20):
 
 
 def trained(parameters=PARAMETERS, method="objective", **request):
-    evaluated = EvaluatedObjective(TINY, parameters, LossName("run/final", 0))
-    return METHODS[method](evaluated).train(requested(**request))
+    evaluated = Evaluated(TINY, parameters, LossName("run/final", 0))
+    return OBJECTIVES.methods[method](evaluated).train(requested(**request))
 
 
 @pytest.fixture(scope="module")
@@ -66,28 +39,26 @@ def tested():
 
 
 def test_every_method_has_a_label_and_the_objective_alone_a_loss():
-    evaluated = EvaluatedObjective(TINY, PARAMETERS, LossName("run/final", 0))
-    methods = {name: make(evaluated) for name, make in METHODS.items()}
+    evaluated = Evaluated(TINY, PARAMETERS, LossName("run/final", 0))
+    methods = {name: make(evaluated) for name, make in OBJECTIVES.methods.items()}
     assert {name: method.label for name, method in methods.items()} == {
-        name: LABELS[name] for name in METHODS
+        name: LABELS[name] for name in OBJECTIVES.methods
     }
     assert [name for name, method in methods.items() if method.loss] == ["objective"]
     assert [name for name, method in methods.items() if method.explores] == ["ppo", "reinforce"]
 
 
-@pytest.mark.slow
 def test_evaluate_objective_trains_the_agents_of_the_request():
     learned = LearnedObjective(PARAMETERS, TINY, {})
     found = evaluate_objective(learned, 0, 2, methods=["objective", "untrained_objective"])
     assert list(found.groups()) == ["objective", "untrained_objective"]
-    evaluated = EvaluatedObjective(TINY, PARAMETERS, LossName("objective"))
+    evaluated = Evaluated(TINY, PARAMETERS, LossName("objective"))
     request = objective_request(TINY, None, 0, 2)
     for method, rows in found.groups().items():
-        expected = METHODS[method](evaluated).train(request)
+        expected = OBJECTIVES.methods[method](evaluated).train(request)
         np.testing.assert_array_equal(rows.pivot()[1], expected.returns)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("agent", [0, 2])
 def test_any_agent_can_be_trained_again(agent):
     """The third is in the second shard."""
@@ -110,13 +81,15 @@ def test_a_test_may_have_a_learning_rate_of_its_own(tested, method):
     baseline = dataclasses.replace(TINY.baseline, objective_learning_rate=3e-2)
     agent = dataclasses.replace(TINY.agent, policy_learning_rate=3e-2)
     own, usual = (
-        EvaluatedObjective(dataclasses.replace(TINY, **changes), PARAMETERS, LossName("run/final"))
+        Evaluated(dataclasses.replace(TINY, **changes), PARAMETERS, LossName("run/final"))
         for changes in ({"baseline": baseline}, {"agent": agent})
     )
-    found = METHODS[method](own).train(requested()).returns
-    np.testing.assert_array_equal(found, METHODS[method](usual).train(requested()).returns)
+    found = OBJECTIVES.methods[method](own).train(requested()).returns
+    np.testing.assert_array_equal(
+        found, OBJECTIVES.methods[method](usual).train(requested()).returns
+    )
     assert (found[:, 1:] != tested[method].returns[:, 1:]).any()
-    rival = METHODS["off_policy_reinforce"](own).train(requested())
+    rival = OBJECTIVES.methods["off_policy_reinforce"](own).train(requested())
     np.testing.assert_array_equal(rival.returns, tested["off_policy_reinforce"].returns)
 
 
@@ -124,7 +97,7 @@ def both_objectives(first=TINY, second=TINY, names=("a", "b")):
     losses = [LearnedObjective(PARAMETERS, first, {}), LearnedObjective(-PARAMETERS, second, {})]
     (name, learned), other = zip(map(LossName, names), losses, strict=True)
     methods = ("objective", "untrained_objective")
-    return ObjectiveEvaluation(learned, name, requested(), methods, others=(other,))
+    return Evaluation(learned, name, requested(), methods, others=(other,))
 
 
 def test_several_objectives_have_the_rows_of_each_alone_and_a_mean(tested):
@@ -200,21 +173,33 @@ def test_agents_do_not_depend_on_how_many_there_are_nor_on_other_seeds(tested):
         assert (other.returns[:, 0] != tested["objective"].returns[:, 0]).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "reinforce"])
 def test_on_policy_rows_take_the_same_env_steps(name):
     found = trained(method=name)
     assert found.env_steps.tolist() == [10, 20]
     assert found.returns.shape == (3, 2) and (found.returns < 0).all()
     assert (found.final_return < 0).all()
-    settings = policy_gradient.inner_loop_experiment(TINY, requested(), name)
-    kind = {"ppo": "ppo", "reinforce": "reinforce_with_values"}[name]
-    assert settings.life_steps == 20 and settings.surrogate.kind == kind
-    assert settings.surrogate.discount == TINY.agent.discount
-    assert settings.policy.hidden == TINY.agent.hidden
 
 
-def test_on_policy_rows_refuse_what_does_not_fit():
-    nothing = dataclasses.replace(requested(), env_steps=0)
-    with pytest.raises(ConfigError):
-        policy_gradient.inner_loop_experiment(TINY, nothing, "ppo")
+def test_requests_of_objectives_are_checked():
+    experiment = MetaGenRLExperiment(environments=("point_goal",))
+    request = objective_request(experiment, None, 0, 8)
+    assert request.task.family == "point_goal" and request.phase == "objective_test"
+    for environment, steps, message in (
+        ("nowhere", None, "'nowhere' is not a task family"),
+        ("gymnasium:CartPole-v1", None, "its actions are discrete"),
+        (None, experiment.round_steps + 1, "^env_steps=.* is no multiple of the objective's"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            objective_request(experiment, environment, 0, 8, steps)
+
+
+@pytest.mark.parametrize("life_rounds", [0, 3])
+def test_agents_learn_as_long_as_in_meta_training(life_rounds):
+    """For a life, or for the whole run where lives have no end."""
+    experiment = MetaGenRLExperiment(
+        environments=("point_goal",), steps_per_agent=20_000, round_steps=2000
+    )
+    experiment = dataclasses.replace(experiment, life_rounds=life_rounds)
+    request = objective_request(experiment, None, 0, 8)
+    assert request.env_steps == (life_rounds or 10) * 2000

@@ -13,7 +13,8 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import plain, write_json
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.evaluate import evaluate, loss_request
+from epg_tf.evaluation.evaluate import evaluate
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.robustness import (
     LOSS,
     OWN,

@@ -13,10 +13,11 @@ from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.comparisons import LOSSES
-from epg_tf.evaluation.evaluate import LossEvaluation, loss_request
+from epg_tf.evaluation.evaluate import Evaluation
+from epg_tf.evaluation.methods import LOSSES
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.trained_methods import LOADERS, load_all
+from epg_tf.evaluation.trained_methods import NAMES, load_all
 
 
 def saved(folder, **task):
@@ -40,7 +41,7 @@ def test_maml_is_a_row_of_a_test_and_lives_as_long_as_a_rival(tiny, tmp_path):
     folder = saved(tmp_path / "start")
     folders = LOSSES.folders(["ppo", f"maml:{folder}", f"maml10:{folder}"])
     request = loss_request(tiny, 0, 3)
-    evaluation = LossEvaluation(
+    evaluation = Evaluation(
         LearnedLoss(initial_phi(tiny, 0), tiny, {}),
         LossName("phi"),
         request,
@@ -63,7 +64,7 @@ def test_maml_is_a_row_of_a_test_and_lives_as_long_as_a_rival(tiny, tmp_path):
 
 
 def test_every_method_has_a_label():
-    assert set(LOADERS) <= set(LABELS)
+    assert set(NAMES) <= set(LABELS)
 
 
 def test_what_does_not_fit_is_refused(tiny, make_tiny, tmp_path):

@@ -12,7 +12,8 @@ from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation import zero_shot
-from epg_tf.evaluation.evaluate import LossEvaluation, evaluate, loss_request
+from epg_tf.evaluation.evaluate import Evaluation, evaluate
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.agent_plots import learning_figure
@@ -57,7 +58,7 @@ def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
     learned = load_loss(home)
     fixed = tuple(zero_shot.beside(learned))
     request = loss_request(tiny, 3, 4)
-    evaluation = LossEvaluation(learned, LossName("a"), request, ("epg",), fixed=fixed)
+    evaluation = Evaluation(learned, LossName("a"), request, ("epg",), fixed=fixed)
     results = Results.join(list(evaluation.run()))
     assert list(results.groups()) == ["epg", *zero_shot.NAMES]
     for name, policy in zip(zero_shot.NAMES, fixed, strict=True):
@@ -140,6 +141,6 @@ def test_a_test_of_a_shared_loss_in_another_body_refuses_it_at_once(make_fixed, 
     there = dataclasses.replace(home, task=dataclasses.replace(home.task, family="hidden_goal"))
     learned = LearnedLoss(initial_phi(home, 0), there, {})
     request = loss_request(there, 3, 4)
-    LossEvaluation(learned, LossName("phi"), request, ("epg",))
+    Evaluation(learned, LossName("phi"), request, ("epg",))
     with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
-        LossEvaluation(learned, LossName("phi"), request, ("epg",), fixed=(policy,))
+        Evaluation(learned, LossName("phi"), request, ("epg",), fixed=(policy,))

@@ -16,8 +16,8 @@ import epg_tf
 from epg_tf.artifacts.artifact import load_objective
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError
-from epg_tf.evaluation.evaluate_objective import objective_request
-from epg_tf.evaluation.objective_methods import EvaluatedObjective, learned_objective
+from epg_tf.evaluation.objective_method import learned_objective
+from epg_tf.evaluation.requests import objective_request
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.validation import best_round, validation_return
@@ -70,8 +70,8 @@ def test_a_test_is_what_tests_of_objectives_find_for_the_same_agents(tested, fin
         request = objective_request(tested, place, 0, 3, 24, 2)
         request = dataclasses.replace(request, phase="objective_validation")
         agents = dataclasses.replace(tested, shard_agents=3)
-        evaluated = EvaluatedObjective(agents, state.parameters, LossName("run", 0))
-        curves = learned_objective(evaluated).train(request)
+        method = learned_objective(agents, state.parameters, LossName("run", 0))
+        curves = method.train(request)
         assert found == pytest.approx(np.mean(curves.returns[:, -1]), rel=1e-5)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from epg_tf.baselines.off_policy_lives import has_bounds
+from epg_tf.baselines.off_policy import has_bounds
 from epg_tf.baselines.rl2 import rl2_family
 from epg_tf.core.errors import ConfigError, RenderError
 from epg_tf.core.types import LifeKey

@@ -25,9 +25,8 @@ from epg_tf.baselines.rl2 import RL2Trainer
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation import loss_methods, objective_methods
-from epg_tf.evaluation.evaluate import loss_request
-from epg_tf.evaluation.evaluate_objective import objective_request
+from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, Evaluated
+from epg_tf.evaluation.requests import loss_request, objective_request
 from epg_tf.evaluation.trained_agent import train_agent, train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
 from epg_tf.metagenrl.population import meta_learn
@@ -111,11 +110,9 @@ def loss_method(method):
     def returns(name):
         experiment = loss_experiment(name)
         with contextlib.closing(InnerLoops(experiment)) as loops:
-            evaluated = loss_methods.EvaluatedLoss(
-                loops, initial_phi(experiment, 0), LossName("phi")
-            )
+            evaluated = Evaluated(experiment, initial_phi(experiment, 0), LossName("phi"), loops)
             request = loss_request(experiment, 0, 4)
-            return loss_methods.METHODS[method](evaluated).train(request).returns
+            return LOSSES.methods[method](evaluated).train(request).returns
 
     return returns
 
@@ -124,9 +121,9 @@ def objective_method(method):
     def returns(name):
         experiment = objective_experiment(name)
         parameters = initial_parameters(np.random.default_rng(0), experiment.objective)
-        evaluated = objective_methods.EvaluatedObjective(experiment, parameters, LossName("phi"))
+        evaluated = Evaluated(experiment, parameters, LossName("phi"))
         request = objective_request(experiment, None, 0, 2, 20, 2)
-        return objective_methods.METHODS[method](evaluated).train(request).returns
+        return OBJECTIVES.methods[method](evaluated).train(request).returns
 
     return returns
 
@@ -168,8 +165,8 @@ def meta_trained_by_rl2(name):
 
 
 METHODS = {
-    **{f"epg:{name}": loss_method(name) for name in loss_methods.METHODS},
-    **{f"metagenrl:{name}": objective_method(name) for name in objective_methods.METHODS},
+    **{f"epg:{name}": loss_method(name) for name in LOSSES.methods},
+    **{f"metagenrl:{name}": objective_method(name) for name in OBJECTIVES.methods},
     "metagenrl": meta_trained_objective,
     "maml": meta_trained_by_maml,
     "rl2": meta_trained_by_rl2,

@@ -1,12 +1,11 @@
-"""Tests epg_tf.evaluation.comparisons: words of a user -> methods of a test."""
+"""Tests epg_tf.evaluation.methods: words of a user -> methods of an evaluation."""
 
 from __future__ import annotations
 
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.evaluation.comparisons import LOSSES, OBJECTIVES, asked_for, of_loss
-from epg_tf.evaluation.loss_methods import applicable
+from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, applicable, of_loss
 
 ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_loss")
 
@@ -29,15 +28,11 @@ def test_tests_of_objectives_have_the_names_they_had():
     always = ("objective", "untrained_objective")
     assert OBJECTIVES.chosen(["none"]) == always
     assert OBJECTIVES.chosen(["ppo"]) == (*always, "off_policy_reinforce", "ppo")
-    assert OBJECTIVES.chosen(["all"]) == OBJECTIVES.methods
+    assert OBJECTIVES.chosen(["all"]) == tuple(OBJECTIVES.methods)
     assert OBJECTIVES.chosen(["ddpg"]) == (*always, "ddpg")
     assert OBJECTIVES.chosen(["alone"]) == ("objective",) and LOSSES.chosen(["alone"]) == ("epg",)
     assert LOSSES.chosen(["ppo", "alone"]) == ("epg", "ppo", "ppo_as_epg")
     assert LOSSES.chosen(["alone", "none"]) == ("epg",)
-    assert asked_for(LOSSES, ["ppo"], ["epg", "ppo"]) == "alone,ppo"
-    assert asked_for(LOSSES, ["ppo"], ["epg", "untrained", "ppo"]) == "ppo"
-    assert asked_for(LOSSES, [], ["epg"]) == "alone"
-    assert asked_for(LOSSES, [], ["epg", "untrained"]) == "none"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Methods of the test of a learned objective (MetaGenRL, section 5.1): it, and its rivals."""
+"""Trains agents with a frozen objective, learned or not (MetaGenRL, section 5.1)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from epg_tf.baselines.method import (
-    LABELS,
-    LearningCurves,
-    LossName,
-    Method,
-    Request,
-    curves_of_evaluations,
-)
-from epg_tf.baselines.off_policy import OffPolicyMethod
-from epg_tf.baselines.policy_gradient import PolicyGradientMethod
+from epg_tf.baselines.method import LearningCurves, LossName, Method, Request
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
@@ -27,40 +18,16 @@ from epg_tf.tasks.registry import make_family
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluatedObjective:
-    """What the methods of a test are made from.
-
-    Attributes:
-      experiment: Settings of agents and objective.
-      parameters: [D] float32, the learned objective.
-      loss: Its name.
-    """
-
-    experiment: MetaGenRLExperiment
-    parameters: Array
-    loss: LossName
-
-
-@dataclasses.dataclass(frozen=True)
-class ObjectiveMethod:
+class ObjectiveMethod(Method):
     """Trains agents like those of MetaGenRL's population, with an objective that stays as it is.
 
     Attributes:
-      name: Key of the method in files.
       experiment: Settings of the agents.
       make_objective: Maps the keys of a shard's agents to their objective.
-      loss: The learned objective, where there is one.
     """
 
-    name: str
     experiment: MetaGenRLExperiment
     make_objective: Callable[[Sequence[LifeKey]], ObjectiveModel]
-    loss: LossName | None = None
-
-    @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
 
     @property
     def explores(self) -> bool:
@@ -75,7 +42,14 @@ class ObjectiveMethod:
         curves = [self.train_shard(request, number)[1] for number in range(shards)]
         returns = np.concatenate(curves)[: request.agents]
         steps = np.arange(returns.shape[1]) * self.experiment.round_steps
-        return curves_of_evaluations(steps, returns)
+        return LearningCurves(
+            steps,
+            returns,
+            np.full(returns.shape, np.nan),
+            returns[:, -1],
+            np.full(len(returns), np.nan),
+            np.full(len(returns), "", object),
+        )
 
     def shard_agents(self, request: Request) -> int:
         """Returns the number of agents in a shard."""
@@ -133,32 +107,33 @@ def _tested(experiment: MetaGenRLExperiment) -> MetaGenRLExperiment:
     return _with_rate(experiment, rate) if rate else experiment
 
 
-def learned_objective(evaluated: EvaluatedObjective) -> ObjectiveMethod:
-    """Returns the method whose agents minimise the learned objective, frozen."""
-    experiment = _tested(evaluated.experiment)
+def learned_objective(
+    experiment: MetaGenRLExperiment, parameters: Array, loss: LossName
+) -> ObjectiveMethod:
+    """Returns the method whose agents minimise a learned objective, [D], frozen."""
+    tested = _tested(experiment)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
-        return _lstm_objective(experiment, [evaluated.parameters for _ in keys])
+        return _lstm_objective(tested, [parameters for _ in keys])
 
-    return ObjectiveMethod("objective", experiment, make_objective, evaluated.loss)
+    return ObjectiveMethod("objective", tested, make_objective, loss=loss)
 
 
-def untrained_objective(evaluated: EvaluatedObjective) -> Method:
+def untrained_objective(experiment: MetaGenRLExperiment) -> ObjectiveMethod:
     """Returns the method that gives each agent another objective, which was never trained."""
-    experiment = _tested(evaluated.experiment)
+    tested = _tested(experiment)
 
     def fresh(key: LifeKey) -> Array:
-        return initial_parameters(life_generator(key, "objective"), experiment.objective)
+        return initial_parameters(life_generator(key, "objective"), tested.objective)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
-        return _lstm_objective(experiment, [fresh(key) for key in keys])
+        return _lstm_objective(tested, [fresh(key) for key in keys])
 
-    return ObjectiveMethod("untrained_objective", experiment, make_objective)
+    return ObjectiveMethod("untrained_objective", tested, make_objective)
 
 
-def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
+def off_policy_reinforce(experiment: MetaGenRLExperiment) -> ObjectiveMethod:
     """Returns off-policy REINFORCE with generalised advantages, with a learning rate of its own."""
-    experiment = evaluated.experiment
     settings = _with_rate(experiment, experiment.baseline.off_policy_learning_rate)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
@@ -166,38 +141,3 @@ def off_policy_reinforce(evaluated: EvaluatedObjective) -> Method:
         return OffPolicyReinforce(experiment.agent.discount, experiment.baseline.gae_lambda)
 
     return ObjectiveMethod("off_policy_reinforce", settings, make_objective)
-
-
-def ppo(evaluated: EvaluatedObjective) -> Method:
-    """Returns PPO with Gaussian policies of the agents' sizes."""
-    return PolicyGradientMethod("ppo", evaluated.experiment)
-
-
-def reinforce(evaluated: EvaluatedObjective) -> Method:
-    """Returns on-policy REINFORCE with Gaussian policies of the agents' sizes."""
-    return PolicyGradientMethod("reinforce", evaluated.experiment)
-
-
-def td3(evaluated: EvaluatedObjective) -> Method:
-    """Returns TF-Agents' TD3."""
-    experiment = evaluated.experiment
-    rate = experiment.baseline.td3_learning_rate
-    return OffPolicyMethod("td3", experiment.agent, rate, experiment.round_steps)
-
-
-def ddpg(evaluated: EvaluatedObjective) -> Method:
-    """Returns TF-Agents' DDPG."""
-    experiment = evaluated.experiment
-    rate = experiment.baseline.ddpg_learning_rate
-    return OffPolicyMethod("ddpg", experiment.agent, rate, experiment.round_steps)
-
-
-METHODS: dict[str, Callable[[EvaluatedObjective], Method]] = {
-    "objective": learned_objective,
-    "untrained_objective": untrained_objective,
-    "off_policy_reinforce": off_policy_reinforce,
-    "ppo": ppo,
-    "reinforce": reinforce,
-    "td3": td3,
-    "ddpg": ddpg,
-}
