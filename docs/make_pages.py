@@ -257,7 +257,7 @@ def picture(folder: str) -> bytes:
         plots.draw_statistics(axes, env_steps, returns, colour)
         axes.plot([], [], color=colour, label=name)
     plots.dress(axes, "env steps of learning", "return")
-    axes.legend(frameon=False, loc="upper left", ncols=len(CURVES))
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(CURVES))
     figure.tight_layout()
     return plots.svg(figure)
 
