@@ -89,8 +89,7 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
 
     The loss has about a tenth of the paper's parameters, because evolution strategies try random
     directions of phi. It starts centred, so that agents' actions do not saturate. Epochs have few
-    lives and learning rates are high, see `many_lives` in epg_tf/evaluation/estimators.py.
-    docs/lessons.md shows the effect of each of these.
+    lives and learning rates are high. docs/lessons.md shows the effect of each of these.
     """
     return Experiment(
         task=task,
