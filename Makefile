@@ -21,7 +21,7 @@ THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker
 BAZEL_PYTHON ?= $(PY)
 BAZEL_TARGETS ?= //tests:test_imports //tests/artifacts:test_learned_loss //tests/core:test_files
 
-.PHONY: venv demo figures test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
+.PHONY: venv demo figures pages test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
 
 venv: $(READY)
 
@@ -85,6 +85,10 @@ $(DOCS_READY): constraints-docs.txt
 	@$(PYTHON) -m venv --clear .venv-docs
 	@.venv-docs/bin/python -m pip install --quiet --quiet --disable-pip-version-check -r constraints-docs.txt
 	@touch $(DOCS_READY)
+
+# What pages take from results/: tables, numbers, pictures.
+pages: $(READY)
+	@$(PY) docs/make_pages.py
 
 docs: $(DOCS_READY)
 	@.venv-docs/bin/sphinx-build -W --keep-going --quiet -c docs -b html . build/docs

@@ -39,7 +39,7 @@ setup(
     ],
     extras_require={
         "docs": ["furo", "myst-parser", "sphinx", "sphinx-autoapi"],
-        # Compiled from source against the TensorFlow that is installed: see docs/cluster.md.
+        # Compiled from source against the TensorFlow that is installed: see docs/many_machines.md.
         "horovod": ["horovod==0.28.1"],
         # gymnasium[box2d] would also install pygame-ce, which overwrites TF-Agents' pygame.
         "lunar": ["box2d==2.3.10"],

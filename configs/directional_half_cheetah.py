@@ -8,7 +8,7 @@ b).
 
 Not in the paper: frame_skip and episode limit (Gymnasium's). PPO with EPG's M was tuned as a
 baseline for `laptop`, on 64 lives per setting; the rivals' groups of `laptop` are of epg-tf
-tune (results/tuning), which for PPO and REINFORCE of `night` found nothing better than the
+tune (results/records), which for PPO and REINFORCE of `night` found nothing better than the
 defaults. SAC and TD3 of `night` won searches, too, and are those of all nights (`presets.night`).
 """
 
@@ -29,7 +29,7 @@ def _laptop() -> Experiment:
     that starts as correlating.
 
     With the convolutions, 32 lives and learning rate 5e-2 of that scale, nothing was learned in
-    sixty epochs; see docs/evolution.md.
+    sixty epochs; see docs/lessons.md.
     """
     usual = presets.laptop(
         TaskConfig(

@@ -8,8 +8,8 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
     section 4.1:  update period M 128, updates 128 (as RandomHopper), life U 16384 env steps
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
-policy gradient (docs/policy_gradient_losses.md); its rivals' groups are of epg-tf tune
-(results/tuning), which found nothing better than the defaults for PPO and REINFORCE. PPO and
+policy gradient (docs/lessons.md); its rivals' groups are of epg-tf tune
+(results/records), which found nothing better than the defaults for PPO and REINFORCE. PPO and
 REINFORCE of `night` are tuned, too; its SAC and TD3 are those of all nights (`presets.night`).
 """
 
@@ -29,7 +29,7 @@ def _laptop() -> Experiment:
     and of phi.
 
     With rate 5e-2, 32 lives and final episodes as the fitness, two losses ended far apart; see
-    docs/policy_gradient_losses.md.
+    docs/lessons.md.
     """
     task = TaskConfig("directional_hopper", frame_skip=4, episode_limit=250, physics="coarse")
     usual = presets.teaching(task, reward=True)

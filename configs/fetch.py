@@ -6,9 +6,9 @@ paper's life, evolved in coarse physics) and `paper`.
 Not in the paper: frame_skip 20, limit 50 (Gymnasium-Robotics'). An env step of the arm is 20
 physics steps with contacts, 5 in coarse physics, so lives of evolution are short: 32 updates in
 `laptop`, 12 to 48 in `night`. In `night` the loss is small, policies are held within limits and
-observations are not centred (docs/evolution.md), the policy's standard deviation starts small, and
+observations are not centred (docs/lessons.md), the policy's standard deviation starts small, and
 ten final episodes have ten targets. PPO of `night` is of the first two rounds of epg-tf
-tune (results/tuning), with observations as the loss has them; elsewhere it has defaults.
+tune (results/records), with observations as the loss has them; elsewhere it has defaults.
 REINFORCE of `night` was searched, too; its defaults won. SAC and TD3 of `night` won searches, too,
 and are those of all nights (`presets.night`).
 """

@@ -3,7 +3,7 @@
 EPG states one gradient step, and no other setting of its MAML. Task, life and policy are those of
 `directional_half_cheetah`; 20 tasks and the step size 0.1 are those of public implementations.
 `laptop` meta-trains in coarse physics, as evolution there; step size 0.3 was not better than 0.1
-(docs/rivals_meta.md).
+(docs/claims.md).
 """
 
 import dataclasses

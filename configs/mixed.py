@@ -3,7 +3,7 @@ DirectionalHopper, rewards declared. Variant: `laptop`. Not in the papers.
 
 A life is 2048 env steps in one of the families. The fresh loss is REINFORCE on the rewards of the
 next ten env steps or so, shared by all components of an action; with an inner rate of 3e-3 it
-teaches in all four families before any evolution (docs/policy_gradient_losses.md). Returns count in
+teaches in all four families before any evolution (docs/lessons.md). Returns count in
 units of about what a good agent gets.
 """
 

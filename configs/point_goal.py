@@ -2,9 +2,9 @@
 
 A life is 1024 env steps, 40 episodes. The fitness is the mean return of all of them: they need no
 more env steps, and have less variance than three episodes with the final policy
-(docs/evolution.md). The network has 1089 parameters; the paper's layer sizes would have 7877. A
+(docs/lessons.md). The network has 1089 parameters; the paper's layer sizes would have 7877. A
 small one needs fewer lives, because evolution strategies try random directions of phi. The rivals'
-groups are of epg-tf tune (results/tuning).
+groups are of epg-tf tune (results/records).
 """
 
 from ml_collections import ConfigDict

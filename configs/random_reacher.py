@@ -8,11 +8,11 @@ policy's standard deviation starts small, because with 1 the arm shakes too much
 an update has four minibatches in `laptop` and 16 in `night`, because fewer gradient steps are too
 few to learn where the target is; and a life has 20 or 10 final episodes, each with its own target.
 PPO with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; the other rivals of
-`laptop` and `night` are of epg-tf tune (results/tuning), which found nothing better than
+`laptop` and `night` are of epg-tf tune (results/records), which found nothing better than
 the defaults for `reinforce` of `laptop`. The loss of `night` is small, and sees
 products of pairs of components of the observation; observations are not centred; lives of evolution
 have 24 to 96 updates. A fresh loss folds the arm; the shipped one began around a fixed policy that
-sees these products (--begin_with, results/night/README.md).
+sees these products (--begin_with, docs/lessons.md).
 """
 
 import dataclasses

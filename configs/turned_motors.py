@@ -3,7 +3,7 @@
 
 A life is 1024 env steps, 40 episodes. The goal is observed, so a loss can find out the angle
 without the reward: from actions and the velocities that follow. The rivals' groups are of epg-tf
-tune (results/tuning); PPO with EPG's M has what did best there of settings with that M.
+tune (results/records); PPO with EPG's M has what did best there of settings with that M.
 """
 
 import dataclasses

@@ -16,8 +16,8 @@ myst_heading_anchors = 3  # as on the usual hosts of repositories
 
 # The source folder is the repository, so that links between its folders hold in the pages too.
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/**", "results/**.md"]
-exclude_patterns = [".*", "build", "configs", "epg_tf", "launch", "runs", "tests", "docs/results"]
+include_patterns = ["README.md", "CHANGELOG.md", "docs/**", "results/README.md"]
+exclude_patterns = [".*", "build", "configs", "epg_tf", "launch", "runs", "tests"]
 
 # The modules are read, not imported, so neither TensorFlow nor MuJoCo is needed.
 autoapi_dirs = [str(_PACKAGE)]

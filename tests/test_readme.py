@@ -46,7 +46,7 @@ def test_named_files_exist(page):
 def test_files_in_the_tables_of_algorithms_exist():
     rows = re.findall(r"^\|[^|]*\| (`.*?) \|", README.partition("## Algorithms")[2], re.M)
     paths = [path for row in rows for path in re.findall(r"`([\w./]+)`", row)]
-    assert len(paths) > 15
+    assert len(paths) > 10
     assert [path for path in paths if not (ROOT / "epg_tf" / path).exists()] == []
 
 
@@ -85,11 +85,11 @@ def test_named_configs_and_losses_exist():
     names = "|".join(path.stem for path in (ROOT / "configs").glob("[a-z]*.py"))
     for text in TEXTS.values():
         configs |= set(re.findall(rf"`((?:{names}):\w+)`", text))
-    assert len(configs) > 15
+    assert len(configs) > 5
     for config in configs - {"CONFIG", "NAME", "FILE"}:
         name, _, variant = config.partition(":")
         module = importlib.import_module(f"configs.{name}")
         assert module.get_config(*[variant] * bool(variant))
     losses = {m for word in values for m in re.findall(r"^--loss=(\w+)$", word)} - {"none"}
-    assert len(losses) > 2
+    assert len(losses) > 1
     assert all((SHIPPED / name / "loss.npz").is_file() for name in losses - {"NAME", "RUN_DIR"})

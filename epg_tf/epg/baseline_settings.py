@@ -1,4 +1,4 @@
-"""Settings of what a learned loss of EPG is compared with; epg-tf tune-baseline finds them."""
+"""Settings of what a learned loss of EPG is compared with; epg-tf tune finds them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measures what limits evolution: noise in the fitness, or too few directions.
 
-docs/evolution.md says how to read the numbers.
+docs/evolve.md says how to read the numbers.
 """
 
 from __future__ import annotations

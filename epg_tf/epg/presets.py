@@ -15,7 +15,7 @@ WINNING_SAC = SACConfig(batch=64, random_steps=50, target_entropy=0.0, tau=0.05)
 WINNING_TD3 = TD3Config(
     learning_rate=3e-3, updates_per_step=2, random_steps=50, exploration=0.4, tau=0.05
 )
-"""Settings that won most searches in bodies (results/tuning)."""
+"""Settings that won most searches in bodies (results/records)."""
 
 
 def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
@@ -89,8 +89,7 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
 
     The loss has about a tenth of the paper's parameters, because evolution strategies try random
     directions of phi. It starts centred, so that agents' actions do not saturate. Epochs have few
-    lives and learning rates are high, see `many_lives` in epg_tf/evaluation/estimators.py.
-    docs/evolution.md shows the effect of each of these.
+    lives and learning rates are high. docs/lessons.md shows the effect of each of these.
     """
     return Experiment(
         task=task,
@@ -120,7 +119,7 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
             guidance_epochs=0,
             validation_period=20,
         ),
-        compute=ComputeConfig(shard_lives=16),  # one for each of two cores, see docs/speed.md
+        compute=ComputeConfig(shard_lives=16),  # one for each of two cores, see docs/benchmarks.md
     )
 
 

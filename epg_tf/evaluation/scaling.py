@@ -2,7 +2,7 @@
 
 Shards of several sizes P are timed on one thread. Epochs are then drawn: a core runs its shards in
 turn, each for the training time of its size and for final episodes until the slowest of its lives
-has ended; the epoch ends with the slowest core. docs/scaling.md lists the assumptions.
+has ended; the epoch ends with the slowest core.
 """
 
 from __future__ import annotations

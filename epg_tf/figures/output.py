@@ -84,10 +84,11 @@ def _list(head: str, lines: Sequence[str]) -> str:
 
 
 def _sources(found: Found) -> list[str]:
-    """Returns path, config and seeds of each run and evaluation."""
+    """Returns folder (or pretrained loss), config and seeds of each run and evaluation."""
     lines = []
     for source, path in found.sources:
         runs = (source,) if isinstance(source, Run) else source.runs
         seeds = ", ".join(str(run.seed) for run in runs)
-        lines.append(f"{path}: {runs[0].config}, seed{'s' * (len(runs) > 1)} {seeds}")
+        place = source.folder if path.exists() else path
+        lines.append(f"{place}: {runs[0].config}, seed{'s' * (len(runs) > 1)} {seeds}")
     return lines

@@ -10,6 +10,7 @@ from pathlib import Path
 from epg_tf.artifacts.artifact import shipped_losses
 from epg_tf.evaluation.results import RESULTS_FILE
 from epg_tf.figures.declaration import Declaration, Found, Run, Source, Test
+from epg_tf.figures.results import unpacked
 from epg_tf.reports.resumed_tests import ABOUT_FILE
 from epg_tf.runs.folder import CONFIG
 
@@ -60,7 +61,8 @@ def status_of(figure: Declaration, scale: str, roots: Sequence[Path]) -> Status:
     Args:
       figure: The figure.
       scale: Of `declaration.SCALES`; where the figure does not declare it, it is not ready.
-      roots: Folders to look below, in this order; commands write to the first one.
+      roots: Folders to look below, in this order, each of runs or a data set of results; commands
+        write to the first one.
     """
     sources = figure.sources.get(scale, ())
     paths = [find(source, roots) for source in sources]
@@ -79,7 +81,8 @@ def find(source: Source, roots: Sequence[Path]) -> Path | None:
 
     A pretrained loss that stands in for a run is returned by its name.
     """
-    for root in roots:
+    read = [unpacked(root) for root in roots]
+    for root in read:
         folder = root / source.folder
         if isinstance(source, Test):
             path = _test(folder, source.curves)
@@ -90,7 +93,7 @@ def find(source: Source, roots: Sequence[Path]) -> Path | None:
     instead = source.instead if isinstance(source, Run) else ""
     if not instead or instead in shipped_losses():
         return Path(instead) if instead else None
-    return next((root / instead for root in roots if _is_finished(root / instead)), None)
+    return next((root / instead for root in read if _is_finished(root / instead)), None)
 
 
 def _is_finished(folder: Path) -> bool:

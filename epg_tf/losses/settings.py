@@ -161,10 +161,10 @@ class SurrogateConfig(Settings):
         (64, 64), "units of each hidden layer of the value network"
     )
     baseline_learning_rate: Positive = setting(
-        1e-3, "of PPO with EPG's M as a baseline; epg-tf tune-baseline finds it"
+        1e-3, "of PPO with EPG's M as a baseline; epg-tf tune finds it"
     )
     baseline_epochs: Count = setting(
-        1, "of PPO with EPG's M as a baseline, over each M steps; epg-tf tune-baseline finds it"
+        1, "of PPO with EPG's M as a baseline, over each M steps; epg-tf tune finds it"
     )
 
 

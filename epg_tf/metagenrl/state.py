@@ -54,7 +54,7 @@ def objective_step(state: ObjectiveState, gradient: Array, learning_rate: float)
 
     In NumPy (the formulas are those of `core.optimizers.adam_update`), so that ranks with and
     without a GPU agree to the bit, and since every tensor outside a graph costs memory to the end
-    (docs/speed.md).
+    (docs/benchmarks.md).
     """
     updates, beta_1, beta_2 = state.updates + 1, USUAL.beta_1, USUAL.beta_2
     first = np.float32(beta_1) * state.first_moment + np.float32(1.0 - beta_1) * gradient

@@ -14,10 +14,11 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, exported_card, shipped_card
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.figures.results import unpacked
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = unpacked(Path(__file__).parents[2] / "results")
 
 
 class Own(PointGoal):
@@ -91,7 +92,7 @@ def test_a_loss_of_ones_own_family_is_exported_once_the_family_is_known(run, mon
 
 def test_the_card_of_a_pretrained_loss_has_every_test_and_its_command():
     equal = read("reporting", "random_hopper.json")
-    adaptation = read("adaptation", "random_hopper", "adaptation.json")
+    adaptation = read("adaptation_reporting", "random_hopper", "adaptation.json")
     longer = {"epg": {**equal["epg"], "lives": 32}, "ppo": equal["ppo"]}
     longer["about"] = {**equal["about"], "compare_updates": 4, "alpha": 0.5, "updates": 16}
     longer["about"]["phase"] = "test"
@@ -102,7 +103,7 @@ def test_the_card_of_a_pretrained_loss_has_every_test_and_its_command():
         "reinforce --zero_shot=own --reporting --output_dir=OUT\n",
         "epg-tf meta-test --loss=mine --lives=32 --seed=0 --compare=ppo --compare_updates=4 "
         "--alpha=0.5 --updates=16 --output_dir=OUT\n",
-        "epg-tf study --measure=adaptation --loss=mine --lives=64 --seed=0 ",
+        "epg-tf study --measure=adaptation --loss=mine --lives=128 --seed=0 ",
         "| time | 1 min 05 s |",
         f"| fixed linear policy | {row['final_return_mean']:.2f} | {row['ci95'][0]:.2f} to ",
         f"(transfer) | {adaptation['transfer']['mean']:.2f} |",

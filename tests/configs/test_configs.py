@@ -13,6 +13,7 @@ from epg_tf.core.old_settings import renamed
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.speed import measure_lives
+from epg_tf.figures.results import unpacked
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.runs.config_files import load_experiment
 from epg_tf.tasks.registry import make_family
@@ -240,8 +241,9 @@ def test_evolved_starts_move_what_their_names_say(family):
 )
 def test_the_laptops_evolved_starts_are_those_that_were_run(family, kept, name):
     """But for the length of the run, and rivals that were tuned later."""
-    path = Path(commands.ROOT) / "results" / "evolved_starts" / f"{kept}-{name}-0" / "config.json"
-    run = Experiment.from_mapping(renamed(json.loads(path.read_text())["config"]))
+    folder = unpacked(Path(commands.ROOT) / "results") / "evolved_starts" / f"{kept}-{name}-0"
+    kept_settings = json.loads((folder / "config.json").read_text())["config"]
+    run = Experiment.from_mapping(renamed(kept_settings))
     made = experiment(f"{family}:laptop_{name}")
     shorter = {
         field: getattr(run.evolution, field)
@@ -396,7 +398,7 @@ def test_a_family_spends_little_of_a_life_on_itself(name):
 
 @pytest.mark.parametrize(
     "path",
-    sorted((Path(commands.ROOT) / "results" / "tuning").glob("*_night.*.json")),
+    sorted((unpacked(Path(commands.ROOT) / "results") / "tuning").glob("*_night.*.json")),
     ids=lambda path: path.stem,
 )
 def test_rivals_of_a_night_have_the_settings_that_won_their_search(path):

@@ -1,19 +1,23 @@
-"""Runs the tutorials as they are written, with settings small enough for a test."""
+"""Runs the commands and the code of pages as they are written, with settings small enough for a
+test.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+from epg_tf.evaluation.comparisons import LOSSES
 
 import epg_tf
-from epg_tf.evaluation.methods import LOSSES
-from tests.docs.pages import ROOT, Command, blocks, steps, text_of
+from tests.docs.pages import PAGES, ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
 from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH
 from tests.launch.test_metagenrl_launchers import SETTINGS
@@ -27,6 +31,7 @@ OBJECTIVE = [
     f"--config.{name}={value}"
     for name, value in {**SETTINGS, "environments": "('point_goal@10',)"}.items()
 ]
+FIXED = "--config.evolution.moves=initialisation"
 FRESH_AGENTS = {  # of a test of a loss, of an objective
     False: ("--lives=3",),
     True: ("--lives=2", "--env_steps=20", "--episodes=1"),
@@ -49,10 +54,16 @@ def small(step: Command) -> list[str]:
     return [*step.words, *flags.get(step.name, ())]
 
 
-def run_page(name: str, folder: Path) -> None:
-    """Runs the commands of a page in their order; `runs/` and `exported` lie in the folder."""
+def run_page(name: str, folder: Path, without: tuple[str, ...] = ()) -> None:
+    """Runs the commands of a page in their order; `runs/` and `exported` lie in the folder.
+
+    Commands of `without`, by name or flag, take long or need other settings; they have tests of
+    their own.
+    """
     (folder / "runs").mkdir(exist_ok=True)
     for step in steps(text_of(ROOT / "docs" / name)):
+        if any(each in (step.name, *step.words) for each in without):
+            continue
         words = [
             re.sub(r"=(runs/|exported)", lambda found: f"={folder}/{found[1]}", word)
             for word in small(step)
@@ -78,83 +89,61 @@ def small_config(tiny, monkeypatch):
 
 
 @pytest.mark.slow
-def test_evolve_a_loss_and_test_it(tmp_path, small_config, capsys):
-    """The second page tests the loss of the first one."""
-    run_page("tutorial_evolve.md", tmp_path)
+def test_evolve_a_loss_and_evaluate_it(tmp_path, small_config, capsys):
+    """The second page evaluates the loss of the first one."""
+    run_page("evolve.md", tmp_path, ("--begin_with=point_goal", FIXED))
     for name in ("learning_curve.png", "metrics.csv", "tensorboard", "best", "final"):
         assert (tmp_path / "runs" / "first" / name).exists()
-    run_page("tutorial_test.md", tmp_path)
+    run_page("evaluate.md", tmp_path, ("adaptation", "robustness"))
     for name in ("first-test/curves.png", "first-shifted/summary.json", "path.png"):
         assert (tmp_path / "runs" / name).is_file()
     shifted = json.loads((tmp_path / "runs" / "first-shifted" / "summary.json").read_text())
     assert "out_of_distribution" in json.dumps(shifted)
-    run_code("tutorial_test.md", tmp_path)
+    run_code("evaluate.md", tmp_path)
     printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert printed == ROWS
 
 
 @pytest.mark.slow
-def test_evolve_a_loss_from_python(tmp_path, small_config, capsys):
-    run_code("tutorial_evolve.md", tmp_path)
+def test_the_second_program_of_the_readme_evolves_a_loss(small_config, capsys):
+    _, evolve = blocks(text_of(ROOT / "README.md"), "python")
+    exec(compile(evolve.replace("lives=128", "lives=4"), "README.md", "exec"), {})
     printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert printed == ["1", "2", "3", *ROWS]
 
 
 @pytest.mark.slow
-def test_a_shipped_loss_in_ones_own_loop(tmp_path, capsys):
-    """The program that the page names last has a test of its own (tests/test_examples.py)."""
-    run_page("tutorial_own_loop.md", tmp_path)
-    run_code("tutorial_own_loop.md", tmp_path)
-    printed = capsys.readouterr().out
-    assert "policy_mean" in printed and "reward" not in printed
-    assert "None" not in printed  # the gradient
-
-
-def notebook_cells() -> list[dict]:
-    """Returns the cells of the notebook."""
-    return json.loads((ROOT / "docs" / "one_agent.ipynb").read_text(encoding="utf-8"))["cells"]
-
-
-def code_cells() -> list[str]:
-    """Returns the code of the notebook, cell by cell."""
-    return ["".join(cell["source"]) for cell in notebook_cells() if cell["cell_type"] == "code"]
-
-
-def test_the_notebook_is_the_tutorial():
-    """And one cell more, which shows the picture; it was saved after it had run."""
-    page = blocks(text_of(ROOT / "docs" / "tutorial_one_agent.md"), "python")
-    *same, picture = code_cells()
-    assert same == [block.rstrip() for block in page]
-    assert picture.endswith('Image("one_agent.png")')
-    *_, shown = (cell for cell in notebook_cells() if cell["cell_type"] == "code")
-    assert "image/png" in shown["outputs"][0]["data"]
-
-
-@pytest.mark.slow
-def test_the_notebook_runs(tmp_path):
-    """All but its last cell, which needs IPython; in a process of its own, as its threads are."""
-    checks = """
-assert np.mean(final_returns) > 100.0
-assert learned[-1].mean() > 50.0 > 0.0 > chance[-1].mean()
-"""
-    script = tmp_path / "notebook.py"
-    script.write_text("\n\n".join([*code_cells()[:-1], checks]))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md"])
+def test_first_programs_train_an_agent_that_runs(name, tmp_path):
+    """In a process of their own, as their threads are."""
+    programs = blocks(text_of(ROOT / name), "python")
+    code = programs[:1] if name == "README.md" else programs
+    script = tmp_path / "program.py"
+    script.write_text("\n".join([*code, "assert agent.final_return > 100.0"]))
     process = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert process.returncode == 0, process.stderr
-    assert "direction" in process.stdout and (tmp_path / "one_agent.png").is_file()
+
+
+@pytest.mark.slow
+def test_a_pretrained_loss_in_ones_own_loop(tmp_path, capsys):
+    """The programs that the page names have tests of their own (tests/test_examples.py)."""
+    run_page("use_a_loss.md", tmp_path)
+    run_code("use_a_loss.md", tmp_path)
+    printed = capsys.readouterr().out
+    assert "policy_mean" in printed and "reward" not in printed
+    assert "None" not in printed  # the gradient
 
 
 @pytest.mark.slow
 def test_metagenrl(tmp_path):
-    run_page("tutorial_metagenrl.md", tmp_path)
+    run_page("metagenrl.md", tmp_path)
     runs = tmp_path / "runs"
     assert (runs / "objective" / "final" / "loss.npz").is_file()
     pendulum = json.loads((runs / "pendulum-test" / "summary.json").read_text())
@@ -164,7 +153,13 @@ def test_metagenrl(tmp_path):
 
 @pytest.mark.parametrize("number", range(2))
 def test_tasks_in_gymnasium_and_tf_agents(number, capsys):
-    examples = blocks(text_of(ROOT / "docs" / "tasks.md"), "python")
+    examples = blocks(text_of(ROOT / "docs" / "python.md").partition("## Tasks")[2], "python")
     assert len(examples) == 2
-    exec(compile(examples[number], "docs/tasks.md", "exec"), {})
+    exec(compile(examples[number], "docs/python.md", "exec"), {})
     assert ("gravity", "(16, 17)")[number] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_pages_is_python(page):
+    for block in blocks(text_of(page), "python"):
+        ast.parse(textwrap.dedent(block))

@@ -256,7 +256,7 @@ def test_a_figure_leaves_the_same_picture_data_and_caption_each_time(tmp_path):
     assert {row["method"] for row in rows} == {"epg", "ppo", "ppo_as_epg"}
     caption = (folder / "caption.md").read_text()
     assert all(f"- {line}\n" in caption for line in numbers)
-    assert f"- {tmp_path}/tests/random_hopper-laptop: random_hopper:laptop, seed 0\n" in caption
+    assert "- tests/random_hopper-laptop: random_hopper:laptop, seed 0\n" in caption
 
 
 def test_a_folder_in_use_is_refused_before_anything_is_written(tmp_path):

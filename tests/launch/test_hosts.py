@@ -107,7 +107,7 @@ def _wait_for(host: str, port: int, server: subprocess.Popen) -> None:
 
 
 def test_two_hosts_give_the_bits_of_one_process(ssh, tmp_path):
-    """Two ranks on each host; a hosts file as in docs/cluster.md."""
+    """Two ranks on each host; a hosts file as in docs/many_machines.md."""
     flags, log = ssh
     (tmp_path / "hosts").write_text("".join(f"{host} slots=2\n" for host in HOSTS))
     under = [

@@ -10,6 +10,7 @@ import pytest
 import epg_tf
 from epg_tf.artifacts import artifact
 from epg_tf.artifacts.artifact import SHIPPED, shipped_losses, shipped_objectives
+from epg_tf.figures.results import unpacked
 from tests.launch import commands
 
 pytestmark = pytest.mark.slow
@@ -169,7 +170,7 @@ def test_every_shipped_loss_loads_and_its_card_belongs_to_it(name):
     )
 
 
-OBJECTIVE = commands.ROOT / "results" / "metagenrl_replay" / "seed0"
+OBJECTIVE = unpacked(commands.ROOT / "results") / "metagenrl_replay" / "seed0"
 
 
 def publish_objective(test, *flags):
@@ -202,7 +203,7 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
 
 def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path):
     """Beside objectives of other seeds; all are kept, and the card is the shipped one's."""
-    kept = commands.ROOT / "results" / "metagenrl_small"
+    kept = unpacked(commands.ROOT / "results") / "metagenrl_small"
     places = ["inverted_double_pendulum", "turned_motors", "pendulum", "inverted_pendulum"]
     for place in (places := [*places, "reacher", "point_goal"]):
         (tmp_path / place).mkdir()

@@ -211,11 +211,11 @@ def test_unusable_names_are_refused(names, message):
 
 
 def test_the_channel_of_the_page_works(recorded, monkeypatch):
-    """The code of docs/policy_gradient_losses.md, as it is printed."""
+    """The code of docs/evolve.md, as it is printed."""
     monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
-    page = (ROOT / "docs" / "policy_gradient_losses.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evolve.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(code, "docs/policy_gradient_losses.md", "exec"), {})
+    exec(compile(code, "docs/evolve.md", "exec"), {})
     expected = np.square(recorded.action).sum(axis=2, keepdims=True)
     np.testing.assert_allclose(compute("effort", recorded), expected, rtol=1e-6)
 

@@ -1,0 +1,42 @@
+"""Tests that tables, numbers and pictures of pages are what `make pages` writes."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+SPEC = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "make_pages.py")
+PAGES = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(PAGES)
+
+
+def test_files_are_what_the_generator_writes():
+    changed = [path.name for path, content in PAGES.made().items() if path.read_bytes() != content]
+    assert changed == [], "run `make pages`"
+
+
+def test_a_page_keeps_what_is_not_marked():
+    text = "a <!--=demo_seed0:epg:agents-->7<!--/--> b"
+    assert PAGES.page(text) == "a <!--=demo_seed0:epg:agents-->128<!--/--> b"
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("reporting/directional_hopper epg", "356.8 [346.5, 367.2]"),
+        ("reporting/directional_hopper ppo ahead", "122.9 [108.3, 137.6]"),
+        ("night/fetch_seeds epg@1", "-0.71 [-0.72, -0.69]"),
+        ("night/fetch env_steps", "17.6 M"),
+        ("robustness/goal_ant_night.json changes/wide/loss", "38.6 [19.2, 57.9]"),
+    ],
+)
+def test_a_number_is_that_of_its_record(query, text):
+    assert PAGES.number(query) == text
+
+
+def test_a_number_that_is_not_there_is_refused():
+    with pytest.raises(KeyError, match="no 'reporting/nothing epg'"):
+        PAGES.number("reporting/nothing epg")
