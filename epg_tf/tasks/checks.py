@@ -65,12 +65,18 @@ def check_sizes(family: TaskFamily, remedy: str) -> None:
       remedy: What the user can do where there is nothing.
 
     Raises:
-      ConfigError: There are no observations or actions, or bounds leave a component no choice.
+      ConfigError: There are no observations or actions, bounds leave a component no choice, or
+        parts of an action do not add up.
     """
     named = f"config.task.family={family.name!r}"
     for what, size in (("observations", family.observation_size), ("actions", family.action_size)):
         if size < 1:
             raise ConfigError(f"{named} has no {what}, so an agent cannot learn; {remedy}")
+    if sum(family.spec.choices) != family.action_size:
+        raise ConfigError(
+            f"{named}: action_parts={family.action_parts} do not add up to action_size="
+            f"{family.action_size}; correct one of them"
+        )
     for number, (low, high) in enumerate(zip(*family.action_bounds, strict=True)):
         if not low < high:
             raise ConfigError(

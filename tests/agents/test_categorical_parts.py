@@ -11,7 +11,7 @@ from epg_tf.core.choices import largest, one_hot
 from epg_tf.core.types import EnvironmentSpec
 from tests import reference
 
-P, T, O = 2, 5, 4  # noqa: E741
+P, T, O = 2, 5, 4  # noqa: E741 (the legend's letter)
 PARTS = (3, 2)
 ENDS = ((0, 3), (3, 5))  # of the parts, in a row
 

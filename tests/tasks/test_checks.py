@@ -64,6 +64,11 @@ MISTAKES = {
         "'noact.xml'",
         "has no actions, so an agent cannot learn; add actuators to the model, <actuator>",
     ),
+    "parts": (
+        "observation_size = 8",
+        "observation_size = 8\n    discrete_actions = True\n    action_parts = (2, 2)",
+        "action_parts=(2, 2) do not add up to action_size=2; correct one of them",
+    ),
     "equal bounds": (
         "    def fields(self, task):",
         "    def __init__(self, *settings):\n        super().__init__(*settings)\n"

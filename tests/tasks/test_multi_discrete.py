@@ -27,6 +27,7 @@ from epg_tf.tasks.registry import make_family, simulate
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from epg_tf.tasks.trials import TrialEnvironment
+from tests.tasks.families import Compass
 from tests.tasks.test_units import LIMIT, METHODS, loss_experiment
 
 NAME = "epg_tf_tests/Rail-v0"
@@ -134,6 +135,22 @@ def test_adapters_take_the_environments_numbers(rail, kind):
     np.testing.assert_array_equal(
         seen[:, 2:-2], family.choice_rows(np.array([first, last], np.int32))
     )
+
+
+class TwoAxes(Compass):
+    """A body that is pushed along both axes."""
+
+    action_parts = (2, 2)
+
+
+def test_a_body_may_have_parts_of_its_own():
+    environment = TaskEnvironment(TwoAxes(2, 10), 4, seed=1)
+    assert environment.action_spec().maximum.tolist() == [1, 1]
+    environment.reset()
+    environment._simulation.state.qpos[:] = 0.0
+    action = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.int32)
+    position = environment.step(action).observation[:, 2:4]
+    assert np.sign(position).tolist() == [[1, 1], [1, -1], [-1, 1], [-1, -1]]
 
 
 METHODS_OF_CHOICES = ("epg:epg", "epg:ppo", "epg:reinforce", "maml", "rl2")
