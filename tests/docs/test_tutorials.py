@@ -14,7 +14,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from epg_tf.evaluation.comparisons import LOSSES
+from epg_tf.evaluation.methods import LOSSES
 
 import epg_tf
 from tests.docs.pages import PAGES, ROOT, Command, blocks, steps, text_of
