@@ -14,9 +14,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from epg_tf.evaluation.methods import LOSSES
 
 import epg_tf
+from epg_tf.evaluation.methods import LOSSES
 from tests.docs.pages import PAGES, ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
 from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH
