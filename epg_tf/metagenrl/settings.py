@@ -164,10 +164,6 @@ class MetaGenRLExperiment(Settings):
 
     def conflicts(self) -> Iterator[str]:
         """Yields a line for all that does not fit together."""
-        yield from self._environment_conflicts()
-        yield from self._round_conflicts()
-
-    def _environment_conflicts(self) -> Iterator[str]:
         environments = self.environments
         if not environments or self.agents % len(environments):
             yield (
@@ -187,42 +183,36 @@ class MetaGenRLExperiment(Settings):
                 f"twice, or one of config.environments={environments}, where agents are tested in "
                 "any case; leave it out"
             )
+        yield from self._round_conflicts()
 
     def _round_conflicts(self) -> Iterator[str]:
-        agent, baseline, period = self.agent, self.baseline, self.round_steps
+        agent, baseline, validation = self.agent, self.baseline, self.validation
+        period = self.round_steps
         if period % agent.policy_delay:
             yield (
                 f"config.round_steps={period} is no multiple of config.agent.policy_delay="
                 f"{agent.policy_delay}; choose one, because an update ends within its round"
             )
-        if self.steps_per_agent % period:
-            yield (
-                f"config.steps_per_agent={self.steps_per_agent} is no multiple of "
-                f"config.round_steps={period}; a run consists of whole rounds"
-            )
-        if agent.random_steps % period:
-            yield (
-                f"config.agent.random_steps={agent.random_steps} is no multiple of "
-                f"config.round_steps={period}; agents explore at random for whole rounds"
-            )
+        tested = validation.env_steps if validation.period else 0
+        for name, steps, reason in (
+            ("steps_per_agent", self.steps_per_agent, "a run consists of whole rounds"),
+            ("agent.random_steps", agent.random_steps, "agents explore at random for whole rounds"),
+            ("validation.env_steps", tested, "agents learn for whole rounds"),
+        ):
+            if steps % period:
+                yield (
+                    f"config.{name}={steps} is no multiple of config.round_steps={period}; {reason}"
+                )
         if agent.replay_steps < period:
             yield (
                 f"config.agent.replay_steps={agent.replay_steps} is below "
                 f"config.round_steps={period}; a replay holds at least one round"
             )
-        validation = self.validation
-        if validation.period and validation.env_steps % period:
+        if validation.period and tested <= max(agent.random_steps, agent.updates_after):
             yield (
-                f"config.validation.env_steps={validation.env_steps} is no multiple of "
-                f"config.round_steps={period}; agents learn for whole rounds"
-            )
-        first = max(agent.random_steps, agent.updates_after)
-        if validation.period and validation.env_steps <= first:
-            yield (
-                f"config.validation.env_steps={validation.env_steps} is not above "
-                f"config.agent.random_steps={agent.random_steps} and config.agent.updates_after="
-                f"{agent.updates_after}, before which agents act at random or do not learn; choose "
-                "more"
+                f"config.validation.env_steps={tested} is not above config.agent.random_steps="
+                f"{agent.random_steps} and config.agent.updates_after={agent.updates_after}, "
+                "before which agents act at random or do not learn; choose more"
             )
         if baseline.update_period % baseline.minibatch:
             yield (

@@ -2,34 +2,31 @@
 
 import dataclasses
 import functools
-import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from epg_tf.core.old_settings import renamed
+from epg_tf.core.errors import ConfigError
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.speed import measure_lives
 from epg_tf.figures.results import unpacked
 from epg_tf.losses.extra_channels import sees_reward
-from epg_tf.runs.config_files import load_experiment
-from epg_tf.tasks.registry import make_family
+from epg_tf.metagenrl.shard_plans import plan_shards
+from epg_tf.runs.config_files import describe_config, load_experiment, run_settings, shipped_configs
+from epg_tf.tasks.registry import make_family, named_environment
 from tests.launch import commands
 
-FILES = sorted(
-    path.stem
-    for path in (Path(commands.ROOT) / "configs").glob("*.py")
-    if "def get_config" in path.read_text(encoding="utf-8")
-    and not path.stem.startswith(("metagenrl", "maml", "rl2"))
-)  # see test_config_files.py
 SETTINGS = {
-    f"{file}:{variant}": (file, variant)
-    for file in FILES
-    for variant in getattr(importlib.import_module(f"configs.{file}"), "VARIANTS", [""])
+    f"{file}:{variant}"
+    for file in shipped_configs()
+    if not file.startswith(("metagenrl", "maml", "rl2"))
+    for variant in describe_config(file)[1] or ("",)
 }
+
+
 NIGHTS = sorted(name for name in SETTINGS if ":night" in name)
 IN_FRONT = "goal_ant:night_right_half"
 LIMITED = ["fetch:night", "random_reacher:night", "random_walker:night"]
@@ -101,11 +98,7 @@ TASKS = {
 
 @functools.cache
 def experiment(name):
-    file, variant = SETTINGS[name]
-    module = importlib.import_module(f"configs.{file}")
-    return Experiment.from_mapping(
-        (module.get_config(variant) if variant else module.get_config()).to_dict()
-    )
+    return load_experiment(name.removesuffix(":"))
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
@@ -134,12 +127,15 @@ def test_configs_evolve_in_coarse_physics_where_there_are_some_but_papers_and_ni
 @pytest.mark.parametrize(
     ("name", "home"),
     [
-        ("rl2_half_cheetah:laptop", "directional_half_cheetah:laptop"),
-        ("rl2_half_cheetah:paper", "directional_half_cheetah:paper"),
-        ("rl2_goal_ant:laptop", "goal_ant:laptop"),
-        ("rl2_goal_ant:laptop_right_half", "goal_ant:laptop_right_half"),
-        ("rl2_goal_ant:paper", "goal_ant:paper"),
-        ("rl2_goal_ant:paper_right_half", "goal_ant:paper_right_half"),
+        (
+            f"rl2_{family}:{variant}",
+            f"directional_{family}:{variant}".replace("directional_goal", "goal"),
+        )
+        for family, variants in (
+            ("half_cheetah", ("laptop", "paper")),
+            ("goal_ant", ("laptop", "laptop_right_half", "paper", "paper_right_half")),
+        )
+        for variant in variants
     ],
 )
 def test_rl2_has_the_task_of_the_losses_that_it_is_compared_with(name, home):
@@ -164,21 +160,11 @@ def test_the_papers_numbers(name):
     assert (evolution.learning_rate, evolution.final_learning_rate) == (1e-2, 1e-3)
     assert (evolution.guidance, evolution.final_guidance, evolution.l2) == (1, 0, 1e-3)
     assert (evolution.learning_rate_epochs, evolution.guidance_epochs) == (2000, 500)
-    assert (
-        not evolution.antithetic
-        and not evolution.common_random_numbers
-        and evolution.fitness == "rank"
-    )
-    assert (made.inner.minibatch, made.inner.learning_rate, made.inner.final_episodes) == (
-        32,
-        1e-3,
-        3,
-    )
-    assert (
-        made.policy.hidden == (64, 64)
-        and made.loss.memory_units == 32
-        and made.task.range != "out_of_distribution"
-    )
+    assert not evolution.antithetic and not evolution.common_random_numbers
+    inner = made.inner
+    assert (inner.minibatch, inner.learning_rate, inner.final_episodes) == (32, 1e-3, 3)
+    assert (evolution.fitness, made.policy.hidden, made.loss.memory_units) == ("rank", (64, 64), 32)
+    assert made.task.range != "out_of_distribution"
     assert (made.loss.widths, made.loss.strides, made.loss.filters) == ((8, 4), (7, 2), (10, 10))
 
 
@@ -219,20 +205,16 @@ def test_further_channels_are_the_only_difference(family, usual):
 def test_evolved_starts_move_what_their_names_say(family):
     """At the paper's scale nothing else differs (EPG, Figure 13)."""
     for scale in ("laptop", "paper"):
-        both, alone = (experiment(f"{family}:{scale}_{name}") for name in ("epg_i", "ppo_i"))
-        assert both.evolution.moves == "both" and both.evolution.final_guidance == 0
-        assert alone.evolution.moves == "initialisation"
-        assert (alone.evolution.guidance, alone.evolution.final_guidance) == (1.0, 1.0)
-        assert both.task == alone.task == experiment(f"{family}:{scale}").task
-        assert both.loss.channels == alone.loss.channels
-    usual = experiment(f"{family}:paper")
-    for name, changes in (
-        ("epg_i", {"moves": "both"}),
-        ("ppo_i", {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}),
-    ):
-        moved = dataclasses.replace(usual.evolution, **changes)
-        expected = dataclasses.replace(usual, evolution=moved)
-        assert experiment(f"{family}:paper_{name}") == expected
+        usual = experiment(f"{family}:{scale}")
+        for name, moves, alpha in (("epg_i", "both", 0.0), ("ppo_i", "initialisation", 1.0)):
+            made = experiment(f"{family}:{scale}_{name}")
+            assert (made.evolution.moves, made.evolution.final_guidance) == (moves, alpha)
+            assert made.evolution.guidance == alpha or moves == "both"
+            assert (made.task, made.loss.channels) == (usual.task, usual.loss.channels)
+            fields = {"moves": moves} | ({"guidance": 1.0, "final_guidance": 1.0} if alpha else {})
+            moved = dataclasses.replace(usual.evolution, **fields)
+            if scale == "paper":
+                assert made == dataclasses.replace(usual, evolution=moved)
 
 
 @pytest.mark.parametrize("name", ["epg_i", "ppo_i"])
@@ -240,10 +222,9 @@ def test_evolved_starts_move_what_their_names_say(family):
     ("family", "kept"), [("directional_half_cheetah", "cheetah"), ("random_walker", "walker")]
 )
 def test_the_laptops_evolved_starts_are_those_that_were_run(family, kept, name):
-    """But for the length of the run, and rivals that were tuned later."""
+    """But for the length of the run, and baselines that were tuned later."""
     folder = unpacked(Path(commands.ROOT) / "results") / "evolved_starts" / f"{kept}-{name}-0"
-    kept_settings = json.loads((folder / "config.json").read_text())["config"]
-    run = Experiment.from_mapping(renamed(kept_settings))
+    run = run_settings(folder)
     made = experiment(f"{family}:laptop_{name}")
     shorter = {
         field: getattr(run.evolution, field)
@@ -332,13 +313,10 @@ def test_the_nights_of_reaching_keep_the_zero_of_observations(name):
 
 def test_the_night_of_directional_half_cheetah_begins_as_a_policy_gradient():
     made = experiment("directional_half_cheetah:night")
-    assert (made.loss.start, made.loss.products, made.inner.kl_limit) == (
-        "policy_gradient",
-        8,
-        0.02,
-    )
-    assert made.evolution.epochs == made.evolution.learning_rate_epochs == 200
-    assert made.evolution.fitness_from == "whole_life"
+    loss, evolution = made.loss, made.evolution
+    assert (loss.start, loss.products, made.inner.kl_limit) == ("policy_gradient", 8, 0.02)
+    assert evolution.epochs == evolution.learning_rate_epochs == 200
+    assert evolution.fitness_from == "whole_life"
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
@@ -347,12 +325,12 @@ def test_what_a_variant_means(name):
     assert (task.family, task.frame_skip, task.episode_limit, task.range) == TASKS[name]
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if (file, "laptop") in SETTINGS.values()])
-def test_an_unknown_variant_is_refused_in_one_line(file):
-    process = commands.run("meta_train", f"--config=configs/{file}.py:desktop", "--run_dir=unused")
-    assert (
-        process.returncode == 2 and process.stderr.count("\n") == 1 and ":laptop" in process.stderr
-    )
+@pytest.mark.parametrize(
+    "file", sorted({name.split(":")[0] for name in SETTINGS if ":laptop" in name})
+)
+def test_an_unknown_variant_is_refused(file):
+    with pytest.raises(ConfigError, match=f"^{file}:desktop is no variant .* use one of :laptop"):
+        load_experiment(f"{file}:desktop")
 
 
 HERE = {"threads": 2, "parallel": "threads"}  # those of the process that runs tests
@@ -406,3 +384,83 @@ def test_rivals_of_a_night_have_the_settings_that_won_their_search(path):
     made = getattr(experiment(f"{path.stem.partition('_night')[0]}:night"), kept["group"])
     winner = kept["winner"]["settings"]
     assert {name: getattr(made, name) for name in winner} == winner
+
+
+@pytest.mark.parametrize(
+    ("name", "epg"),
+    [
+        ("maml_half_cheetah", "directional_half_cheetah:laptop"),
+        ("maml_half_cheetah:paper", "directional_half_cheetah:paper"),
+        ("maml_goal_ant", "goal_ant:laptop_right_half"),
+    ],
+)
+def test_maml_has_task_policy_and_life_of_the_loss_that_it_is_compared_with(name, epg):
+    mine, its = experiment(name), experiment(epg)
+    assert (mine.task, mine.policy) == (its.task, its.policy)
+    assert mine.adaptation.env_steps == its.life_steps
+    assert mine.iteration_steps == mine.outer.tasks * 2 * its.life_steps
+
+
+def test_the_papers_ant_of_maml_has_steps_on_8192_env_steps_and_sees_goals_in_front():
+    paper = experiment("maml_goal_ant:paper")
+    assert paper.adaptation.env_steps == 8192 and paper.task.range == "training"
+    assert make_family(paper.task).episode_limit == 1000
+
+
+@pytest.mark.parametrize("names", ["lunar", "hopper", "cheetah_lunar", "cheetah_hopper"])
+def test_every_training_set_of_table_2(names):
+    made = experiment(f"metagenrl_paper:{names}")
+    assert len(made.environments) == len(names.split("_"))
+    assert sum(plan.last - plan.first for plan in plan_shards(made)) == 20
+
+
+# config: environments, those of tests alone, agents in each, rounds, virtual steps
+NIGHT_BODIES = "metagenrl_night:hopper_walker"
+SMALL_HELD_OUT = ("gymnasium:InvertedDoublePendulum-v5@200",)
+META_TRAINING = {
+    "metagenrl_small": ((), SMALL_HELD_OUT, 6, 32, 1),
+    "metagenrl_bodies": (("hopper", "half_cheetah"), ("walker2d",), 6, 64, 1),
+    "metagenrl_night": ((), SMALL_HELD_OUT, 6, 80, 3),
+    NIGHT_BODIES: (("hopper", "walker2d"), ("half_cheetah",), 8, 96, 3),
+}
+
+
+@pytest.mark.parametrize("name", META_TRAINING)
+def test_meta_training_on_a_laptop(name):
+    places, held_out, agents, rounds, virtual = META_TRAINING[name]
+    made, small = experiment(name), experiment("metagenrl_small")
+    assert (made.rounds, made.meta.virtual_steps) == (rounds, virtual)
+    assert made.environments == (places or small.environments)
+    assert made.validation.environments == held_out
+    sizes = [plan.last - plan.first for plan in plan_shards(made)]
+    assert sizes == [agents] * len(made.environments)
+    assert made.objective == small.objective and made.agent.hidden == small.agent.hidden
+    if name != "metagenrl_small":
+        assert made.rounds == made.meta.learning_rate_rounds
+        assert made.rounds % made.life_rounds == made.rounds % made.validation.period == 0
+
+
+def test_the_small_set_has_four_environments_of_different_sizes():
+    made = experiment("metagenrl_small")
+    specs = [named_environment(name).spec for name in made.environments]
+    sizes = [(spec.observation_size, spec.action_size) for spec in specs]
+    assert sizes == [(6, 2), (3, 1), (4, 1), (10, 2)] and made.agent.scale_rewards
+
+
+def test_a_night_has_the_agents_of_the_shorter_runs():
+    assert experiment("metagenrl_night").agent == experiment("metagenrl_small").agent
+    made, bodies = experiment(NIGHT_BODIES), experiment("metagenrl_bodies:hopper_walker")
+    assert made.agent == bodies.agent and made.validation.env_steps == 8000
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("metagenrl_paper:hopper_walker", "'walker'; join some of"),
+        ("metagenrl_bodies:hopper_ant", "bodies:hopper_ant names 'ant'; join some of"),
+        ("metagenrl_night:hopper_ant", "night:hopper_ant names 'ant'; write small, or join"),
+    ],
+)
+def test_an_unknown_training_set_is_named(name, message):
+    with pytest.raises(ConfigError, match=message):
+        load_experiment(name)

@@ -1,4 +1,4 @@
-"""Tests epg_tf.core.config_files: experiments by name, by path, and from the folder of a run."""
+"""Tests epg_tf.runs.config_files: experiments by name, by path, and from the folder of a run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import sys
 import pytest
 
 import epg_tf
-from epg_tf.baselines.maml_settings import MAMLExperiment
-from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.settings import Experiment
-from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import config_files
 
 OWN = """
@@ -45,12 +42,7 @@ def own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", epg_tf.shipped_configs())
 def test_every_shipped_config_is_an_experiment(name):
-    kinds = {
-        "metagenrl": MetaGenRLExperiment,
-        "maml": MAMLExperiment,
-        "rl2": RL2Experiment,
-    }
-    kind = kinds.get(name.split("_")[0], Experiment)
+    kind = config_files.SYSTEMS.get(name.split("_")[0], Experiment)
     assert type(epg_tf.load_experiment(name)) is kind
     sentence, variants = config_files.describe_config(name)
     assert sentence and all(epg_tf.load_experiment(f"{name}:{variant}") for variant in variants)
@@ -73,21 +65,15 @@ def test_a_config_may_return_plain_mappings_or_an_experiment(own, kind):
     assert epg_tf.load_experiment(str(own)).task.episode_limit == 31
 
 
-def test_a_run_is_found_from_another_working_folder(tmp_path, monkeypatch):
-    (tmp_path / "run").mkdir()
-    content = {"config": epg_tf.load_experiment("random_hopper").to_mapping()}
-    (tmp_path / "run" / "config.json").write_text(json.dumps(content))
+def test_the_folder_of_a_run_is_a_config_in_any_working_folder(tmp_path, monkeypatch):
+    paper = epg_tf.load_experiment("random_hopper:paper")
+    for name in ("run", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"config": paper.to_mapping()}))
     monkeypatch.chdir(tmp_path)
     found = str(config_files.absolute(config_files.find_config("run")))
-    (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert epg_tf.load_experiment(found) == epg_tf.load_experiment("random_hopper")
-
-
-def test_the_folder_of_a_run_is_a_config(tmp_path):
-    paper = epg_tf.load_experiment("random_hopper:paper")
-    (tmp_path / "config.json").write_text(json.dumps({"config": paper.to_mapping()}))
-    assert epg_tf.load_experiment(str(tmp_path)) == paper
+    assert epg_tf.load_experiment(found) == epg_tf.load_experiment(str(tmp_path / "run")) == paper
 
 
 @pytest.mark.parametrize(
