@@ -20,11 +20,11 @@ def names(folder: Path) -> list[str]:
 
 
 def test_write_replaces_the_whole_file(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"old and long")
-    files.write_atomically(path, lambda stream: stream.write(b"new"))
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == ["a.txt"]
+    """A stale temporary is in nobody's way."""
+    (tmp_path / f".a.txt.{os.getpid()}.tmp").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "a.txt").write_bytes(b"old and long")
+    files.write_atomically(tmp_path / "a.txt", lambda stream: stream.write(b"new"))
+    assert (tmp_path / "a.txt").read_bytes() == b"new" and names(tmp_path) == ["a.txt"]
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,11 @@ def test_files_that_belong_together_are_replaced_together(tmp_path, monkeypatch,
         with pytest.raises(OSError, match="No space|Input/output"):
             files.replace_together(tmp_path, write, "card")
     found = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert (
-        found
-        == {
-            None: {"a": "new", "card": "new", "foreign": "old"},
-            "write": {"a": "old", "card": "old", "foreign": "old"},
-            "rename": {"a": "new", "foreign": "old"},
-        }[failing]
-    )
+    assert found == {
+        None: {"a": "new", "card": "new", "foreign": "old"},
+        "write": {"a": "old", "card": "old", "foreign": "old"},
+        "rename": {"a": "new", "foreign": "old"},
+    }.get(failing)
 
 
 def test_a_kill_before_the_rename_leaves_the_old_file(tmp_path, monkeypatch):
@@ -107,12 +104,6 @@ def test_file_and_folder_reach_the_disk_around_the_rename(tmp_path, monkeypatch)
     assert [Path(event).suffix or event for event in events] == [".tmp", "rename", str(tmp_path)]
 
 
-def test_a_stale_temporary_is_in_nobodys_way(tmp_path):
-    (tmp_path / f".a.txt.{os.getpid()}.tmp").symlink_to(tmp_path / "elsewhere")
-    files.write_atomically(tmp_path / "a.txt", lambda stream: stream.write(b"new"))
-    assert names(tmp_path) == ["a.txt"]
-
-
 def test_json_keeps_order_and_is_valid_for_every_float(tmp_path):
     path = tmp_path / "a.json"
     mapping = {
@@ -132,14 +123,9 @@ def test_json_keeps_order_and_is_valid_for_every_float(tmp_path):
     assert read["a"] == [None, {"deep": None}, [1, 2]]
     assert (read["numpy"], read["vector"], read["whole"]) == (0.5, [1.0, None], 3)
     assert files.read_json(path, "the test's file") == read
-
-
-def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a.json"
-    files.write_json(path, {"a": 1})
     with pytest.raises(TypeError):
         files.write_json(path, {"a": object()})
-    assert files.read_json(path, "x") == {"format_version": 1, "a": 1}
+    assert files.read_json(path, "the test's file") == read
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", True, None, 1.0])
@@ -164,24 +150,20 @@ def test_json_of_another_format_is_refused_and_of_none_is_not(tmp_path, version)
         (b"[1, 2]", "list, not a JSON object"),
         (b" " * (16 * 2**20 + 1), "above"),
         (None, "missing"),
+        ("pipe", "missing"),  # which nobody waits for
     ],
 )
 def test_read_json_names_file_and_content_in_one_line(tmp_path, content, reason):
     path = tmp_path / "a.json"
-    if content is not None:
+    if content == "pipe":
+        os.mkfifo(path)
+    elif content is not None:
         path.write_bytes(content)
     with pytest.raises(RecordError, match=reason) as raised:
         files.read_json(path, "the run's config")
     message = str(raised.value)
-    assert (
-        message.startswith(f"{path}: the run's config ") and ";" in message and "\n" not in message
-    )
-
-
-def test_read_json_does_not_wait_for_a_pipe(tmp_path):
-    os.mkfifo(tmp_path / "a.json")
-    with pytest.raises(RecordError, match="missing"):
-        files.read_json(tmp_path / "a.json", "the run's config")
+    assert message.startswith(f"{path}: the run's config ")
+    assert ";" in message and "\n" not in message
 
 
 def prepare(path, resume=False, overwrite=False, own=()):
@@ -201,26 +183,10 @@ def test_a_folder_in_use_needs_a_decision(tmp_path):
         prepare(tmp_path, own=["metrics.csv"])
     message = str(raised.value)
     assert message.startswith(f"{tmp_path}: ") and "\n" not in message
-    assert all(
-        words in message
-        for words in ("not empty", "resume=True", "overwrite=True", "another folder")
-    )
+    for words in ("not empty", "resume=True", "overwrite=True", "another folder"):
+        assert words in message
     prepare(tmp_path, resume=True, own=["metrics.csv"])
     assert (tmp_path / "metrics.csv").read_text() == "mine"
-
-
-@pytest.mark.parametrize("inside", ["", "file"])
-def test_a_message_begins_with_the_folder_without_a_slash_at_its_end(tmp_path, inside):
-    """Commands find the flag by the path that a message begins with."""
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(RecordError) as raised:
-        prepare(f"{tmp_path / inside}/")
-    assert str(raised.value).startswith(f"{tmp_path / inside}: ")
-
-
-def test_resume_and_overwrite_contradict(tmp_path):
-    with pytest.raises(RecordError, match="contradict"):
-        prepare(tmp_path, resume=True, overwrite=True)
 
 
 def test_overwrite_removes_own_entries_only(tmp_path):
@@ -228,12 +194,11 @@ def test_overwrite_removes_own_entries_only(tmp_path):
     (tmp_path / "checkpoints" / "deep" / "epoch.npz").write_text("own")
     (tmp_path / "metrics.csv").write_text("own")
     (tmp_path / ".metrics.csv.123.tmp").write_text("own, unfinished")
-    for name in ("thesis.tex", "metrics.csv.bak", ".thesis.tex.123.tmp", "Checkpoints"):
+    foreign = ["thesis.tex", "metrics.csv.bak", ".thesis.tex.123.tmp", "Checkpoints"]
+    for name in foreign:
         (tmp_path / name).write_text("foreign")
     prepare(tmp_path, overwrite=True, own=["checkpoints", "metrics.csv"])
-    assert names(tmp_path) == sorted(
-        ["thesis.tex", "metrics.csv.bak", ".thesis.tex.123.tmp", "Checkpoints"]
-    )
+    assert names(tmp_path) == sorted(foreign)
 
 
 def test_overwrite_removes_links_and_never_what_they_point_to(tmp_path):
@@ -249,6 +214,22 @@ def test_overwrite_removes_links_and_never_what_they_point_to(tmp_path):
     assert (precious / "data.txt").read_text() == "keep"
 
 
+@pytest.mark.parametrize(
+    ("inside", "arguments", "message"),
+    [
+        ("", {}, "{}: "),  # the folder without the slash: commands find the flag by it
+        ("file", {}, "{}: "),
+        ("", {"resume": True, "overwrite": True}, "contradict"),
+        (None, {"overwrite": True}, "the name of the folder is empty"),
+    ],
+)
+def test_unusable_folders_are_refused(tmp_path, inside, arguments, message):
+    (tmp_path / "file").write_text("mine")
+    path = "" if inside is None else tmp_path / inside
+    with pytest.raises(RecordError, match=message.format(path)):
+        prepare(f"{path}/" if path else "", own=["README.md"], **arguments)
+
+
 @pytest.mark.parametrize("inside", ["", "below"])
 def test_a_file_in_the_way_is_refused(tmp_path, inside):
     (tmp_path / "file").write_text("foreign")
@@ -256,8 +237,3 @@ def test_a_file_in_the_way_is_refused(tmp_path, inside):
     with pytest.raises(RecordError, match="in the way; choose"):
         prepare(path, overwrite=True, own=["file"])
     assert (tmp_path / "file").read_text() == "foreign"
-
-
-def test_an_empty_name_is_refused():
-    with pytest.raises(RecordError, match="the name of the folder is empty"):
-        prepare("", overwrite=True, own=["README.md"])

@@ -52,30 +52,18 @@ def test_a_kernel_serves_members_that_follow_each_other(kernels, known):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("steps", "width", "stride"),
-    [
-        (32, 4, 3),
-        (512, 8, 7),
-        (73, 4, 2),  # the shapes of the tests and of the paper: width above stride
-        (20, 3, 3),
-        (21, 3, 3),  # equal
-        (20, 6, 3),
-        (22, 9, 3),
-        (20, 8, 2),
-        (20, 5, 1),  # several pieces, whole and not
-        (20, 7, 3),
-        (19, 2, 5),
-        (20, 1, 4),
-        (16, 1, 5),  # a rest piece; width below stride
-        (8, 8, 7),
-        (8, 8, 3),
-        (9, 8, 1),
-        (5, 5, 9),
-    ],
-)  # a single output or two
+# Width above stride, as in tests and paper; equal; several pieces, whole and not; a rest piece;
+# width below stride; a single output or two.
+SHAPES = """
+32 4 3, 512 8 7, 73 4 2, 20 3 3, 21 3 3, 20 6 3, 22 9 3, 20 8 2, 20 5 1, 20 7 3, 19 2 5, 20 1 4,
+16 1 5, 8 8 7, 8 8 3, 9 8 1, 5 5 9
+"""
+
+
+@pytest.mark.parametrize("shape", [text.strip() for text in SHAPES.split(",")])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_convolution_equals_separate_keras_layers(steps, width, stride, compiled):
+def test_convolution_equals_separate_keras_layers(shape, compiled):
+    steps, width, stride = map(int, shape.split())
     channels, filters = 4, 5
     inputs, kernel = draw(P, steps, channels), draw(P, width, channels, filters, seed=1)
     function = tf.function(parallel_convolution) if compiled else parallel_convolution
@@ -113,11 +101,7 @@ def test_convolution_length_counts_outputs():
         for width in range(1, 12):
             for stride in range(1, 12):
                 starts = [s for s in range(0, steps, stride) if s + width <= steps]
-                assert convolution_length(steps, width, stride) == len(starts), (
-                    steps,
-                    width,
-                    stride,
-                )
+                assert convolution_length(steps, width, stride) == len(starts)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
