@@ -105,10 +105,12 @@ VARIANTS = {
     "paper": presets.paper(_PAPER, update_period=32, updates=256, reward=True),
 }
 VARIANTS |= {
-    "laptop_epg_i": presets.evolved_start(_policy_gradient(VARIANTS["laptop"])),
-    "laptop_ppo_i": presets.start_alone(VARIANTS["laptop"]),
-    **presets.paper_starts(VARIANTS["paper"]),
+    **presets.evolved_starts(VARIANTS["laptop"], "laptop"),
+    **presets.evolved_starts(VARIANTS["paper"], "paper"),
 }
+VARIANTS["laptop_epg_i"] = presets.evolved_starts(_policy_gradient(VARIANTS["laptop"]), "laptop")[
+    "laptop_epg_i"
+]
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

@@ -129,9 +129,8 @@ VARIANTS |= {
     for name in ("laptop", "paper")
 }
 VARIANTS |= {
-    "laptop_epg_i": presets.evolved_start(VARIANTS["laptop"]),
-    "laptop_ppo_i": presets.start_alone(VARIANTS["laptop"]),
-    **presets.paper_starts(VARIANTS["paper"]),
+    **presets.evolved_starts(VARIANTS["laptop"], "laptop"),
+    **presets.evolved_starts(VARIANTS["paper"], "paper"),
 }
 
 

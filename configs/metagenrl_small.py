@@ -20,21 +20,20 @@ One meta-training is 768 k env steps, with tests about 30 minutes of CPU time on
 make 290 agent updates in a second of CPU time, and a test takes 2 minutes.
 """
 
+import dataclasses
+
 from ml_collections import ConfigDict
 
-from epg_tf.losses.settings import ObjectiveConfig
-from epg_tf.metagenrl.settings import (
-    AgentConfig,
-    BaselineConfig,
-    MetaConfig,
-    MetaGenRLExperiment,
-    ValidationConfig,
-)
+from epg_tf.metagenrl.settings import MetaGenRLExperiment, ValidationConfig
+from epg_tf.runs.config_files import load_experiment
 
 
 def get_config() -> ConfigDict:
     """Returns the experiment's settings."""
-    experiment = MetaGenRLExperiment(
+    laptop = load_experiment("metagenrl_laptop")
+    assert isinstance(laptop, MetaGenRLExperiment)
+    experiment = dataclasses.replace(
+        laptop,
         environments=(
             "point_goal",
             "gymnasium:Pendulum-v1",
@@ -44,42 +43,14 @@ def get_config() -> ConfigDict:
         agents=24,
         steps_per_agent=32_000,
         round_steps=1000,
-        life_rounds=8,
-        objective_period=4,
         shard_agents=6,
-        objective=ObjectiveConfig(lstm_units=16, action_layers=1, action_filters=16),
-        agent=AgentConfig(
-            hidden=(64, 64),
-            policy_learning_rate=3e-3,
-            batch=16,
-            chunk=10,
-            discount=0.97,
-            tau=0.01,
-            random_steps=1000,
-            updates_after=200,
-            replay_steps=100_000,
-            scale_rewards=True,
+        agent=dataclasses.replace(
+            laptop.agent, discount=0.97, random_steps=1000, updates_after=200, scale_rewards=True
         ),
-        meta=MetaConfig(
-            final_learning_rate=1e-4,
-            learning_rate_rounds=32,
-            normalize_agent_gradients=True,
-            unit_virtual_steps=True,
-            warm_up_steps=4000,
-        ),
-        baseline=BaselineConfig(  # those of metagenrl_laptop, tuned in PointGoal
-            off_policy_learning_rate=1e-2,
-            gae_lambda=0.0,
-            update_period=1000,
-            ppo_learning_rate=3e-3,
-            td3_learning_rate=1e-2,
-            ddpg_learning_rate=1e-2,
-        ),
+        meta=dataclasses.replace(laptop.meta, learning_rate_rounds=32),
+        baseline=dataclasses.replace(laptop.baseline, update_period=1000),
         validation=ValidationConfig(
-            period=8,
-            environments=("gymnasium:InvertedDoublePendulum-v5@200",),
-            agents=4,
-            env_steps=4000,
+            period=8, environments=("gymnasium:InvertedDoublePendulum-v5@200",), env_steps=4000
         ),
     )
     return ConfigDict(experiment.to_mapping())

@@ -83,9 +83,8 @@ VARIANTS = {
     "paper": presets.paper(_PAPER, update_period=128, updates=256),
 }
 VARIANTS |= {
-    "laptop_epg_i": presets.evolved_start(VARIANTS["laptop"]),
-    "laptop_ppo_i": presets.start_alone(VARIANTS["laptop"]),
-    **presets.paper_starts(VARIANTS["paper"]),
+    **presets.evolved_starts(VARIANTS["laptop"], "laptop"),
+    **presets.evolved_starts(VARIANTS["paper"], "paper"),
 }
 
 

@@ -3,6 +3,7 @@ lifetimes for a night, and one for families that need learning.
 """
 
 import dataclasses
+from typing import Any
 
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg.baseline_settings import SACConfig, TD3Config
@@ -230,41 +231,24 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     )
 
 
-def evolved_start(experiment: Experiment) -> Experiment:
-    """Returns an experiment on a laptop that moves the initial policy with the loss (EPG+I, section
-    4.2), by less noise than a loss alone.
+def evolved_starts(experiment: Experiment, scale: str) -> dict[str, Experiment]:
+    """Returns EPG+I and PPO+I (section 4.2, Figure 13) by the name of the variant.
+
+    EPG+I moves the initial policy with the loss; PPO+I moves that of agents that learn by PPO. All
+    else is as in `experiment`, but on a laptop there is less noise than for a loss alone.
+
+    Args:
+      experiment: The other settings.
+      scale: "laptop" or "paper".
     """
-    evolution = dataclasses.replace(
-        experiment.evolution, moves="both", sigma=0.03, learning_rate=3e-2
-    )
-    return dataclasses.replace(experiment, evolution=evolution)
-
-
-def start_alone(experiment: Experiment) -> Experiment:
-    """Returns an experiment on a laptop that moves the initial policy of agents that learn by PPO
-    (PPO+I, section 4.2).
-    """
-    evolution = dataclasses.replace(
-        experiment.evolution,
-        moves="initialisation",
-        guidance=1.0,
-        final_guidance=1.0,
-        sigma=0.03,
-        learning_rate=4e-3,
-        final_learning_rate=1e-3,
-    )
-    return dataclasses.replace(experiment, evolution=evolution)
-
-
-def paper_starts(experiment: Experiment) -> dict[str, Experiment]:
-    """Returns EPG+I and PPO+I (section 4.2, Figure 13) by the name of the variant; all else is as
-    in `experiment`.
-    """
-    both = dataclasses.replace(experiment.evolution, moves="both")
-    alone = dataclasses.replace(
-        experiment.evolution, moves="initialisation", guidance=1.0, final_guidance=1.0
-    )
+    both: dict[str, Any] = {"moves": "both"}
+    alone: dict[str, Any] = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+    if scale == "laptop":
+        both |= {"sigma": 0.03, "learning_rate": 3e-2}
+        alone |= {"sigma": 0.03, "learning_rate": 4e-3, "final_learning_rate": 1e-3}
     return {
-        "paper_epg_i": dataclasses.replace(experiment, evolution=both),
-        "paper_ppo_i": dataclasses.replace(experiment, evolution=alone),
+        f"{scale}_{name}": dataclasses.replace(
+            experiment, evolution=dataclasses.replace(experiment.evolution, **changes)
+        )
+        for name, changes in (("epg_i", both), ("ppo_i", alone))
     }
