@@ -50,19 +50,12 @@ def renamed(settings: Any) -> Any:
     """
     if not isinstance(settings, Mapping):
         return settings
-    return {
-        group: _renamed_group(group, fields) if isinstance(fields, Mapping) else fields
-        for group, fields in settings.items()
-        if not _has_no_effect(settings, group)
-    }
-
-
-def _has_no_effect(settings: Mapping[str, Any], group: str) -> bool:
-    fields = settings[group]
-    if not isinstance(fields, Mapping) or _GONE_GROUPS.get(group) not in fields:
-        return False
-    _renamed_group(group, fields)  # raises where it is switched on
-    return True
+    found = {}
+    for group, fields in settings.items():
+        named = _renamed_group(group, fields) if isinstance(fields, Mapping) else fields
+        if named is fields or _GONE_GROUPS.get(group) not in fields:
+            found[group] = named
+    return found
 
 
 def _renamed_group(group: str, fields: Mapping[str, Any]) -> dict[str, Any]:
