@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from epg_tf.core.failures import worst_for_failed
-from epg_tf.core.types import Array, LifeResults
+from epg_tf.core.types import Array
 from epg_tf.evaluation.results import EVALUATION, LEARNING, Results
 from epg_tf.evaluation.statistics import (
     confidence_interval,
-    interquartile_mean,
-    surviving_interval,
-)
-from epg_tf.evaluation.uncertainty import (
     hierarchical_interval,
+    interquartile_mean,
     performance_profile,
     probability_of_improvement,
+    surviving_interval,
 )
 
 _PROFILE_POINTS = 11
@@ -236,13 +234,6 @@ def reference(results: Results) -> str | None:
 def _tasks(rows: Results) -> list[tuple[str, int]]:
     """Returns task and number of every agent of a group."""
     return [agent[2:] for agent in rows.agents()]
-
-
-def summarize_lives(lives: LifeResults, env_steps: int) -> Summary:
-    """Returns the summary of lives of one method, `env_steps` of learning each."""
-    failed = lives.failed[:, None]
-    curves = np.where(failed, np.nan, lives.episode_return)
-    return _summary(lives.final_return, curves, lives.success, env_steps)
 
 
 def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Summary:

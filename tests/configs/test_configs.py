@@ -12,10 +12,10 @@ import pytest
 from epg_tf.core.old_settings import renamed
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation.speed import measure_lives
 from epg_tf.figures.results import unpacked
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.runs.config_files import load_experiment
+from epg_tf.studies.speed import measure_lives
 from epg_tf.tasks.registry import make_family
 from tests.launch import commands
 

@@ -118,7 +118,7 @@ def test_agents_that_are_not_there_are_refused(tiny):
     learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
     with pytest.raises(ConfigError, match="^life=-1 must be 0 or more"):
         train_agent(learned, 0, -1)
-    with pytest.raises(ConfigError, match="life=3 must be below lives=3"):
+    with pytest.raises(ConfigError, match="^life=3 must be 0 or more and below 3"):
         train_agent(learned, 0, 3, lives=3)
     with pytest.raises(ConfigError, match="phi has shape .5,.; a loss of these settings has"):
         train_agent(dataclasses.replace(learned, phi=learned.phi[:5]), 0)

@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.adaptation: how agents are paired, and what is made of their returns."""
+"""Tests epg_tf.studies.adaptation: how agents are paired, and what is made of their returns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, pairs, summarize_adaptation
 from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.reports.adaptation_report import OWN, table, write_adaptation
+from epg_tf.studies.adaptation import MEASURES, AdaptationTest, pairs, summarize_adaptation
 
 FOUND = {
     "own": np.array([3.0, 5.0]),

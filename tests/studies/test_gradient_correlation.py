@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.gradient_correlation: ranks by hand, gradients by differences."""
+"""Tests epg_tf.studies.gradient_correlation: ranks by hand, gradients by differences."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation import gradient_correlation as under_test
-from epg_tf.evaluation.analysed_lives import analysis_request, observe_lives
-from epg_tf.evaluation.gradient_correlation import (
+from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.studies import gradient_correlation as under_test
+from epg_tf.studies.analysed_lives import analysis_request, observe_lives
+from epg_tf.studies.gradient_correlation import (
     GradientCorrelation,
     Gradients,
     cosines,
@@ -22,8 +24,6 @@ from epg_tf.evaluation.gradient_correlation import (
     rank_correlation,
     summarize_gradient_correlation,
 )
-from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.initial_parameters import initial_parameters
 from tests import reference
 
 P, O, A = 2, 3, 2  # noqa: E741 (the legend's letter)

@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.policy_change."""
+"""Tests epg_tf.studies.policy_change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.analysed_lives import analysis_request
-from epg_tf.evaluation.policy_change import (
+from epg_tf.studies.analysed_lives import analysis_request
+from epg_tf.studies.policy_change import (
     PolicyChange,
     measure_policy_change,
     per_life,
