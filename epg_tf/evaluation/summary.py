@@ -60,15 +60,15 @@ class Summary:
       initial_ci95: 95 % confidence interval of that.
     """
 
-    final_return_mean: float
-    final_return_iqm: float
-    ci95: tuple[float, float]
-    auc_mean: float
-    auc_ci95: tuple[float, float]
-    success_rate: float
-    lives: int
-    failed_lives: int
-    env_steps: int
+    final_return_mean: float = np.nan
+    final_return_iqm: float = np.nan
+    ci95: tuple[float, float] = (np.nan, np.nan)
+    auc_mean: float = np.nan
+    auc_ci95: tuple[float, float] = (np.nan, np.nan)
+    success_rate: float = np.nan
+    lives: int = 0
+    failed_lives: int = 0
+    env_steps: int = 0
     steps_to_match: int | None = None
     profile: list[tuple[float, float]] | None = None
     ahead_mean: float | None = None
@@ -240,7 +240,7 @@ def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Su
     """Summarizes final returns [L], NaN where failed, curves [L, T] and successes [L]."""
     failed = np.isnan(finals)
     if failed.all():
-        return _unknown(len(finals), env_steps)
+        return Summary(lives=len(finals), failed_lives=len(finals), env_steps=env_steps)
     returns = worst_for_failed(finals)
     areas, initial = _areas(curves, failed), _initial(curves, failed)
     return Summary(
@@ -254,23 +254,6 @@ def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Su
         success_rate=float(np.mean(success)),
         lives=len(finals),
         failed_lives=int(failed.sum()),
-        env_steps=env_steps,
-    )
-
-
-def _unknown(lives: int, env_steps: int) -> Summary:
-    """Returns the summary of a method whose lives all failed: every return is NaN."""
-    return Summary(
-        final_return_mean=np.nan,
-        final_return_iqm=np.nan,
-        ci95=(np.nan, np.nan),
-        auc_mean=np.nan,
-        auc_ci95=(np.nan, np.nan),
-        initial_return_mean=np.nan,
-        initial_ci95=(np.nan, np.nan),
-        success_rate=np.nan,
-        lives=lives,
-        failed_lives=lives,
         env_steps=env_steps,
     )
 

@@ -126,7 +126,6 @@ def test_inputs_are_those_of_the_updates(make_tiny, make_experience):
     np.testing.assert_allclose(np.mean(per_step, axis=1), used, rtol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_step_matters_most_to_itself_and_padding_is_told_apart(make_tiny, shared):
     """Two updates of 8 steps leave half of the buffer of 32 empty."""

@@ -62,7 +62,6 @@ def test_the_table_is_tidy():
     assert rows[5] == {"stage": "last", "life": 0, "update": 2, "kl": 6.0} and len(rows) == 6
 
 
-@pytest.mark.slow
 def test_it_is_the_divergence_of_lives_under_the_three_losses(make_tiny):
     """To the bit that of the inner loop, run by hand with the phi that evolution started from."""
     tiny, random = (make_tiny(loss={"start": start}) for start in ("centred", "random"))
