@@ -26,23 +26,17 @@ FOUND = {
 }
 
 
-def tasks(*directions):
-    return [{"direction": np.array([each])} for each in directions]
-
-
-def test_pairs_go_round():
-    assert pairs(tasks(1.0, 2.0, 3.0)).others == (1, 2, 0)
-
-
-def test_of_two_tasks_each_agent_gets_the_other():
-    found = pairs(tasks(1.0, 1.0, -1.0, 1.0))
-    assert found.others == (2, 2, 3, 2) and found.differing == 4
-
-
-def test_one_task_has_no_pairs_that_differ():
-    found = pairs(tasks(1.0, 1.0, 1.0))
-    assert found.others == (1, 2, 0) and found.differing == 0
-    assert pairs([{}, {}]).differing == 0
+@pytest.mark.parametrize(
+    ("directions", "others", "differing"),
+    [
+        ((1.0, 2.0, 3.0), (1, 2, 0), 3),
+        ((1.0, 1.0, -1.0, 1.0), (2, 2, 3, 2), 4),  # of two tasks each agent gets the other
+        ((1.0, 1.0, 1.0), (1, 2, 0), 0),
+    ],
+)
+def test_agents_are_paired_with_the_next_that_has_another_task(directions, others, differing):
+    found = pairs([{"direction": np.array([each])} for each in directions])
+    assert (found.others, found.differing) == (others, differing)
 
 
 def test_a_summary_says_what_is_lost_and_regained():
