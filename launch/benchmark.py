@@ -5,7 +5,7 @@
 
 EPG is measured in exact and in coarse physics. "Physics" is the engine, "family" the family's own
 code around it: tasks and starts, observations, rewards and ends. With --cores an epoch is predicted
-on so many cores, from shards that are timed here: epg_tf/evaluation/scaling.py says how.
+on so many cores, from shards that are timed here: epg_tf/studies/scaling.py says how.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from epg_tf.core import files, formatting
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.epg.inner_loop import PARTS
-from epg_tf.evaluation import scaling
-from epg_tf.evaluation.metagenrl_speed import measure_agents, shard_size
-from epg_tf.evaluation.speed import LifeSpeed, SpeedComparison, compare_physics
+from epg_tf.studies import scaling
+from epg_tf.studies.metagenrl_speed import measure_agents, shard_size
+from epg_tf.studies.speed import LifeSpeed, SpeedComparison, compare_physics
 
 flags.adopt_module_key_flags(config_flag)
 _LIVES = flags.DEFINE_integer(

@@ -27,11 +27,11 @@ from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.baseline_settings import RIVALS
 from epg_tf.evaluation import zero_shot
-from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, summarize_adaptation
+from epg_tf.studies.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import Evaluation
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.robustness import RobustnessTest, changes, summarize_robustness
+from epg_tf.studies.robustness import RobustnessTest, changes, summarize_robustness
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports import adaptation_report, evaluation_report, robustness_report
 from epg_tf.runs.kept_objectives import kept_name, kept_objectives

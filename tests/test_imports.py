@@ -26,9 +26,10 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "epg": (3, ()),
     "metagenrl": (3, ()),
     "baselines": (3, ("epg", "metagenrl")),  # beside whose losses and objectives they learn
-    "reports": (4, ("evaluation",)),  # pictures and tables are made from the table of results
+    "reports": (4, ("evaluation", "studies")),  # pictures and tables of what was measured
     "artifacts": (4, ()),
     "evaluation": (4, ("artifacts",)),  # what is evaluated was saved before
+    "studies": (4, ("artifacts", "evaluation")),  # measured on top of evaluations
     "runs": (4, ("artifacts", "evaluation", "reports")),  # a run leaves losses, tests and pictures
     "figures": (5, ()),  # made from finished runs, tests and losses
     "front": (5, ()),  # epg_tf/__init__.py, what users import

@@ -13,7 +13,7 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import train_all
 from epg_tf.evaluation.methods import OBJECTIVES, Evaluated
 from epg_tf.evaluation.requests import objective_request
-from epg_tf.evaluation.summary import summarize_lives
+from epg_tf.evaluation.statistics import surviving_interval
 from epg_tf.metagenrl.population import meta_learn
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
@@ -53,7 +53,8 @@ def test_reinforce_learns(experiment):
             )
             for rate in (1e-3, 0.0)
         )
-    assert summarize_lives(learned, 0).ci95[0] > summarize_lives(still, 0).ci95[1]
+    low, high = (surviving_interval(each.final_return) for each in (learned, still))
+    assert low[0] > high[1]
 
 
 def test_evolution_improves_a_reward_free_loss(experiment):

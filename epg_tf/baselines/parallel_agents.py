@@ -66,27 +66,32 @@ class ParallelNetwork(Network):
             parallel_mlp(tf.transpose(inputs, [1, 0, 2]), pairs, tf.nn.relu), [1, 0, 2]
         )
 
-
-class Critic(ParallelNetwork):
-    """Maps (observations, actions) to values [B, P]."""
-
     def call(
         self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
     ) -> tuple[tf.Tensor, Any]:
-        """Returns the values, and the state that it was given."""
+        """Returns `result` at inputs, and the state that it was given."""
         del step_type, training
-        return self.outputs(tf.concat(inputs, axis=-1))[..., 0], network_state
+        return self.result(inputs), network_state
+
+    def result(self, inputs: Any) -> tf.Tensor:
+        """Returns what the network is for."""
+        raise NotImplementedError
+
+
+class Critic(ParallelNetwork):
+    """Maps (observations, actions) to values."""
+
+    def result(self, inputs: Any) -> tf.Tensor:
+        """Returns the values [B, P]."""
+        return self.outputs(tf.concat(inputs, axis=-1))[..., 0]
 
 
 class Actor(ParallelNetwork):
-    """Maps observations to actions within [-1, 1], [B, P, A]."""
+    """Maps observations to actions within [-1, 1]."""
 
-    def call(
-        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
-    ) -> tuple[tf.Tensor, Any]:
-        """Returns the most likely actions, and the state that it was given."""
-        del step_type, training
-        return tf.tanh(self.outputs(inputs)), network_state
+    def result(self, inputs: Any) -> tf.Tensor:
+        """Returns the actions [B, P, A]."""
+        return tf.tanh(self.outputs(inputs))
 
 
 class GaussianActor(ParallelNetwork):
@@ -97,12 +102,9 @@ class GaussianActor(ParallelNetwork):
         mean, log_std = tf.split(self.outputs(observation), 2, axis=-1)
         return mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS)
 
-    def call(
-        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
-    ) -> tuple[tf.Tensor, Any]:
-        """Returns the most likely actions, and the state that it was given."""
-        del step_type, training
-        return tf.tanh(self.moments(inputs)[0]), network_state
+    def result(self, inputs: Any) -> tf.Tensor:
+        """Returns the most likely actions [B, P, A]."""
+        return tf.tanh(self.moments(inputs)[0])
 
 
 class SmoothedActor(Actor):
@@ -129,16 +131,13 @@ class SmoothedActor(Actor):
         super().__init__(input_tensor_spec, weights, name)
         self._smoothing, self._noise = smoothing, noise
 
-    def call(
-        self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
-    ) -> tuple[tf.Tensor, Any]:
-        """Returns the actions, and the state that it was given."""
-        action, state = super().call(inputs, step_type, network_state, training)
+    def result(self, inputs: Any) -> tf.Tensor:
+        """Returns the actions [B, P, A]."""
+        action = super().result(inputs)
         if not self._noise.left:  # TF-Agents calls it once to build it
-            return action, state
+            return action
         scale, clip = self._smoothing
-        noise = scale * self._noise.left.pop(0)
-        return action + tf.clip_by_value(noise, -clip, clip), state
+        return action + tf.clip_by_value(scale * self._noise.left.pop(0), -clip, clip)
 
 
 class KeyedSac(sac_agent.SacAgent):

@@ -220,19 +220,7 @@ def _parsed(name: str, cells: Sequence[str]) -> Array:
 
 def _table(column: Callable[[str], Array]) -> Results:
     """Returns the table of the columns that a function of their names returns."""
-    return Results(
-        method=column("method"),
-        loss=column("loss"),
-        loss_seed=column("loss_seed"),
-        task=column("task"),
-        agent=column("agent"),
-        env_steps=column("env_steps"),
-        episodes=column("episodes"),
-        returns=column("returns"),
-        kl=column("kl"),
-        success=column("success"),
-        policy_sha256=column("policy_sha256"),
-    )
+    return Results(*(column(name) for name in COLUMNS))
 
 
 def tabulate(method: Method, request: Request, curves: LearningCurves) -> Results:

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from epg_tf.core.failures import worst_for_failed
-from epg_tf.core.types import Array, LifeResults
+from epg_tf.core.types import Array
 from epg_tf.evaluation.results import EVALUATION, LEARNING, Results
 from epg_tf.evaluation.statistics import (
     confidence_interval,
-    interquartile_mean,
-    surviving_interval,
-)
-from epg_tf.evaluation.uncertainty import (
     hierarchical_interval,
+    interquartile_mean,
     performance_profile,
     probability_of_improvement,
+    surviving_interval,
 )
 
 _PROFILE_POINTS = 11
@@ -62,15 +60,15 @@ class Summary:
       initial_ci95: 95 % confidence interval of that.
     """
 
-    final_return_mean: float
-    final_return_iqm: float
-    ci95: tuple[float, float]
-    auc_mean: float
-    auc_ci95: tuple[float, float]
-    success_rate: float
-    lives: int
-    failed_lives: int
-    env_steps: int
+    final_return_mean: float = np.nan
+    final_return_iqm: float = np.nan
+    ci95: tuple[float, float] = (np.nan, np.nan)
+    auc_mean: float = np.nan
+    auc_ci95: tuple[float, float] = (np.nan, np.nan)
+    success_rate: float = np.nan
+    lives: int = 0
+    failed_lives: int = 0
+    env_steps: int = 0
     steps_to_match: int | None = None
     profile: list[tuple[float, float]] | None = None
     ahead_mean: float | None = None
@@ -238,18 +236,11 @@ def _tasks(rows: Results) -> list[tuple[str, int]]:
     return [agent[2:] for agent in rows.agents()]
 
 
-def summarize_lives(lives: LifeResults, env_steps: int) -> Summary:
-    """Returns the summary of lives of one method, `env_steps` of learning each."""
-    failed = lives.failed[:, None]
-    curves = np.where(failed, np.nan, lives.episode_return)
-    return _summary(lives.final_return, curves, lives.success, env_steps)
-
-
 def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Summary:
     """Summarizes final returns [L], NaN where failed, curves [L, T] and successes [L]."""
     failed = np.isnan(finals)
     if failed.all():
-        return _unknown(len(finals), env_steps)
+        return Summary(lives=len(finals), failed_lives=len(finals), env_steps=env_steps)
     returns = worst_for_failed(finals)
     areas, initial = _areas(curves, failed), _initial(curves, failed)
     return Summary(
@@ -263,23 +254,6 @@ def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Su
         success_rate=float(np.mean(success)),
         lives=len(finals),
         failed_lives=int(failed.sum()),
-        env_steps=env_steps,
-    )
-
-
-def _unknown(lives: int, env_steps: int) -> Summary:
-    """Returns the summary of a method whose lives all failed: every return is NaN."""
-    return Summary(
-        final_return_mean=np.nan,
-        final_return_iqm=np.nan,
-        ci95=(np.nan, np.nan),
-        auc_mean=np.nan,
-        auc_ci95=(np.nan, np.nan),
-        initial_return_mean=np.nan,
-        initial_ci95=(np.nan, np.nan),
-        success_rate=np.nan,
-        lives=lives,
-        failed_lives=lives,
         env_steps=env_steps,
     )
 

@@ -93,11 +93,9 @@ def train_agent(
     """
     experiment = with_ppo(learned.experiment)
     check_phi(experiment, learned.phi)
-    _check_number("life", life)
+    _check_number("life", life, lives)
     configure_tensorflow(thread_count(experiment))
     request = loss_request(experiment, seed, life + 1, updates, physics)
-    if lives is not None and life >= lives:
-        raise ConfigError(f"life={life} must be below lives={lives}, the agents of the test")
     most = experiment.compute.shard_lives
     size = most if lives is None else min(most, lives)
     experiment = dataclasses.replace(
@@ -156,9 +154,7 @@ def train_objective_agent(
     Raises:
       ConfigError: As `evaluate_objective`, or there is no such agent.
     """
-    _check_number("agent", agent)
-    if agent >= agents:
-        raise ConfigError(f"agent={agent} must be below agents={agents}; agents count from 0")
+    _check_number("agent", agent, agents)
     experiment = learned.experiment
     request = objective_request(experiment, environment, seed, agents, env_steps)
     configure_tensorflow(experiment.threads or cpus(1))
@@ -179,9 +175,10 @@ def train_objective_agent(
     )
 
 
-def _check_number(name: str, value: int) -> None:
-    if value < 0:
-        raise ConfigError(f"{name}={value} must be 0 or more; agents count from 0")
+def _check_number(name: str, value: int, count: int | None) -> None:
+    if value < 0 or (count is not None and value >= count):
+        below = "" if count is None else f" and below {count}, their number"
+        raise ConfigError(f"{name}={value} must be 0 or more{below}; agents count from 0")
 
 
 def _with_facts(agent: TrainedAgent, request: Request) -> TrainedAgent:

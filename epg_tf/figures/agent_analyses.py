@@ -14,12 +14,12 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.results import Results, read_results
-from epg_tf.evaluation.return_dips import return_dips, summarize_return_dips
 from epg_tf.figures.declaration import Findings, Found, Row
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import agent_plots, life_columns, panels
 from epg_tf.reports.panels import Curves
 from epg_tf.reports.tables import label
+from epg_tf.studies.return_dips import return_dips
 
 Analysis = Callable[[Found], Findings]
 
@@ -130,8 +130,7 @@ def compared_lives(methods: Sequence[str]) -> Analysis:
 
 def _dips(rows: Results) -> str:
     """Returns how many agents had a return below zero before they ended above it."""
-    dips = return_dips(rows, ["any"] * len(rows.agents()))
-    found = summarize_return_dips(dips)["all"]
+    found = return_dips(rows)
     low, high = found["ci95"]
     return (
         f"{found['dips']} of {found['agents']} agents dip below zero and end above, a share of "

@@ -11,10 +11,10 @@ from typing import Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.baselines.method import Request
-from epg_tf.evaluation import gradient_correlation, loss_sensitivity, policy_change
-from epg_tf.evaluation.analysed_lives import analysis_request
 from epg_tf.figures.declaration import Findings, Found
 from epg_tf.reports import analysis_plots
+from epg_tf.studies import gradient_correlation, loss_sensitivity, policy_change
+from epg_tf.studies.analysed_lives import analysis_request
 
 _LIVES = 32
 _THREADS = 1  # as in films, so that a process can make all figures
@@ -77,7 +77,7 @@ def input_sensitivity(found: Found) -> Findings:
 
 def gradients_beside_ppo(found: Found) -> Findings:
     """Draws how the policy gradient of the loss goes with PPO's on the same batch (EPG, section
-    4.1); `evaluation.gradient_correlation` defines it.
+    4.1); `studies.gradient_correlation` defines it.
     """
     correlation = gradient_correlation.measure_gradient_correlation(*_lives_of(found))
     summary = gradient_correlation.summarize_gradient_correlation(correlation)

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from epg_tf.core.types import Array
-from epg_tf.evaluation.gradient_correlation import GradientCorrelation
-from epg_tf.evaluation.loss_sensitivity import LossSensitivity
-from epg_tf.evaluation.policy_change import STAGES, PolicyChange, per_life
 from epg_tf.reports.panels import Curves, agent_panels, grid
 from epg_tf.reports.plots import FAINT, INK
+from epg_tf.studies.gradient_correlation import GradientCorrelation
+from epg_tf.studies.loss_sensitivity import LossSensitivity
+from epg_tf.studies.policy_change import STAGES, PolicyChange, per_life
 
 STAGE_TITLES = {
     "random": "random weights",

@@ -15,12 +15,12 @@ from epg_tf.agents.settings import PolicyConfig
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.evaluation.robustness import LOSS, Change
-from epg_tf.evaluation.robustness import OWN as UNCHANGED
 from epg_tf.reports.plots import write_png
 from epg_tf.reports.resumed_tests import difference, refusal, refuse_foreign
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import intervals_table
+from epg_tf.studies.robustness import LOSS, Change
+from epg_tf.studies.robustness import OWN as UNCHANGED
 
 SUMMARY_FILE, PICTURE_FILE = "robustness.json", "robustness.png"
 OWN = (SUMMARY_FILE, PICTURE_FILE)

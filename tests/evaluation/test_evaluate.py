@@ -118,7 +118,7 @@ def test_agents_that_are_not_there_are_refused(tiny):
     learned = LearnedLoss(initial_phi(tiny, 0), tiny, {})
     with pytest.raises(ConfigError, match="^life=-1 must be 0 or more"):
         train_agent(learned, 0, -1)
-    with pytest.raises(ConfigError, match="life=3 must be below lives=3"):
+    with pytest.raises(ConfigError, match="^life=3 must be 0 or more and below 3"):
         train_agent(learned, 0, 3, lives=3)
     with pytest.raises(ConfigError, match="phi has shape .5,.; a loss of these settings has"):
         train_agent(dataclasses.replace(learned, phi=learned.phi[:5]), 0)
@@ -206,26 +206,51 @@ def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_ti
             np.testing.assert_array_equal(mine, getattr(alone, column))
 
 
+SLOWER = {"updates": 1, "update_period": 24, "minibatch": 8}
+
+
 @pytest.mark.parametrize(
-    ("moves", "changes", "message"),
+    ("moves", "changes", "given", "message"),
     [
-        ("loss", {"inner": {"kl_limit": 0.1}}, "has config.inner.kl_limit=0.1, 'a' has 0.0"),
-        ("both", {"inner": {"updates": 5}}, "has lives of 40 env steps, 'a' of 24"),
+        ("loss", {"inner": {"kl_limit": 0.1}}, {}, "has config.inner.kl_limit=0.1, 'a' has 0.0"),
+        ("both", {"inner": {"updates": 5}}, {}, "has lives of 40 env steps, 'a' of 24"),
         (
             "both",
             {"inner": {"centred_observations": False}},
+            {},
             "has config.inner.centred_observations=False, 'a' has True",
         ),
-        ("both", {"policy": {"log_std": -2.0}}, "has config.policy.log_std=-2.0, 'a' has "),
-        ("both", {"task": {"family": "hidden_goal"}}, "phi has shape"),
+        ("both", {"policy": {"log_std": -2.0}}, {}, "has config.policy.log_std=-2.0, 'a' has "),
+        ("both", {"task": {"family": "hidden_goal"}}, {}, "phi has shape"),
+        ("loss", {"surrogate": {"clip": 0.1}}, {}, None),
+        (
+            "loss",
+            {"surrogate": {"clip": 0.1}},
+            {"alpha": 0.1},
+            "has config.surrogate.clip=0.1, 'a' has 0.2",
+        ),
+        ("initialisation", {}, {"alpha": 0.5}, "leave alpha=0.5 out, so that they learn by"),
+        ("both", {"inner": SLOWER}, {"updates": 1}, "^updates=1 gives lives of 8 env steps, no mu"),
     ],
 )
-def test_losses_whose_agents_would_live_otherwise_are_refused(make_tiny, moves, changes, message):
+def test_losses_whose_agents_would_live_otherwise_are_refused(
+    make_tiny, moves, changes, given, message
+):
+    """Before any agent lives; PPO's settings matter only where it takes part."""
     _, learned = of_moves(make_tiny, "loss")
-    request = loss_request(learned.experiment, 3, 4)
+    request = loss_request(learned.experiment, 3, 4, given.get("updates"))
     other = of_moves(make_tiny, moves, **changes)
+
+    def made():
+        return Evaluation(
+            learned, LossName("a"), request, ("epg",), others=(other,), alpha=given.get("alpha")
+        )
+
+    if message is None:
+        made()
+        return
     with pytest.raises(ConfigError, match=message):
-        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
+        made()
 
 
 def test_losses_with_other_shares_of_ppo_are_refused_unless_one_is_given(make_tiny):
@@ -237,20 +262,6 @@ def test_losses_with_other_shares_of_ppo_are_refused_unless_one_is_given(make_ti
         Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
     given = Evaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
     assert given.about()["other_alphas"] == {"b": 0.1} and given.about()["alpha"] == 0.1
-    sharper = make_tiny(surrogate={"clip": 0.1})
-    other = (LossName("b"), LearnedLoss(learned.phi, sharper, {}))
-    Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
-    with pytest.raises(ConfigError, match="config.surrogate.clip=0.1, 'a' has 0.2"):
-        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,), alpha=0.1)
-
-
-def test_lives_of_no_whole_number_of_updates_are_refused_before_any_is_lived(make_tiny):
-    _, learned = of_moves(make_tiny, "loss")
-    slower = {"updates": 1, "update_period": 24, "minibatch": 8}
-    other = of_moves(make_tiny, "both", inner=slower)
-    request = loss_request(learned.experiment, 3, 4, updates=1)
-    with pytest.raises(ConfigError, match="^updates=1 gives lives of 8 env steps, no multiple of"):
-        Evaluation(learned, LossName("a"), request, ("epg",), others=(other,))
 
 
 def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
@@ -266,14 +277,6 @@ def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
                 ("epg",),
                 others=((LossName(name), other),),
             )
-
-
-def test_no_loss_and_no_ppo_teach_nothing_in_a_table_of_several(make_tiny):
-    name, learned = of_moves(make_tiny, "loss")
-    other = of_moves(make_tiny, "initialisation")
-    request = loss_request(learned.experiment, 3, 4)
-    with pytest.raises(ConfigError, match="leave alpha=0.5 out, so that they learn by"):
-        Evaluation(learned, name, request, ("epg",), others=(other,), alpha=0.5)
 
 
 def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):

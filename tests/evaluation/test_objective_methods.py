@@ -70,7 +70,10 @@ def test_any_agent_can_be_trained_again(agent):
     assert action.shape == (4, 2) and (action == action[0]).all()
     assert set(trained_again.task) == {"mass", "damping", "gain"}
     assert trained_again.facts["agent"] == agent
-    for number, message in ((3, "agent=3 must be below agents=3"), (-1, "agent=-1 must be 0")):
+    for number, message in (
+        (3, "agent=3 must be 0 or more and below 3"),
+        (-1, "agent=-1 must be 0"),
+    ):
         with pytest.raises(ConfigError, match=message):
             train_objective_agent(learned, 0, number, agents=3)
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from epg_tf.baselines.method import LossName
-from epg_tf.core.types import LifeResults
 from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.statistics import hierarchical_interval
 from epg_tf.evaluation.summary import (
     as_json,
     learned_groups,
     reference,
     steps_to_match,
     summarize,
-    summarize_lives,
 )
-from epg_tf.evaluation.uncertainty import hierarchical_interval
 from tests.evaluation.tables import NAN, table
 
 LOSS = LossName("best", 0)
@@ -89,25 +85,6 @@ def test_copies_of_one_survivor_give_no_interval():
     row = summarize(table("ppo", [1.0, NAN], [[1.0, 2.0], [NAN, NAN]]))["ppo"]
     assert (row.final_return_mean, row.auc_mean, row.failed_lives) == (1.0, 1.5, 1)
     assert row.ci95 == row.auc_ci95 == row.initial_ci95 == (-np.inf, np.inf)
-
-
-def test_lives_are_summarized_like_the_table_that_is_made_of_them():
-    final, curve = np.array([1.0, NAN, 4.0]), np.array([[NAN, 2.0], [9.0, 9.0], [6.0, 5.0]])
-    lives = LifeResults(
-        final,
-        np.full(3, NAN),
-        np.isnan(final),
-        np.full(3, 9),
-        curve,
-        curve,
-        np.array(["", "", ""]),
-        goals_reached=np.full(3, np.nan),
-        memory_norm=np.full(3, np.nan),
-        means_beyond=np.full(3, np.nan),
-        final_agent=np.full(3, None),
-    )
-    found = dataclasses.replace(summary(final, curve), profile=None)  # of tables alone
-    assert str(summarize_lives(lives, 20)) == str(found)
 
 
 @pytest.mark.parametrize(

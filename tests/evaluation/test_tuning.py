@@ -119,7 +119,6 @@ def test_trials_of_a_rung_are_not_compared_with_others():
     assert winner([early, late]) == late
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rival", ["ppo_as_epg", "reinforce"])
 def test_settings_of_a_trial_reach_the_agents(rival, tiny):
     search = Search(rival, tiny, 0, 2, 3)

@@ -8,11 +8,11 @@ import warnings
 import numpy as np
 import pytest
 
-from epg_tf.evaluation.gradient_correlation import GradientCorrelation
-from epg_tf.evaluation.loss_sensitivity import LossSensitivity
-from epg_tf.evaluation.policy_change import PolicyChange
 from epg_tf.reports import analysis_plots
 from epg_tf.reports.plots import svg
+from epg_tf.studies.gradient_correlation import GradientCorrelation
+from epg_tf.studies.loss_sensitivity import LossSensitivity
+from epg_tf.studies.policy_change import PolicyChange
 
 NAN = float("nan")
 CHANNELS = ("observation", "action", "termination", "policy_mean")

@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.adaptation: how agents are paired, and what is made of their returns."""
+"""Tests epg_tf.studies.adaptation: how agents are paired, and what is made of their returns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.adaptation import MEASURES, AdaptationTest, pairs, summarize_adaptation
 from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.reports.adaptation_report import OWN, table, write_adaptation
+from epg_tf.studies.adaptation import MEASURES, AdaptationTest, pairs, summarize_adaptation
 
 FOUND = {
     "own": np.array([3.0, 5.0]),
@@ -26,23 +26,17 @@ FOUND = {
 }
 
 
-def tasks(*directions):
-    return [{"direction": np.array([each])} for each in directions]
-
-
-def test_pairs_go_round():
-    assert pairs(tasks(1.0, 2.0, 3.0)).others == (1, 2, 0)
-
-
-def test_of_two_tasks_each_agent_gets_the_other():
-    found = pairs(tasks(1.0, 1.0, -1.0, 1.0))
-    assert found.others == (2, 2, 3, 2) and found.differing == 4
-
-
-def test_one_task_has_no_pairs_that_differ():
-    found = pairs(tasks(1.0, 1.0, 1.0))
-    assert found.others == (1, 2, 0) and found.differing == 0
-    assert pairs([{}, {}]).differing == 0
+@pytest.mark.parametrize(
+    ("directions", "others", "differing"),
+    [
+        ((1.0, 2.0, 3.0), (1, 2, 0), 3),
+        ((1.0, 1.0, -1.0, 1.0), (2, 2, 3, 2), 4),  # of two tasks each agent gets the other
+        ((1.0, 1.0, 1.0), (1, 2, 0), 0),
+    ],
+)
+def test_agents_are_paired_with_the_next_that_has_another_task(directions, others, differing):
+    found = pairs([{"direction": np.array([each])} for each in directions])
+    assert (found.others, found.differing) == (others, differing)
 
 
 def test_a_summary_says_what_is_lost_and_regained():
@@ -76,7 +70,6 @@ def learned(tiny):
     return LearnedLoss(initial_phi(tiny, 0), tiny, {})
 
 
-@pytest.mark.slow
 def test_own_returns_are_those_of_a_test_to_the_bit(learned, tiny):
     test = AdaptationTest(learned, loss_request(tiny, 3, 6))
     found = dict(test.run())

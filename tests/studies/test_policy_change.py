@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.policy_change."""
+"""Tests epg_tf.studies.policy_change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.inner_loop import InnerLoop, Teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.analysed_lives import analysis_request
-from epg_tf.evaluation.policy_change import (
+from epg_tf.studies.analysed_lives import analysis_request
+from epg_tf.studies.policy_change import (
     PolicyChange,
     measure_policy_change,
     per_life,
@@ -62,7 +62,6 @@ def test_the_table_is_tidy():
     assert rows[5] == {"stage": "last", "life": 0, "update": 2, "kl": 6.0} and len(rows) == 6
 
 
-@pytest.mark.slow
 def test_it_is_the_divergence_of_lives_under_the_three_losses(make_tiny):
     """To the bit that of the inner loop, run by hand with the phi that evolution started from."""
     tiny, random = (make_tiny(loss={"start": start}) for start in ("centred", "random"))

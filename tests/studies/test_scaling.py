@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.scaling: predictions follow from lengths of lives and times of shards."""
+"""Tests epg_tf.studies.scaling: predictions follow from lengths of lives and times of shards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.epg.evolution_strategies import lifetime
-from epg_tf.evaluation.scaling import Draws, Measurements, ShardTimes, epoch_updates, predict
+from epg_tf.studies.scaling import Draws, Measurements, ShardTimes, epoch_updates, predict
 
 MEASURED = Measurements({4: ShardTimes(update=2.0, final_step=0.1)}, np.array([10, 10]), 0.5)
 DRAWS = Draws(epochs=5, network_seconds=0.25, seed=0)

@@ -1,10 +1,10 @@
-"""Tests epg_tf.evaluation.speed: what is measured, not how fast it is."""
+"""Tests epg_tf.studies.speed: what is measured, not how fast it is."""
 
 from __future__ import annotations
 
 import pytest
 
-from epg_tf.evaluation.speed import compare_physics
+from epg_tf.studies.speed import compare_physics
 
 REACHER = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
 

@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.robustness: what is changed, and what is made of the returns."""
+"""Tests epg_tf.studies.robustness: what is changed, and what is made of the returns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,6 @@ from epg_tf.core.files import plain, write_json
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.requests import loss_request
-from epg_tf.evaluation.robustness import (
-    LOSS,
-    OWN,
-    Change,
-    RobustnessTest,
-    changes,
-    summarize_robustness,
-)
 from epg_tf.evaluation.zero_shot import methods
 from epg_tf.reports.robustness_report import OWN as FILES
 from epg_tf.reports.robustness_report import (
@@ -30,6 +22,14 @@ from epg_tf.reports.robustness_report import (
     read_known,
     table,
     write_robustness,
+)
+from epg_tf.studies.robustness import (
+    LOSS,
+    OWN,
+    Change,
+    RobustnessTest,
+    changes,
+    summarize_robustness,
 )
 from epg_tf.tasks.registry import FAMILIES, make_family
 from epg_tf.tasks.settings import TaskConfig

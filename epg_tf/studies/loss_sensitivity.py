@@ -15,11 +15,11 @@ from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.epg.learner import Learner, RawExperience
-from epg_tf.evaluation.analysed_lives import observe_lives
 from epg_tf.evaluation.statistics import confidence_interval, median_interval
 from epg_tf.losses.channels import CONSTANT, HISTORY, MINIBATCH, POLICY, SCORED
 from epg_tf.losses.contract import Experience
 from epg_tf.losses.temporal_conv import TemporalConv
+from epg_tf.studies.analysed_lives import observe_lives
 
 STEP = 25  # of the papers
 

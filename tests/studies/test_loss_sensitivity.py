@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.loss_sensitivity against differences of a slow reference."""
+"""Tests epg_tf.studies.loss_sensitivity against differences of a slow reference."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.learner import Learner
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.analysed_lives import analysis_request
-from epg_tf.evaluation.loss_sensitivity import (
+from epg_tf.studies.analysed_lives import analysis_request
+from epg_tf.studies.loss_sensitivity import (
     LossSensitivity,
     input_gradients,
     loss_inputs,
@@ -126,7 +126,6 @@ def test_inputs_are_those_of_the_updates(make_tiny, make_experience):
     np.testing.assert_allclose(np.mean(per_step, axis=1), used, rtol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_step_matters_most_to_itself_and_padding_is_told_apart(make_tiny, shared):
     """Two updates of 8 steps leave half of the buffer of 32 empty."""

@@ -15,9 +15,9 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_teaching
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation.analysed_lives import analysis_settings
 from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import median_interval
+from epg_tf.studies.analysed_lives import analysis_settings
 
 STAGES = ("random", "first", "last")
 

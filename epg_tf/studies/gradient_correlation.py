@@ -30,10 +30,10 @@ from epg_tf.baselines.method import Request
 from epg_tf.core.types import Array
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.learner import Learner, RawExperience
-from epg_tf.evaluation.analysed_lives import observe_lives
 from epg_tf.evaluation.statistics import confidence_interval
 from epg_tf.losses.contract import Experience, Loss
 from epg_tf.losses.surrogates import standardised
+from epg_tf.studies.analysed_lives import observe_lives
 
 MEASURES = ("spearman", "cosine", "ppo_halves")
 
