@@ -136,11 +136,12 @@ MISTAKES = {
 
 @pytest.fixture(autouse=True)
 def _own_registry():
-    """Forgets the families that a test registers."""
-    before = dict(registry.FAMILIES)
+    """Forgets the families that a test registers, here and with Gymnasium."""
+    kept = [(known, dict(known)) for known in (registry.FAMILIES, gymnasium.registry)]
     yield
-    registry.FAMILIES.clear()
-    registry.FAMILIES.update(before)
+    for known, before in kept:
+        known.clear()
+        known.update(before)
 
 
 def define(code: str, name: str = NAME) -> None:
