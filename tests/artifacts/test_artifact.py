@@ -33,15 +33,9 @@ from epg_tf.losses.lstm_objective import initial_parameters
 from epg_tf.losses.settings import ObjectiveConfig
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks import registry
-from epg_tf.tasks.point_goal import PointGoal
+from tests.tasks.families import Choices
 
 TASK = {"family": "point_goal", "frame_skip": 4, "episode_limit": 6}
-
-
-class Choices(PointGoal):
-    """The body is pushed along one axis or the other."""
-
-    discrete_actions = True
 
 
 def of_epg(**changes):

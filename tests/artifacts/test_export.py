@@ -22,17 +22,10 @@ from epg_tf.epg.meta_parameters import divided, initial_phi, initial_policy
 from epg_tf.losses.shared_conv import learned_loss
 from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks import registry
-from epg_tf.tasks.point_goal import PointGoal
+from tests.tasks.families import Choices
 
 P, M = 3, 8
 STEPS = np.array([[7, 0, 3], [1, 2, 6], [5, 5, 4]], np.int32)
-
-
-class Choices(PointGoal):
-    """The body is pushed along one axis or the other."""
-
-    name = "choices"
-    discrete_actions = True
 
 
 @pytest.fixture

@@ -27,10 +27,7 @@ from epg_tf.evaluation.evaluate import evaluate
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
-
-
-class Choices(PointGoal):
-    discrete_actions = True
+from tests.tasks.families import Choices
 
 
 def weights(discrete, generator):

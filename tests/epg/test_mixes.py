@@ -7,7 +7,7 @@ import pytest
 
 from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.types import LifeKey, LifeOutcomes
+from epg_tf.core.types import LifeKey
 from epg_tf.epg.epoch_plan import life_keys, life_tasks
 from epg_tf.epg.inner_loop import Teaching
 from epg_tf.epg.memory_needs import evolution_needs
@@ -15,6 +15,7 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.outer_loop import run_epoch
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import initial_state
+from tests.epg.test_outer_loop import ScriptedShards, results_of
 from tests.thread_ranks import on_ranks
 
 MIX = {
@@ -95,36 +96,20 @@ def test_pairs_take_the_families_in_turn(make_mix):
     assert all(len({tasks[life] for life in range(12) if keys[life] == key}) == 1 for key in keys)
 
 
-class Scripted:
+class Scripted(ScriptedShards):
     """Answers with a return of 10 times the number of the task, more for larger phi."""
-
-    shard_lives, threads = 4, 1
-
-    def __init__(self):
-        self.asked = []
 
     def run(self, keys, phi, teaching, done=None, exact=False, tasks=None):
         """Returns outcomes without a simulation."""
         self.asked.append(tasks)
-        count = len(keys)
-        found = np.array([10.0 * (1 + tasks[i]) + phi(i)[0] for i in range(count)])
-        return LifeOutcomes(
-            found,
-            np.full(count, np.nan),
-            np.zeros(count, bool),
-            np.ones(count),
-            goals_reached=np.full(count, np.nan),
-            memory_norm=np.full(count, np.nan),
-            means_beyond=np.full(count, np.nan),
-            final_agent=np.full(count, None),
-        )
+        return results_of([10.0 * (1 + task) + phi(life)[0] for life, task in enumerate(tasks)])
 
 
 def test_returns_count_in_the_units_of_their_family(make_mix):
     """Units change fitness and validation, and no bit of phi: ranks are within pairs."""
     found = {}
     for units in ((), (10.0, 20.0, 30.0)):
-        experiment, shards = make_mix(mix={"return_units": units}), Scripted()
+        experiment, shards = make_mix(mix={"return_units": units}), Scripted(None)
         state = initial_state(experiment, 0)
         state.phi[:] = 0.0
         found[units] = run_epoch(experiment, 0, state, RankedShards(shards, SingleProcess()))

@@ -1,13 +1,11 @@
-"""Kills runs at random moments, as `kill -9` does, and compares what the resumed run leaves."""
+"""Kills runs at random moments, as `kill -9` does, and compares what the resumed run leaves. (That
+no process outlives the one that started it: tests/epg/test_shard_process.py.)
+"""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +23,14 @@ from epg_tf.runs.metagenrl import meta_learn_in_folder
 from tests.conftest import TINY
 from tests.runs.test_metagenrl import TINY as OBJECTIVE
 
-kind, folder, parallel = sys.argv[1:]
+kind, folder = sys.argv[1:]
 print("ready", flush=True)
 if kind == "evolution":
     experiment = Experiment.from_mapping(
         {
             **TINY,
             "evolution": {**TINY["evolution"], "epochs": 12, "validation_period": 1},
-            "compute": {**TINY["compute"], "parallel": parallel},
+            "compute": {**TINY["compute"], "parallel": "processes"},
         }
     )
     list(evolve_in_folder(experiment, 0, Path(folder), resume=True))
@@ -41,57 +39,26 @@ else:
     list(meta_learn_in_folder(experiment, 0, Path(folder), resume=True))
 """
 LOSSES = {"evolution": ("best", "final"), "metagenrl": ("final",)}
-# MetaGenRL has threads alone.
-PARALLEL = {"evolution": ("threads", "processes"), "metagenrl": ("threads",)}
 KILLS = 2  # of each kind
-_MARK = "KILLED_RUN"  # names the folder of a run in the environment of all its processes
 
 
-def run(kind: str, folder: Path, parallel: str, seconds: float | None = None) -> int | None:
-    """Runs or resumes a run.
-
-    Args:
-      kind: "evolution" or "metagenrl".
-      folder: Of the run.
-      parallel: What its shards run in.
-      seconds: Until it is killed, counted from the moment when all is imported; None: never.
+def run(kind: str, folder: Path, seconds: float | None = None) -> bool:
+    """Runs or resumes a run, and kills it so many seconds after all is imported (None: never).
 
     Returns:
-      None if it ended before; else the number of other processes that it had when it was killed.
+      Whether it was killed.
     """
-    words = [sys.executable, "-c", RUN, kind, str(folder), parallel]
-    variables = {**os.environ, _MARK: str(folder)}
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables
-    ) as process:
+    words = [sys.executable, "-c", RUN, kind, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
-            others = len(processes(folder)) - 1
             process.kill()
-            return others
+            return True
         assert process.returncode == 0, process.stderr.read().decode()
-        return None
-
-
-def processes(folder: Path) -> list[int]:
-    """Returns the ids of the processes of a run."""
-    mark, found = f"{_MARK}={folder}".encode(), []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # it has ended, or is not ours
-            if mark in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
-
-
-def wait_for_the_end_of_all(folder: Path, seconds: float = 60.0) -> None:
-    """Fails unless all processes of a run end; one that is still importing needs seconds."""
-    end = time.monotonic() + seconds
-    while left_over := processes(folder):
-        assert time.monotonic() < end, f"processes {left_over} are left behind"
-        time.sleep(0.1)
+        return False
 
 
 def left(kind: str, folder: Path) -> list[object]:
@@ -104,23 +71,12 @@ def left(kind: str, folder: Path) -> list[object]:
 
 @pytest.mark.parametrize("kind", ["evolution", "metagenrl"])
 def test_kills_at_random_moments_change_no_bit(kind, tmp_path):
-    """Shards run in threads and in processes of their own in turn."""
-    parallel = itertools.cycle(PARALLEL[kind])
-    assert run(kind, tmp_path / "whole", next(parallel)) is None
+    run(kind, tmp_path / "whole")
     moments = np.random.default_rng(0 if kind == "evolution" else 1)
-    others: list[int] = []
-    number = 0
-    while len(others) < KILLS:
-        folder = tmp_path / f"killed_{number}"
-        number += 1
-        while len(others) < KILLS:
-            found = run(kind, folder, next(parallel), float(moments.uniform(0.2, 8.0)))
-            wait_for_the_end_of_all(folder)
-            if found is None:
-                break
-            others.append(found)
-        run(kind, folder, next(parallel))
-        wait_for_the_end_of_all(folder)
+    kills = number = 0
+    while kills < KILLS:
+        folder, number = tmp_path / f"killed_{number}", number + 1
+        while kills < KILLS and run(kind, folder, float(moments.uniform(0.2, 8.0))):
+            kills += 1
+        run(kind, folder)
         assert left(kind, folder) == left(kind, tmp_path / "whole")
-    # Else nothing could have been left behind. Threads alone may have git beside them for a moment.
-    assert sum(others) or "processes" not in PARALLEL[kind]

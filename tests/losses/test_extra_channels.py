@@ -12,7 +12,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import extra_channels
 from epg_tf.losses.channel_checks import check_channels
-from epg_tf.losses.channels import HISTORY, declared_channels, kernel_rows
+from epg_tf.losses.channels import declared_channels, kernel_rows
 from epg_tf.losses.extra_channels import (
     ExtraChannel,
     Recorded,
@@ -177,17 +177,6 @@ SEEING = {"future_reward", "reward_correlations", "observation_towards_reward"}
 def test_the_others_do_not_see_the_reward(recorded, name):
     odd = recorded._replace(reward=recorded.reward * np.nan)
     assert compute(name, recorded).tobytes() == compute(name, odd).tobytes()
-
-
-def test_declared_ones_follow_the_papers_in_the_order_of_the_config():
-    spec = EnvironmentSpec(11, 3)
-    plain = declared_channels(spec, LossConfig())
-    channels = declared_channels(spec, LossConfig(channels=("novelty", "future_reward")))
-    assert channels[: len(plain)] == plain
-    assert [(c.name, c.width, c.kind) for c in channels[len(plain) :]] == [
-        ("novelty", 1, HISTORY),
-        ("future_reward", 1, HISTORY),
-    ]
 
 
 def test_rows_of_kernels_leave_out_what_only_product_units_see():

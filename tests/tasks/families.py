@@ -45,6 +45,13 @@ class Compass(PointGoal):
         controls[rows] = action @ np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 
 
+class Choices(PointGoal):
+    """The body is pushed along one axis or the other."""
+
+    name = "choices"
+    discrete_actions = True
+
+
 class Wanderer(PointGoal):
     """Continues after a time limit; terminates at the right wall, where its reward is NaN."""
 

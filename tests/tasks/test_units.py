@@ -18,7 +18,6 @@ from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective
 from epg_tf.artifacts.description import describe
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.maml import MetaTraining
-from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.method import LossName
 from epg_tf.baselines.rl2 import RL2Trainer
@@ -35,8 +34,10 @@ from epg_tf.tasks import units
 from epg_tf.tasks.base import TaskFamily, usable_bounds
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 from epg_tf.tasks.settings import TaskConfig
+from tests.baselines.test_rl2 import TINY as TINY_RL2
 from tests.conftest import TINY
 from tests.metagenrl.test_population import TINY as OBJECTIVE
+from tests.runs.test_maml import TINY as TINY_MAML
 
 RANGE = 128.0  # of actions, in the other units
 FACTORS = np.array([2.0**-40, 2.0**60])  # of observations
@@ -133,33 +134,14 @@ def meta_trained_objective(name):
 
 
 def meta_trained_by_maml(name):
-    experiment = MAMLExperiment.from_mapping(
-        {
-            "task": dataclasses.asdict(TaskConfig(name, 1, LIMIT)),
-            "policy": {"hidden": (4,)},
-            "adaptation": {"env_steps": 12},
-            "outer": {"iterations": 2, "tasks": 3, "validation_period": 2, "final_episodes": 1},
-        }
-    )
+    experiment = dataclasses.replace(TINY_MAML, task=TaskConfig(name, 1, LIMIT))
     training = MetaTraining(experiment, 0)
     return list(training.iterations(initial_state(experiment, 0)))[-1].state.weights
 
 
 def meta_trained_by_rl2(name):
-    trainer = RL2Trainer(
-        RL2Experiment.from_mapping(
-            {
-                "task": dataclasses.asdict(TaskConfig(name, 1, LIMIT)),
-                "iterations": 2,
-                "trials": 4,
-                "validation_period": 2,
-                "validation_trials": 2,
-                "network": {"input_units": 4, "lstm_units": 4},
-                "ppo": {"epochs": 2},
-            }
-        ),
-        0,
-    )
+    task = dataclasses.asdict(TaskConfig(name, 1, LIMIT))
+    trainer = RL2Trainer(RL2Experiment.from_mapping({**TINY_RL2, "task": task}), 0)
     list(trainer.iterate(0, -np.inf))
     return trainer.agent.policy_vector()
 
