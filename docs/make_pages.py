@@ -5,7 +5,8 @@
 A page marks what is written here. Between `<!-- begin: NAME -->` and `<!-- end -->` stands the
 table NAME of docs/tables.txt, or, where NAME is `printed MODULE FLAG`, what a module prints.
 Between `<!--=NUMBER-->` and `<!--/-->` stands a number of the data set. Cells in braces of
-docs/tables.txt are numbers, too. A number is one of these; colons may stand for blanks:
+docs/tables.txt are numbers, too; after `±` the mean and half of its interval. A number is one of
+these; colons may stand for blanks:
 
     RECORD ROW           final return of a row of results/evaluations.csv, with its 95 % interval
     RECORD ROW MEASURE   its `ahead`, `auc` or `initial` return, or the column MEASURE
@@ -160,8 +161,8 @@ def as_csv(rows: list[Row], header: tuple[str, ...]) -> str:
     return text.getvalue()
 
 
-def number(query: str) -> str:
-    """Returns a number of the data set as text.
+def number(query: str, half: bool = False) -> str:
+    """Returns a number of the data set as text, its interval as two ends or as half of it.
 
     Raises:
       KeyError: There is none of that name.
@@ -174,7 +175,7 @@ def number(query: str) -> str:
         if not isinstance(found, dict):
             return _plain(found)
         mean = next(found[key] for key in ("mean", "median", "targets") if key in found)
-        return _interval(mean, *found["ci95"])
+        return _interval(mean, *found["ci95"], half)
     row, _, measure = rest.partition(" ")
     for each in runs():
         if each["run"] == place:
@@ -185,7 +186,7 @@ def number(query: str) -> str:
         if (each["evaluation"], each["method"]) == (place, method) and several:
             measure = measure or "final"
             if measure in ("final", *MEASURES):
-                return _interval(*(each[measure + end] for end in ("", "_low", "_high")))
+                return _interval(*(each[measure + end] for end in ("", "_low", "_high")), half)
             return _plain(each[measure])
     raise KeyError(f"results have no {query!r}")
 
@@ -196,12 +197,16 @@ def _last(folder: str, column: str) -> float:
         return [float(row[column]) for row in csv.DictReader(file)][-1]
 
 
-def _interval(mean: float, low: float | None, high: float | None) -> str:
+def _interval(mean: float, low: float | None, high: float | None, half: bool = False) -> str:
     """Returns a mean and its interval, with as many digits as it needs."""
     size = max(abs(x) for x in (mean, low, high) if x is not None)
     digits = 2 if size < 20 else 1 if size < 1000 else 0
     text = f"{mean + 0.0:.{digits}f}"
-    return text if low is None else f"{text} [{low:.{digits}f}, {high:.{digits}f}]"
+    if low is None or high is None:
+        return text
+    if half:
+        return f"{text}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{(high - low) / 2:.{digits}f}"
+    return f"{text} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _plain(value: float) -> str:
@@ -218,7 +223,11 @@ def table(name: str) -> str:
     """Returns a table of docs/tables.txt in Markdown; cells in braces are numbers."""
     header, *rows = TABLES[name].strip().splitlines()
     lines = [header, "|" + "---|" * (header.count("|") - 1), *rows]
-    return re.sub(r"\{(.*?)\}", lambda found: number(found[1]), "\n".join(lines))
+
+    def cell(found: re.Match[str]) -> str:
+        return number(found[2], half=bool(found[1]))
+
+    return re.sub(r"\{(± )?(.*?)\}", cell, "\n".join(lines))
 
 
 def printed(*words: str) -> str:

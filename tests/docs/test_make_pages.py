@@ -40,3 +40,8 @@ def test_a_number_is_that_of_its_record(query, text):
 def test_a_number_that_is_not_there_is_refused():
     with pytest.raises(KeyError, match="no 'reporting/nothing epg'"):
         PAGES.number("reporting/nothing epg")
+
+
+def test_half_of_an_interval_is_of_the_numbers_not_of_their_text():
+    text = PAGES.number("reporting/random_hopper epg", half=True)
+    assert text.split() == ["142.5", "±", "6.3"]
