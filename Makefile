@@ -19,7 +19,7 @@ THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker
 
 # Another interpreter than that of .venv is used as it is; nothing is installed for it.
 BAZEL_PYTHON ?= $(PY)
-BAZEL_TARGETS ?= //tests:test_imports //tests/artifacts:test_learned_loss //tests/core:test_files
+BAZEL_TARGETS ?= //tests:test_imports //tests/artifacts:test_artifact //tests/core:test_files
 
 .PHONY: venv demo figures pages test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
 
