@@ -19,7 +19,7 @@ from absl import flags
 
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.epg.inner_loop import Teaching, final_teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
 from epg_tf.epg.settings import Experiment
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.reports.life_pictures import (
@@ -80,12 +80,12 @@ def main(argv: list[str]) -> int:
     """Runs one life and draws it; returns the exit code."""
     del argv
     output = _output()
-    experiment, phi, teaching = _life()
+    experiment, phi, inner_settings = _life()
     family = make_family(experiment.in_physics("exact").task)
     key = LifeKey(_SEED.value, "test", 0, _LIFE.value)
     # Before the life: without anything to draw with, the life would be useless.
     camera = _camera(family, key)
-    recorder, final_return = recorded_life(experiment, phi, key, teaching)
+    recorder, final_return = recorded_life(experiment, phi, key, inner_settings)
     title = f"{family.name}: one agent over its life"
     if camera is None:
         draw_paths(recorder, title, output)
@@ -145,17 +145,17 @@ def _output() -> Path:
     return output
 
 
-def _life() -> tuple[Experiment, Array, Teaching]:
+def _life() -> tuple[Experiment, Array, InnerLoopSettings]:
     """Returns where and how long the agent lives, its loss and how it is taught."""
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
     if _LOSS.value == "none":  # an agent that never learns
         experiment = _of_length(
             config_flag.experiment_of((Experiment,), "point_goal", physics="exact")
         )
-        return experiment, initial_phi(experiment, 0), Teaching(0.0, 0.0)
+        return experiment, initial_phi(experiment, 0), InnerLoopSettings(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
     experiment = _of_length(config_flag.elsewhere(learned.experiment))
-    return experiment, learned.phi, final_teaching(experiment)
+    return experiment, learned.phi, final_inner_settings(experiment)
 
 
 def _of_length(experiment: Experiment) -> Experiment:

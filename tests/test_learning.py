@@ -8,7 +8,7 @@ import epg_tf
 from configs import metagenrl_laptop, point_goal
 from epg_tf.baselines.method import LossName
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import train_all
 from epg_tf.evaluation.methods import OBJECTIVES, Evaluated
@@ -49,7 +49,9 @@ def test_reinforce_learns(experiment):
     with epg_tf.Shards(dataclasses.replace(experiment, surrogate=surrogate)) as shards:
         learned, still = (
             shards.run(
-                keys, lambda life: _unused(experiment), Teaching(1.0, rate, epochs=4, updates=LONG)
+                keys,
+                lambda life: _unused(experiment),
+                InnerLoopSettings(1.0, rate, epochs=4, updates=LONG),
             )
             for rate in (1e-3, 0.0)
         )

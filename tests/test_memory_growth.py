@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
 from epg_tf.metagenrl.population import meta_learn
@@ -30,12 +30,12 @@ def test_updates_of_shards_leak_nothing(make_tiny):
     """Three thousand updates once leaked 3.4 MB, see `core.eager_tensors`."""
     experiment = make_tiny(inner={"updates": 50})
     phi = initial_state(experiment, 0).phi
-    teaching = Teaching(0.0, 0.01)
+    inner_settings = InnerLoopSettings(0.0, 0.01)
 
     def live(lives: range) -> None:
         for number in lives:
             keys = [LifeKey(0, "evolution", number, index) for index in range(4)]
-            shards.run(keys, lambda life: phi, teaching)
+            shards.run(keys, lambda life: phi, inner_settings)
 
     with Shards(experiment) as shards:
         live(range(20))

@@ -10,7 +10,7 @@ import numpy as np
 from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array, LifeResults
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 
@@ -29,14 +29,14 @@ class InnerLoops:
         self._shards: Shards | None = None
 
     def run(
-        self, request: Request, phi: Callable[[int], Array], teaching: Teaching
+        self, request: Request, phi: Callable[[int], Array], inner_settings: InnerLoopSettings
     ) -> LearningCurves:
         """Runs one life per agent.
 
         Args:
           request: Which agents.
           phi: Maps the number of an agent, 0 to L - 1, to the parameters [D] of its loss.
-          teaching: How agents learn; the request sets the number of updates.
+          inner_settings: How agents learn; the request sets the number of updates.
 
         Raises:
           ConfigError: The env steps are no whole number of updates.
@@ -47,8 +47,8 @@ class InnerLoops:
                 f"env_steps={request.env_steps} is no multiple of config.inner.update_period="
                 f"{period}; choose one"
             )
-        teaching = dataclasses.replace(teaching, updates=request.env_steps // period)
-        lives = self._shards_for(request).run(request.keys(), phi, teaching)
+        inner_settings = dataclasses.replace(inner_settings, updates=request.env_steps // period)
+        lives = self._shards_for(request).run(request.keys(), phi, inner_settings)
         return curves_of_lives(lives, period)
 
     def _shards_for(self, request: Request) -> Shards:
@@ -100,13 +100,13 @@ class InnerLoopMethod(Method):
     Attributes:
       loops: What runs the lives.
       phi: Maps the number of an agent to the parameters [D] of its loss.
-      teaching: How agents learn; the request sets the number of updates.
+      inner_settings: How agents learn; the request sets the number of updates.
     """
 
     loops: InnerLoops
     phi: Callable[[int], Array]
-    teaching: Teaching
+    inner_settings: InnerLoopSettings
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents; errors as of `InnerLoops.run`."""
-        return self.loops.run(request, self.phi, self.teaching)
+        return self.loops.run(request, self.phi, self.inner_settings)

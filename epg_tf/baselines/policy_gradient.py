@@ -13,7 +13,7 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
 from epg_tf.losses.settings import LossConfig, SurrogateConfig
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -25,18 +25,18 @@ class PolicyGradientMethod(Method):
 
     Attributes:
       experiment: Settings of the inner loop; a request replaces task, length and final episodes.
-      teaching: How agents learn.
+      inner_settings: How agents learn.
       measure_kl: Whether curves have the KL divergence of updates.
     """
 
     experiment: Experiment
-    teaching: Teaching
+    inner_settings: InnerLoopSettings
     measure_kl: bool = False
 
     def train(self, request: Request) -> LearningCurves:
         """Trains L agents; errors as of `fitted`."""
         with InnerLoops(fitted(self.experiment, request.env_steps), self.measure_kl) as loops:
-            return loops.run(request, no_loss, self.teaching)
+            return loops.run(request, no_loss, self.inner_settings)
 
 
 def beside_loss(name: str, experiment: Experiment) -> PolicyGradientMethod:
@@ -64,8 +64,8 @@ def beside_loss(name: str, experiment: Experiment) -> PolicyGradientMethod:
             gae_lambda=gae_lambda,
         ),
     )
-    teaching = Teaching(1.0, own.learning_rate, own.epochs, fresh=True)
-    return PolicyGradientMethod(name, settings, teaching, measure_kl=True)
+    inner_settings = InnerLoopSettings(1.0, own.learning_rate, own.epochs, fresh=True)
+    return PolicyGradientMethod(name, settings, inner_settings, measure_kl=True)
 
 
 def beside_objective(name: str, experiment: MetaGenRLExperiment) -> PolicyGradientMethod:
@@ -92,7 +92,9 @@ def beside_objective(name: str, experiment: MetaGenRLExperiment) -> PolicyGradie
     )
     rate = baseline.ppo_learning_rate if ppo else baseline.reinforce_learning_rate
     epochs = baseline.ppo_epochs if ppo else 1
-    return PolicyGradientMethod(name, settings, Teaching(1.0, rate, epochs, final_noise=0.0))
+    return PolicyGradientMethod(
+        name, settings, InnerLoopSettings(1.0, rate, epochs, final_noise=0.0)
+    )
 
 
 def fitted(experiment: Experiment, env_steps: int) -> Experiment:

@@ -191,8 +191,8 @@ class MixConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PastConfig(Settings):
-    """Lives that start where lives of earlier epochs ended, for losses that go on teaching beyond
-    the length of a life (EPG, section 4.3, Figure 12 B).
+    """Lives that start where lives of earlier epochs ended, for losses that go on inner_settings
+    beyond the length of a life (EPG, section 4.3, Figure 12 B).
     """
 
     policies: Natural = setting(

@@ -30,7 +30,7 @@ PARTS = ("acting", "physics", "family", "updating", "rest")
 
 
 @dataclasses.dataclass(frozen=True)
-class Teaching:
+class InnerLoopSettings:
     """Says how the agents of lives learn, and how their lives are valued.
 
     Attributes:
@@ -59,16 +59,16 @@ class Teaching:
     condition: Condition | None = None
     starts: Starts | None = None
 
-    def of(self, lives: Sequence[int]) -> Teaching:
+    def of(self, lives: Sequence[int]) -> InnerLoopSettings:
         """Returns the same for some of the lives, numbered from 0 in the given order."""
         if self.starts is None:
             return self
         return dataclasses.replace(self, starts=self.starts.of(lives))
 
 
-def final_teaching(experiment: Experiment) -> Teaching:
+def final_inner_settings(experiment: Experiment) -> InnerLoopSettings:
     """Returns how agents learn once evolution has ended, with the alpha that it ends with."""
-    return Teaching(experiment.evolution.final_guidance, experiment.inner.learning_rate)
+    return InnerLoopSettings(experiment.evolution.final_guidance, experiment.inner.learning_rate)
 
 
 class InnerLoop:
@@ -122,7 +122,7 @@ class InnerLoop:
         self,
         keys: Sequence[LifeKey],
         phi: Array,
-        teaching: Teaching,
+        inner_settings: InnerLoopSettings,
         watch: Watch | None = None,
         simulation: Simulation | None = None,
     ) -> LifeResults:
@@ -131,7 +131,7 @@ class InnerLoop:
         Args:
           keys: P keys.
           phi: [P, D] float32, what evolution moves, of each life: see `meta_parameters`.
-          teaching: How the agents learn.
+          inner_settings: How the agents learn.
           watch: Called after every env step, before ended episodes are followed by others.
           simulation: P simulations of the same family in other physics; the loop's own by default.
 
@@ -141,8 +141,8 @@ class InnerLoop:
         Raises:
           Interrupted: `stop` was set.
         """
-        inner, condition = self.experiment.inner, teaching.condition
-        updates = inner.updates if teaching.updates is None else teaching.updates
+        inner, condition = self.experiment.inner, inner_settings.condition
+        updates = inner.updates if inner_settings.updates is None else inner_settings.updates
         simulation = self._simulation if simulation is None else simulation
         others = condition.of_others(keys) if condition is not None else keys
         yoked = condition is not None and condition.kind == "yoked"
@@ -150,16 +150,18 @@ class InnerLoop:
         with self._timed(simulation):
             # Initialize the buffer with N zero tuples; initialize the policies randomly.
             self._buffer.clear(updates * inner.update_period)
-            self._begin(self.learner, living, phi, teaching)
+            self._begin(self.learner, living, phi, inner_settings)
             # Sample an MDP (Algorithm 1).
             simulation.set_tasks(sample_tasks(self.family, living))
             # Sample an initial state.
             episodes = Episodes(simulation, life_streams(living, "reset"), watch=watch)
-            earlier = teaching.starts.agents if teaching.starts else ()
+            earlier = inner_settings.starts.agents if inner_settings.starts else ()
             lives = Lives(living, episodes, self.learner, self._buffer, self.seconds, earlier)
             self._lives = lives
             if yoked:
-                lives.add_passive_learner(self._begin(self._passive_learner(), keys, phi, teaching))
+                lives.add_passive_learner(
+                    self._begin(self._passive_learner(), keys, phi, inner_settings)
+                )
             for update in range(updates):  # steps t = 1, ..., U, M at a time
                 self._check_stop()
                 if condition is not None and condition.switches_before(update):
@@ -167,25 +169,32 @@ class InnerLoop:
                 # Sample actions, take them, add tuples to the buffer; reset where needed.
                 lives.take_steps(inner.update_period)
                 # Where t mod M = 0: losses of minibatches, update of policy and memory (Eq. 6).
-                lives.update_agents(teaching.epochs)
+                lives.update_agents(inner_settings.epochs)
             if condition is not None and condition.kind == "transfer":
                 simulation.set_tasks(sample_tasks(self.family, others))
             if yoked:
                 simulation.set_tasks(sample_tasks(self.family, keys))
                 lives.continue_with_passive_learner(keys)
             # Sample several trajectories with the trained policies (Algorithm 1).
-            if teaching.fitness_from in PLAYED_FOR:
-                lives.play_final_episodes(teaching.final_noise, self._check_stop)
-            kept = teaching.starts.kept if teaching.starts else ()
-            return lives.results(teaching.fitness_from, kept)
+            if inner_settings.fitness_from in PLAYED_FOR:
+                lives.play_final_episodes(inner_settings.final_noise, self._check_stop)
+            kept = inner_settings.starts.kept if inner_settings.starts else ()
+            return lives.results(inner_settings.fitness_from, kept)
 
     @staticmethod
     def _begin(
-        learner: Learner, keys: Sequence[LifeKey], phi: Array, teaching: Teaching
+        learner: Learner, keys: Sequence[LifeKey], phi: Array, inner_settings: InnerLoopSettings
     ) -> Learner:
         """Starts P new lives in a learner, and returns it."""
-        starts = teaching.starts.agents if teaching.starts else ()
-        learner.begin(keys, phi, teaching.alpha, teaching.learning_rate, teaching.fresh, starts)
+        starts = inner_settings.starts.agents if inner_settings.starts else ()
+        learner.begin(
+            keys,
+            phi,
+            inner_settings.alpha,
+            inner_settings.learning_rate,
+            inner_settings.fresh,
+            starts,
+        )
         return learner
 
     def _passive_learner(self) -> Learner:

@@ -226,7 +226,8 @@ class Lives:
         """Returns the results of the P lives.
 
         Args:
-          fitness_from: Which episodes give the return of a life, see `Teaching.fitness_from`.
+          fitness_from: Which episodes give the return of a life, see
+            `InnerLoopSettings.fitness_from`.
           kept: Numbers of the lives whose agents are returned.
         """
         if self._final is not None:

@@ -29,7 +29,7 @@ from epg_tf.epg.epoch_plan import (
     return_units,
 )
 from epg_tf.epg.evolution_settings import EvolutionConfig
-from epg_tf.epg.inner_loop import Teaching, final_teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
 from epg_tf.epg.past_policies import PastPolicies, starts_of
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import RankedShards, Shards
@@ -100,14 +100,14 @@ def run_epoch(
     """
     evolution = experiment.evolution
     cost = epoch_metrics.Cost(runner.communicator)
-    teaching = teaching_in(experiment, seed, state.epoch)
+    inner_settings = teaching_in(experiment, seed, state.epoch)
     # Sample epsilon_v ~ N(0, I); life w gets the loss phi + sigma epsilon_v, v = ceil(w V / W).
     phi_of_life = PerturbedPhi(evolution, seed, state, cached=2 * runner.threads)
     # Each life samples an MDP and trains a policy in it over U steps; its return is measured.
     keys = life_keys(evolution, seed, state.epoch)
     tasks = life_tasks(experiment)
     starts = starts_of(experiment, state.past, keys, keep=True)
-    started = dataclasses.replace(teaching, starts=starts)
+    started = dataclasses.replace(inner_settings, starts=starts)
     lives = in_units(experiment, tasks, runner.run(keys, phi_of_life, started, tasks=tasks))
     # Update phi (Eq. 7).
     weights = fitness_weights(evolution, lives.final_return)
@@ -119,8 +119,8 @@ def run_epoch(
     runner.communicator.check_same(f"phi after epoch {moved.epoch}", digest(moved))
     metrics = {
         "epoch": moved.epoch,
-        "alpha": teaching.alpha,
-        "updates": teaching.updates or 0,
+        "alpha": inner_settings.alpha,
+        "updates": inner_settings.updates or 0,
         **epoch_metrics.fitness(lives),
         "validation_return_mean": validation_return,
         **epoch_metrics.outcomes(lives),
@@ -155,11 +155,11 @@ def in_units(experiment: Experiment, tasks: Sequence[int], lives: LifeOutcomes) 
     return dataclasses.replace(lives, final_return=lives.final_return / units)
 
 
-def teaching_in(experiment: Experiment, seed: int, epoch: int) -> Teaching:
+def teaching_in(experiment: Experiment, seed: int, epoch: int) -> InnerLoopSettings:
     """Returns how the agents of an epoch learn."""
     evolution = experiment.evolution
     alpha = annealed(evolution.guidance, evolution.final_guidance, evolution.guidance_epochs, epoch)
-    return Teaching(
+    return InnerLoopSettings(
         alpha,
         experiment.inner.learning_rate,
         fitness_from=evolution.fitness_from,
@@ -243,10 +243,10 @@ def validate(
             state = dataclasses.replace(state, best_phi=state.phi)
         return state, float("nan")
     keys = [LifeKey(seed, "validation", 0, index) for index in range(evolution.validation_lives)]
-    teaching = final_teaching(experiment)
+    inner_settings = final_inner_settings(experiment)
     tasks = [key.index % len(experiment.tasks) for key in keys]
     lives = runner.run(
-        keys, lambda life: state.phi, teaching, report=False, exact=True, tasks=tasks
+        keys, lambda life: state.phi, inner_settings, report=False, exact=True, tasks=tasks
     )
     lives = in_units(experiment, tasks, lives)
     mean = mean_return(lives.final_return)

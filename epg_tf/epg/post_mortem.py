@@ -55,9 +55,9 @@ def why_lives_failed(
             diverged.append(f"in life {life} {simulation.divergence} at env step {step}")
 
     starts = starts_of(experiment, state.past, keys, keep=False)
-    teaching = teaching_in(experiment, seed, state.epoch)
-    teaching = dataclasses.replace(teaching, starts=starts).of(shard)
-    lives = loop.run([keys[life] for life in shard], phi, teaching, watch)
+    inner_settings = teaching_in(experiment, seed, state.epoch)
+    inner_settings = dataclasses.replace(inner_settings, starts=starts).of(shard)
+    lives = loop.run([keys[life] for life in shard], phi, inner_settings, watch)
     if diverged:
         return diverged[0]
     failed = np.flatnonzero(lives.failed)

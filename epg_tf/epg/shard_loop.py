@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from epg_tf.core.types import Array, LifeKey, LifeResults
-from epg_tf.epg.inner_loop import PARTS, InnerLoop, Teaching
+from epg_tf.epg.inner_loop import PARTS, InnerLoop, InnerLoopSettings
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.registry import make_family, simulate
@@ -21,14 +21,14 @@ class ShardRequest:
     Attributes:
       keys: P keys.
       phi: [P, D] float32, the loss of each life.
-      teaching: How the agents learn.
+      inner_settings: How the agents learn.
       exact: Whether the lives are in exact physics, whatever those of the experiment.
       task: Number of the experiment's task that all of them live in.
     """
 
     keys: Sequence[LifeKey]
     phi: Array
-    teaching: Teaching
+    inner_settings: InnerLoopSettings
     exact: bool
     task: int = 0
 
@@ -75,7 +75,7 @@ class ShardLoop:
             self._loops[request.task] = loop
         simulation = self._exact_simulation(request.task, experiment) if request.exact else None
         return self._loops[request.task].run(
-            request.keys, request.phi, request.teaching, simulation=simulation
+            request.keys, request.phi, request.inner_settings, simulation=simulation
         )
 
     def _exact_simulation(self, number: int, experiment: Experiment) -> Simulation | None:

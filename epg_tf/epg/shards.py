@@ -22,7 +22,7 @@ from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.threads import configure_tensorflow, cpus, has_gpu
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
-from epg_tf.epg.inner_loop import PARTS, Teaching
+from epg_tf.epg.inner_loop import PARTS, InnerLoopSettings
 from epg_tf.epg.past_policies import agent_sizes, shared
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
@@ -97,7 +97,7 @@ class Shards:
         self,
         keys: Sequence[LifeKey],
         phi_of_life: PhiOfLife,
-        teaching: Teaching,
+        inner_settings: InnerLoopSettings,
         done: Callable[[int], None] | None = None,
         exact: bool = False,
         tasks: Sequence[int] | None = None,
@@ -107,7 +107,7 @@ class Shards:
         Args:
           keys: L keys.
           phi_of_life: Parameters of each life's loss.
-          teaching: How the agents learn.
+          inner_settings: How the agents learn.
           done: Called with the number of lives of each shard that ends.
           exact: Whether the lives are in exact physics, whatever those of the experiment.
           tasks: [L] numbers of the experiment's tasks that they live in; None: all in the first.
@@ -126,7 +126,9 @@ class Shards:
             phis = functools.partial(self._stacked, lives, phi_of_life)
             own_keys, task = [keys[life] for life in lives], numbers[shard[0]]
             futures.append(
-                self._pool.submit(self._run_shard, own_keys, phis, teaching.of(lives), exact, task)
+                self._pool.submit(
+                    self._run_shard, own_keys, phis, inner_settings.of(lives), exact, task
+                )
             )
         try:
             results = []
@@ -147,7 +149,7 @@ class Shards:
         self,
         keys: Sequence[LifeKey],
         phis: Callable[[], Array],
-        teaching: Teaching,
+        inner_settings: InnerLoopSettings,
         exact: bool,
         task: int,
     ) -> LifeResults:
@@ -158,7 +160,7 @@ class Shards:
             self._local.loop = self._make_loop(next(self._places))
             self._loops.append(self._local.loop)
         loop: ShardLoop | ShardProcess = self._local.loop
-        return loop.run(ShardRequest(keys, phis(), teaching, exact, task))
+        return loop.run(ShardRequest(keys, phis(), inner_settings, exact, task))
 
     def _make_loop(self, place: int) -> ShardLoop | ShardProcess:
         """Returns the inner loop of one thread: the first one's is in this process."""
@@ -216,7 +218,7 @@ class RankedShards:
         self,
         keys: Sequence[LifeKey],
         phi_of_life: PhiOfLife,
-        teaching: Teaching,
+        inner_settings: InnerLoopSettings,
         report: bool = True,
         exact: bool = False,
         tasks: Sequence[int] | None = None,
@@ -228,7 +230,7 @@ class RankedShards:
         Args:
           keys: L keys.
           phi_of_life: Parameters of each life's loss.
-          teaching: How the agents learn.
+          inner_settings: How the agents learn.
           report: Whether `done` is called.
           exact: As in `Shards.run`.
           tasks: As in `Shards.run`.
@@ -249,14 +251,16 @@ class RankedShards:
             def own_phi(number: int) -> Array:
                 return phi_of_life(mine[number])
 
-            lives = self._shards.run(own_keys, own_phi, teaching.of(mine), done, exact, own_tasks)
+            lives = self._shards.run(
+                own_keys, own_phi, inner_settings.of(mine), done, exact, own_tasks
+            )
             packed[mine] = pack(lives)
             agents[mine] = lives.final_agent
         outcomes = unpack(communicator.sum(packed))
-        if teaching.starts is None or not teaching.starts.kept:
+        if inner_settings.starts is None or not inner_settings.starts.kept:
             return outcomes
         sizes = agent_sizes(self._shards.experiment)
-        agents = shared(agents, teaching.starts.kept, sizes, communicator)
+        agents = shared(agents, inner_settings.starts.kept, sizes, communicator)
         return dataclasses.replace(outcomes, final_agent=agents)
 
 

@@ -18,7 +18,7 @@ from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import Teaching, final_teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
 from epg_tf.epg.meta_parameters import initial_phi, moves_loss
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import objective_method
@@ -55,13 +55,16 @@ class Evaluated:
     kept: Mapping[str, KeptShards] = dataclasses.field(default_factory=dict)
 
     def inner_loop(
-        self, name: str, teaching: Teaching, phi: Callable[[int], Array] | None = None
+        self,
+        name: str,
+        inner_settings: InnerLoopSettings,
+        phi: Callable[[int], Array] | None = None,
     ) -> InnerLoopMethod:
         """Returns a method in the lives of the loss; agents have `phi`, or the learned loss."""
         assert self.loops is not None
         loss = self.loss if name == learned_name(self.experiment) else None
         return InnerLoopMethod(
-            name, self.loops, phi or (lambda agent: self.phi), teaching, loss=loss
+            name, self.loops, phi or (lambda agent: self.phi), inner_settings, loss=loss
         )
 
 
@@ -80,8 +83,10 @@ def _learned_loss(evaluated: Evaluated) -> Method:
     """Returns the method that uses what evolution moved, frozen (see `learned_name`): where that is
     a loss, agents minimise (1 - alpha) of it + alpha PPO.
     """
-    teaching = dataclasses.replace(final_teaching(evaluated.experiment), alpha=evaluated.alpha)
-    return evaluated.inner_loop(learned_name(evaluated.experiment), teaching)
+    inner_settings = dataclasses.replace(
+        final_inner_settings(evaluated.experiment), alpha=evaluated.alpha
+    )
+    return evaluated.inner_loop(learned_name(evaluated.experiment), inner_settings)
 
 
 def _ppo_as_epg(evaluated: Evaluated) -> Method:
@@ -89,8 +94,10 @@ def _ppo_as_epg(evaluated: Evaluated) -> Method:
     protocol).
     """
     own = evaluated.experiment.surrogate
-    teaching = Teaching(1.0, own.baseline_learning_rate, own.baseline_epochs, fresh=True)
-    return evaluated.inner_loop("ppo_as_epg", teaching)
+    inner_settings = InnerLoopSettings(
+        1.0, own.baseline_learning_rate, own.baseline_epochs, fresh=True
+    )
+    return evaluated.inner_loop("ppo_as_epg", inner_settings)
 
 
 def _policy_gradient(name: str, evaluated: Evaluated) -> Method:
@@ -113,13 +120,13 @@ def _unevolved(name: str, evaluated: Evaluated) -> Method:
     started = dataclasses.replace(experiment, loss=loss)
     return evaluated.inner_loop(
         name,
-        Teaching(0.0, experiment.inner.learning_rate, fresh=True),
+        InnerLoopSettings(0.0, experiment.inner.learning_rate, fresh=True),
         lambda agent: initial_phi(started, _FIRST_UNEVOLVED + agent),
     )
 
 
 def _untrained(evaluated: Evaluated) -> Method:
-    return evaluated.inner_loop("untrained", Teaching(0.0, 0.0, fresh=True))
+    return evaluated.inner_loop("untrained", InnerLoopSettings(0.0, 0.0, fresh=True))
 
 
 @dataclasses.dataclass(frozen=True)

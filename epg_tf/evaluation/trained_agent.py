@@ -16,7 +16,7 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import InnerLoop, final_teaching
+from epg_tf.epg.inner_loop import InnerLoop, final_inner_settings
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation.checks import check_phi
 from epg_tf.evaluation.methods import with_ppo
@@ -109,7 +109,7 @@ def train_agent(
         keys,
         np.repeat(learned.phi[None], size, axis=0),
         dataclasses.replace(
-            final_teaching(experiment),
+            final_inner_settings(experiment),
             alpha=experiment.evolution.final_guidance if alpha is None else alpha,
             updates=request.env_steps // experiment.inner.update_period,
         ),

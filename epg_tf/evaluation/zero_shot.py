@@ -16,7 +16,7 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LearningCurves, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
-from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
@@ -54,7 +54,7 @@ class FixedPolicy(Method):
         experiment = dataclasses.replace(experiment, compute=compute)
         unlearning = dataclasses.replace(request, env_steps=experiment.life_steps)
         with InnerLoops(experiment) as loops:
-            found = loops.run(unlearning, lambda agent: phi, final_teaching(experiment))
+            found = loops.run(unlearning, lambda agent: phi, final_inner_settings(experiment))
         ends = np.unique([0, request.env_steps])
         flat = np.repeat(found.final_return[:, None], len(ends), axis=1)
         return dataclasses.replace(

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings, final_inner_settings
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.settings import ComputeConfig, Experiment
 from epg_tf.reports import pictures
@@ -107,7 +107,10 @@ def make_camera(family: TaskFamily, key: LifeKey, height: int, width: int) -> Ca
 
 
 def recorded_life(
-    experiment: Experiment, phi: Array, key: LifeKey, teaching: Teaching | None = None
+    experiment: Experiment,
+    phi: Array,
+    key: LifeKey,
+    inner_settings: InnerLoopSettings | None = None,
 ) -> tuple[LifeRecorder, float]:
     """Runs one life in exact physics; returns what was recorded and the return of its final policy.
 
@@ -115,7 +118,7 @@ def recorded_life(
       experiment: Settings of the loss, and of the length of the life.
       phi: [D] float32, what evolution moved.
       key: Of the life.
-      teaching: What the agent minimises; None: what evolution ends with.
+      inner_settings: What the agent minimises; None: what evolution ends with.
 
     Raises:
       ConfigError: The family is not known, or memory does not hold the life.
@@ -127,7 +130,7 @@ def recorded_life(
     configure_tensorflow(1)
     recorder = LifeRecorder(experiment.life_steps)
     loop = InnerLoop(experiment, family)
-    lives = loop.run([key], phi[None], teaching or final_teaching(experiment), recorder)
+    lives = loop.run([key], phi[None], inner_settings or final_inner_settings(experiment), recorder)
     return recorder, float(lives.final_return[0])
 
 

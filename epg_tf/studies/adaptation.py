@@ -17,7 +17,7 @@ from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.epg.conditions import Condition, Kind
-from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.lives import sample_tasks
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss
@@ -110,7 +110,7 @@ class AdaptationTest:
         if self.request.agents < 2:
             raise ConfigError(f"lives={self.request.agents} has no pairs; ask for 2 or more")
         experiment = self.learned.experiment
-        if final_teaching(experiment).alpha < 1.0 and not moves_loss(experiment):
+        if final_inner_settings(experiment).alpha < 1.0 and not moves_loss(experiment):
             raise ConfigError(
                 "config.evolution.moves='initialisation': there is a policy and no loss, so lives "
                 f"of updates={self.updates} have nothing to learn from; name a loss"
@@ -147,14 +147,14 @@ class AdaptationTest:
     ) -> Array:
         """Returns the final returns of the lives of one measure, [L]."""
         half, request = self.updates // 2, self.request
-        teaching = final_teaching(self.learned.experiment)
+        inner_settings = final_inner_settings(self.learned.experiment)
         if measure.kind is not None:
             condition = Condition(measure.kind, others, half)
-            teaching = dataclasses.replace(teaching, condition=condition)
+            inner_settings = dataclasses.replace(inner_settings, condition=condition)
         if measure.half:
             period = self.learned.experiment.inner.update_period
             request = dataclasses.replace(request, env_steps=half * period)
-        return loops.run(request, phi, teaching).final_return
+        return loops.run(request, phi, inner_settings).final_return
 
 
 def summarize_adaptation(found: dict[str, Array], differing: int, switch: int) -> dict[str, Any]:

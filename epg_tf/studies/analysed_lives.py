@@ -12,7 +12,7 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.threads import configure_tensorflow
-from epg_tf.epg.inner_loop import InnerLoop, final_teaching
+from epg_tf.epg.inner_loop import InnerLoop, final_inner_settings
 from epg_tf.epg.learner import Learner, RawExperience
 from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.epg.settings import Experiment
@@ -84,10 +84,10 @@ def observe_lives(learned: LearnedLoss, request: Request, observer: Observer) ->
     configure_tensorflow(thread_count(experiment))
     loop = InnerLoop(experiment, make_family(request.task))
     loop.learner.observer = observer
-    teaching = dataclasses.replace(
-        final_teaching(experiment),
+    inner_settings = dataclasses.replace(
+        final_inner_settings(experiment),
         alpha=0.0,
         fitness_from="whole_life",
         updates=request.env_steps // experiment.inner.update_period,
     )
-    loop.run(request.keys(), np.repeat(learned.phi[None], request.agents, axis=0), teaching)
+    loop.run(request.keys(), np.repeat(learned.phi[None], request.agents, axis=0), inner_settings)

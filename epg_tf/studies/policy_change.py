@@ -13,7 +13,7 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import median_interval
@@ -67,10 +67,10 @@ def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChang
         experiment, loss=dataclasses.replace(experiment.loss, start="random")
     )
     losses = initial_phi(at_random, seed), initial_phi(experiment, seed), learned.phi
-    teaching = dataclasses.replace(final_teaching(experiment), alpha=0.0)
+    inner_settings = dataclasses.replace(final_inner_settings(experiment), alpha=0.0)
     with inner_loops(analysis_settings(learned, request)) as loops:
         found = [
-            loops.run(request, lambda agent, phi=phi: phi, teaching).kl  # type: ignore[misc]
+            loops.run(request, lambda agent, phi=phi: phi, inner_settings).kl  # type: ignore[misc]
             for phi in losses
         ]
     return PolicyChange(*found)

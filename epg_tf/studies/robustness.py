@@ -14,7 +14,7 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
-from epg_tf.epg.inner_loop import final_teaching
+from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import zero_shot
@@ -164,7 +164,9 @@ class RobustnessTest:
 
     def _returns(self, loops: InnerLoops, request: Request) -> Array:
         phi = self.learned.phi
-        return loops.run(request, lambda agent: phi, final_teaching(loops.experiment)).final_return
+        return loops.run(
+            request, lambda agent: phi, final_inner_settings(loops.experiment)
+        ).final_return
 
 
 def summarize_robustness(

@@ -17,7 +17,7 @@ from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.evolution_strategies import mean_lifetime
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.base import Simulation, StepResult
@@ -120,10 +120,10 @@ def _time_shard(
     loop = InnerLoop(experiment, make_family(experiment.task))
     keys = [LifeKey(seed, "benchmark", 0, index) for index in range(size)]
     phi = np.repeat(initial_phi(experiment, seed)[None], size, axis=0)
-    loop.run(keys, phi, Teaching(0.0, inner.learning_rate, updates=2))  # compiles
+    loop.run(keys, phi, InnerLoopSettings(0.0, inner.learning_rate, updates=2))  # compiles
     watch = Stopwatch(updates * inner.update_period, size, inner.final_episodes)
     started = time.perf_counter()
-    loop.run(keys, phi, Teaching(0.0, inner.learning_rate, updates=updates), watch)
+    loop.run(keys, phi, InnerLoopSettings(0.0, inner.learning_rate, updates=updates), watch)
     final_seconds = time.perf_counter() - watch.started
     times = ShardTimes(
         (watch.started - started) / updates, final_seconds / float(watch.lengths.max())

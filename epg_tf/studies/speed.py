@@ -19,7 +19,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.memory import peak
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
@@ -118,14 +118,16 @@ def measure_lives(
     refuse_lives_that_cannot_fit(experiment, lives)
     keys = [LifeKey(seed, "benchmark", 0, index) for index in range(lives)]
     phi = initial_phi(experiment, seed)
-    teaching = Teaching(0.0, experiment.inner.learning_rate, updates=updates)
+    inner_settings = InnerLoopSettings(0.0, experiment.inner.learning_rate, updates=updates)
     with Shards(experiment) as shards:
         first = keys[: shards.threads * shards.shard_lives]
-        shards.run(first, lambda life: phi, dataclasses.replace(teaching, updates=2))  # compiles
+        shards.run(
+            first, lambda life: phi, dataclasses.replace(inner_settings, updates=2)
+        )  # compiles
         physics = physics_rate(experiment, keys)
         before = shards.seconds()
         started = time.perf_counter()
-        results = shards.run(keys, lambda life: phi, teaching)
+        results = shards.run(keys, lambda life: phi, inner_settings)
         seconds = time.perf_counter() - started
         spent = {part: total - before[part] for part, total in shards.seconds().items()}
         threads = shards.threads

@@ -18,7 +18,7 @@ from epg_tf.baselines.policy_gradient import (
 )
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 OWN_PPO = PPOConfig(12, 8, 3, 1e-2, log_std=-2.0, discount=0.5, gae_lambda=0.3)
@@ -51,7 +51,7 @@ def test_own_settings_replace_those_of_the_lifetime(
     lam = 0.3 if name == "ppo" else experiment.surrogate.gae_lambda
     assert (found.surrogate.gae_lambda, found.policy.hidden) == (lam, experiment.policy.hidden)
     assert found.inner.kl_limit == 0.0 and not found.inner.centred_observations
-    assert method.teaching.fresh and method.teaching.alpha == 1.0
+    assert method.inner_settings.fresh and method.inner_settings.alpha == 1.0
 
 
 def test_a_lifetime_with_a_large_prime_factor_has_no_tiny_minibatches(make_tiny):
@@ -77,14 +77,14 @@ def test_beside_an_objective_sizes_rates_and_discount_are_those_of_its_evaluatio
         settings.check()
         assert (settings.inner.update_period, settings.inner.minibatch) == (32, 16)
         assert settings.policy.hidden == settings.surrogate.value_hidden == (4,)
-        assert settings.surrogate.discount == 0.9 and method.teaching.final_noise == 0.0
+        assert settings.surrogate.discount == 0.9 and method.inner_settings.final_noise == 0.0
     ppo, reinforce = found["ppo"], found["reinforce"]
-    assert ppo.experiment.surrogate.kind == "ppo" and ppo.teaching.epochs == 3
+    assert ppo.experiment.surrogate.kind == "ppo" and ppo.inner_settings.epochs == 3
     assert reinforce.experiment.surrogate.kind == "reinforce_with_values"
-    assert reinforce.teaching.epochs == 1
+    assert reinforce.inner_settings.epochs == 1
     rates = MetaGenRLExperiment().baseline
-    assert ppo.teaching.learning_rate == rates.ppo_learning_rate
-    assert reinforce.teaching.learning_rate == rates.reinforce_learning_rate
+    assert ppo.inner_settings.learning_rate == rates.ppo_learning_rate
+    assert reinforce.inner_settings.learning_rate == rates.reinforce_learning_rate
 
 
 def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
@@ -94,7 +94,9 @@ def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
     request = Request(tiny.task, 0, "test", 4, 24, 2)
     found = beside_loss("ppo", dataclasses.replace(tiny, ppo=own)).train(request)
     with InnerLoops(tiny) as loops:
-        same = InnerLoopMethod("ppo_as_epg", loops, no_loss, Teaching(1.0, 1e-2, 2)).train(request)
+        same = InnerLoopMethod("ppo_as_epg", loops, no_loss, InnerLoopSettings(1.0, 1e-2, 2)).train(
+            request
+        )
     np.testing.assert_array_equal(found.final_return, same.final_return)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.conditions import Condition
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.quantities import Quantity
@@ -17,7 +17,7 @@ from epg_tf.tasks.quantities import Quantity
 P = 4
 KEYS = [LifeKey(1, "test", 0, index) for index in range(P)]
 NEXT = (1, 2, 3, 0)
-LEARNING = Teaching(0.0, 1e-2)
+LEARNING = InnerLoopSettings(0.0, 1e-2)
 
 
 class Paid(PointGoal):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.losses.extra_channels import Recorded, extra_values
 from epg_tf.losses.settings import LossConfig
@@ -28,7 +28,7 @@ def make_loop(experiment):
 
 def live(loop):
     phi = np.stack([initial_phi(loop.experiment, 0)] * 4)
-    return loop.run(KEYS, phi, Teaching(0.0, 1e-2))
+    return loop.run(KEYS, phi, InnerLoopSettings(0.0, 1e-2))
 
 
 def test_the_loss_of_an_ant_sees_its_goal(make_tiny, monkeypatch):

@@ -14,7 +14,7 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.lives import weighted_return
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.shards import Shards
@@ -23,7 +23,9 @@ from epg_tf.tasks.registry import make_family
 
 P, M, UPDATES, LIMIT = 4, 8, 3, 6  # of the tiny experiment
 KEYS = [LifeKey(1, "test", 0, index) for index in range(8)]
-TEACHINGS = LEARNED, BLENDED, SURROGATE = [Teaching(alpha, 1e-2) for alpha in (0.0, 0.5, 1.0)]
+TEACHINGS = LEARNED, BLENDED, SURROGATE = [
+    InnerLoopSettings(alpha, 1e-2) for alpha in (0.0, 0.5, 1.0)
+]
 
 
 class OddRewards(PointGoal):
@@ -130,13 +132,13 @@ def lives(loop, phi):
 
 
 @pytest.mark.parametrize("family", [PointGoal, Choices])
-@pytest.mark.parametrize("teaching", TEACHINGS, ids=["learned", "blended", "surrogate"])
-def test_a_life_does_not_depend_on_its_neighbours_or_its_place(tiny, teaching, family):
+@pytest.mark.parametrize("inner_settings", TEACHINGS, ids=["learned", "blended", "surrogate"])
+def test_a_life_does_not_depend_on_its_neighbours_or_its_place(tiny, inner_settings, family):
     loop, others = make_loop(tiny, family), [6, 2, 5, 1]
     size = parameter_count(loop.learner.loss.shapes)
     phi = 0.3 * np.random.default_rng(0).standard_normal((8, size)).astype(np.float32)
-    alone = loop.run(KEYS[:P], phi[:P], teaching)
-    moved = loop.run([KEYS[i] for i in others], phi[others], teaching)
+    alone = loop.run(KEYS[:P], phi[:P], inner_settings)
+    moved = loop.run([KEYS[i] for i in others], phi[others], inner_settings)
     assert not alone.failed.any() and len(set(alone.policy_hash)) == P
     assert rows(moved, [1, 3]) == rows(alone, [2, 1])
 
@@ -204,7 +206,7 @@ def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, changes,
 
 
 def test_learning_rate_zero_leaves_the_policy_as_born(tiny, loop, phi):
-    results = loop.run(KEYS[:P], phi[:P], Teaching(0.0, 0.0))
+    results = loop.run(KEYS[:P], phi[:P], InnerLoopSettings(0.0, 0.0))
     for key, found in zip(KEYS[:P], results.policy_hash, strict=True):
         weights = initial_policy(life_generator(key, "policy"), (6, 8, 2), tiny.policy)
         memory = np.zeros((2, 3), np.float32)
@@ -259,7 +261,7 @@ def test_an_update_uses_each_newest_step_once_per_epoch(loop, phi, monkeypatch, 
         return update(buffer, shift, scale, order)
 
     monkeypatch.setattr(loop.learner, "update", watched)
-    loop.run(KEYS[:P], phi[:P], Teaching(1.0, 1e-3, epochs))
+    loop.run(KEYS[:P], phi[:P], InnerLoopSettings(1.0, 1e-3, epochs))
     assert len(orders) == UPDATES and orders[0].shape == (epochs * M // 4, P, 4)
     sequences = set()
     for order in orders:
@@ -290,8 +292,8 @@ def test_what_judges_a_life(tiny, source):
     updates 1, 2, 3 are those of episodes 1, 2, 4: an update has 8 steps, an episode 6.
     """
     loop, phi = make_loop(tiny, GoalRewards), make_phi(tiny, P)
-    teaching = dataclasses.replace(LEARNED, fitness_from=source)
-    results, plain = loop.run(KEYS[:P], phi, teaching), loop.run(KEYS[:P], phi, LEARNED)
+    inner_settings = dataclasses.replace(LEARNED, fitness_from=source)
+    results, plain = loop.run(KEYS[:P], phi, inner_settings), loop.run(KEYS[:P], phi, LEARNED)
     own = source in ("last_episodes", "whole_life")
     assert results.env_steps.tolist() == [UPDATES * M + (0 if own else 3 * LIMIT)] * P
     assert results.policy_hash.tolist() == plain.policy_hash.tolist()
@@ -332,7 +334,7 @@ def test_a_surrogate_learns_which_choice_pays(make_tiny, kind):
         inner={"update_period": 32, "minibatch": 16}, surrogate={"kind": kind, "discount": 0.0}
     )
     results = make_loop(experiment, Choices).run(
-        KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 1e-2, 4, updates=40)
+        KEYS[:P], np.zeros((P, 1), np.float32), InnerLoopSettings(1.0, 1e-2, 4, updates=40)
     )
     assert results.episode_return[:, 0].mean() < 0.75 * LIMIT
     assert (results.final_return > 0.9 * LIMIT).all()
@@ -408,7 +410,7 @@ def test_discrete_actions_follow_the_lifes_own_noise(make_tiny):
     streams.
     """
     loop = make_loop(make_tiny(policy={"output_scale": 1e-9}), Choices)
-    results = loop.run(KEYS[:P], np.zeros((P, 1), np.float32), Teaching(1.0, 0.0))
+    results = loop.run(KEYS[:P], np.zeros((P, 1), np.float32), InnerLoopSettings(1.0, 0.0))
     for life, key in enumerate(KEYS[:P]):
         first = [
             life_generator(key, purpose).gumbel(size=(UPDATES * M, 2)).argmax(axis=1) == 0

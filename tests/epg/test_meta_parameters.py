@@ -12,7 +12,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import start_generator
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching, final_teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings, final_inner_settings
 from epg_tf.epg.meta_parameters import (
     divided,
     initial_phi,
@@ -55,8 +55,8 @@ def loop_of(experiment):
     return InnerLoop(experiment, make_family(experiment.task))
 
 
-def run(loop, vectors, teaching=None):
-    return loop.run(KEYS, vectors, teaching or final_teaching(loop.experiment))
+def run(loop, vectors, inner_settings=None):
+    return loop.run(KEYS, vectors, inner_settings or final_inner_settings(loop.experiment))
 
 
 def test_the_vector_is_phi_then_the_policy(tiny, both, start):
@@ -93,7 +93,7 @@ def test_lives_start_from_the_vectors_policy(both):
     loop = loop_of(both)
     vectors = np.stack([initial_phi(both, seed) for seed in (0, 0, 1, 1)])
     policies = divided(both, vectors)[1]
-    still = Teaching(0.0, 0.0, updates=1)
+    still = InnerLoopSettings(0.0, 0.0, updates=1)
     run(loop, vectors, still)
     found = np.concatenate([w.reshape(4, -1) for w in loop.learner.weights()], axis=1)
     np.testing.assert_array_equal(found, policies)

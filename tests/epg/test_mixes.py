@@ -9,7 +9,7 @@ from epg_tf.core.communication import SingleProcess
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.epoch_plan import life_keys, life_tasks
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.memory_needs import evolution_needs
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.outer_loop import run_epoch
@@ -63,7 +63,7 @@ def test_a_life_of_a_mix_is_that_of_its_family_alone(make_mix):
     """To the bit, in the physics that its family has in the mix, on one rank or two."""
     experiment = make_mix()
     keys = [LifeKey(1, "evolution", 0, index) for index in range(len(TASKS))]
-    teaching, phi = Teaching(0.0, 1e-2), initial_phi(experiment, 3)
+    inner_settings, phi = InnerLoopSettings(0.0, 1e-2), initial_phi(experiment, 3)
 
     def phi_of(life):
         return phi + np.float32(0.01 * life)
@@ -71,16 +71,18 @@ def test_a_life_of_a_mix_is_that_of_its_family_alone(make_mix):
     def ranked(communicator):
         with Shards(experiment) as shards:
             runner = RankedShards(shards, communicator)
-            return runner.run(keys, phi_of, teaching, tasks=TASKS)
+            return runner.run(keys, phi_of, inner_settings, tasks=TASKS)
 
     with Shards(experiment) as shards:
-        mixed = shards.run(keys, phi_of, teaching, tasks=TASKS)
-        exact = shards.run(keys, phi_of, teaching, exact=True, tasks=TASKS)
+        mixed = shards.run(keys, phi_of, inner_settings, tasks=TASKS)
+        exact = shards.run(keys, phi_of, inner_settings, exact=True, tasks=TASKS)
     for number in range(3):
         lives = [life for life, task in enumerate(TASKS) if task == number]
         alone = experiment.of_task(number)
         with Shards(alone) as shards:
-            own = shards.run([keys[life] for life in lives], lambda i: phi_of(lives[i]), teaching)  # noqa: B023
+            own = shards.run(
+                [keys[life] for life in lives], lambda i: phi_of(lives[i]), inner_settings
+            )  # noqa: B023
         assert bits(own) == bits(mixed, lives)
         same_physics = alone.task.physics == "exact"
         assert (bits(own) == bits(exact, lives)) == same_physics
@@ -99,7 +101,7 @@ def test_pairs_take_the_families_in_turn(make_mix):
 class Scripted(ScriptedShards):
     """Answers with a return of 10 times the number of the task, more for larger phi."""
 
-    def run(self, keys, phi, teaching, done=None, exact=False, tasks=None):
+    def run(self, keys, phi, inner_settings, done=None, exact=False, tasks=None):
         """Returns outcomes without a simulation."""
         self.asked.append(tasks)
         return results_of([10.0 * (1 + task) + phi(life)[0] for life, task in enumerate(tasks)])

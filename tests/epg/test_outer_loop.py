@@ -58,11 +58,11 @@ class ScriptedShards:
         self.answer = lambda keys, parameters: [fitness(phi) for phi in parameters]
         self.asked = []
 
-    def run(self, keys, phi, teaching, done=None, exact=False, tasks=None):
+    def run(self, keys, phi, inner_settings, done=None, exact=False, tasks=None):
         """Returns the fitness of every life's phi."""
         parameters = [phi(life).copy() for life in range(len(keys))]
         assert exact == (keys[0].phase == "validation")
-        self.asked.append((keys, parameters, teaching))
+        self.asked.append((keys, parameters, inner_settings))
         return results_of(self.answer(keys, parameters))
 
 
@@ -184,7 +184,7 @@ def test_evolution_may_have_shorter_lives_than_validation(make_tiny):
     all_alike = make_tiny(inner=inner, evolution={**evolution, "shortest_life": 0})
     scripted = ScriptedShards(quadratic)
     list(evolve(all_alike, 4, start_at(np.zeros(5, np.float32)), scripted))
-    lengths = {keys[0].phase: teaching.updates for keys, _, teaching in scripted.asked}
+    lengths = {keys[0].phase: inner_settings.updates for keys, _, inner_settings in scripted.asked}
     assert lengths == {"evolution": 8, "validation": None}
 
 
@@ -252,7 +252,7 @@ def test_lives_get_their_vectors_keys_and_teaching(tiny):
     results = list(evolve(tiny, 4, start, scripted))
     training = [scripted.asked[i] for i in (0, 1, 3)]
     assert [len(keys) for keys, _, _ in scripted.asked] == [8, 8, 4, 8]  # validation after epoch 2
-    assert [teaching.alpha for _, _, teaching in training] == [1.0, 0.5, 0.0]
+    assert [inner_settings.alpha for _, _, inner_settings in training] == [1.0, 0.5, 0.0]
     assert all(
         t.learning_rate == tiny.inner.learning_rate and t.epochs == 1 for _, _, t in scripted.asked
     )
@@ -264,8 +264,8 @@ def test_lives_get_their_vectors_keys_and_teaching(tiny):
         for life, phi in enumerate(parameters):
             expected = phis[epoch] + tiny.evolution.sigma * noise_vector(4, epoch, life // 2, 5)
             np.testing.assert_allclose(phi, expected, atol=1e-7)
-    keys, parameters, teaching = scripted.asked[2]
-    assert teaching.alpha == 0.0 and all((p == phis[2]).all() for p in parameters)
+    keys, parameters, inner_settings = scripted.asked[2]
+    assert inner_settings.alpha == 0.0 and all((p == phis[2]).all() for p in parameters)
     assert [(k.phase, k.epoch, k.index) for k in keys] == [("validation", 0, i) for i in range(4)]
 
 
@@ -273,7 +273,7 @@ def test_validation_and_so_the_best_use_the_alpha_that_evolution_ends_with(make_
     changes = {"final_guidance": 0.25, "validation_period": 1, "epochs": 2}
     scripted = ScriptedShards(quadratic)
     list(evolve(make_tiny(evolution=changes), 0, start_at(np.zeros(5, np.float32)), scripted))
-    alphas = [teaching.alpha for keys, _, teaching in scripted.asked if len(keys) == 4]
+    alphas = [inner_settings.alpha for keys, _, inner_settings in scripted.asked if len(keys) == 4]
     assert alphas == [0.25, 0.25]
 
 

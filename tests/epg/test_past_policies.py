@@ -11,7 +11,7 @@ import pytest
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey, SavedAgent
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.outer_loop import evolve, with_final_agents
 from epg_tf.epg.past_policies import (
@@ -78,7 +78,7 @@ def phi(tiny):
 
 
 def live(loop, phi, rate, starts=None):
-    return loop.run(KEYS, phi, Teaching(0.0, rate, starts=starts))
+    return loop.run(KEYS, phi, InnerLoopSettings(0.0, rate, starts=starts))
 
 
 def test_a_life_goes_on_where_another_ended(loop, phi, tiny):

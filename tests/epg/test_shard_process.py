@@ -19,14 +19,14 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey, LifeResults
 from epg_tf.epg import shard_process
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ProcessLost, ShardProcess, _failure
 from epg_tf.epg.shards import processes_fit
 
-TEACHING = Teaching(0.0, 1e-2)
+TEACHING = InnerLoopSettings(0.0, 1e-2)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from epg_tf.core.communication import Disagreement
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import LifeKey, LifeOutcomes
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import loss_shapes
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import (
@@ -54,17 +54,17 @@ def test_exact_lives_of_a_coarse_experiment_are_those_of_an_exact_one(make_tiny)
     task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
     coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))
     keys = [LifeKey(1, "test", 0, index) for index in range(5)]
-    teaching = Teaching(0.0, 1e-2)
+    inner_settings = InnerLoopSettings(0.0, 1e-2)
     with Shards(coarse) as shards, Shards(exact) as others:
 
         def phi(life):
             return np.full(loss_size(coarse), 0.1 + life, np.float32)
 
-        before = shards.run(keys, phi, teaching)
-        inside = shards.run(keys, phi, teaching, exact=True)
-        after = shards.run(keys, phi, teaching)
-        assert bits(inside) == bits(others.run(keys, phi, teaching))
-        assert bits(inside) == bits(others.run(keys, phi, teaching, exact=True))
+        before = shards.run(keys, phi, inner_settings)
+        inside = shards.run(keys, phi, inner_settings, exact=True)
+        after = shards.run(keys, phi, inner_settings)
+        assert bits(inside) == bits(others.run(keys, phi, inner_settings))
+        assert bits(inside) == bits(others.run(keys, phi, inner_settings, exact=True))
     assert bits(before) == bits(after) != bits(inside)
 
 

@@ -12,7 +12,7 @@ from epg_tf.baselines import inner_loop_method
 from epg_tf.baselines.method import LossName, Request, loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.evaluate import Evaluation, evaluate
@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
     keys = [LifeKey(3, "test", 0, index) for index in range(5)]
     phi = initial_phi(tiny, 0)
     with Shards(tiny, measure_kl=True) as shards:
-        lives = shards.run(keys, lambda life: phi, Teaching(0.0, tiny.inner.learning_rate))
+        lives = shards.run(keys, lambda life: phi, InnerLoopSettings(0.0, tiny.inner.learning_rate))
     rows = found.select("epg")
     np.testing.assert_array_equal(rows.final(), lives.final_return)
     np.testing.assert_array_equal(rows.pivot()[1], lives.episode_return)

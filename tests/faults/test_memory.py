@@ -23,7 +23,7 @@ from pathlib import Path
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import Teaching
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.memory_needs import memory_needs as evolution_needs
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
@@ -39,7 +39,7 @@ def live(experiment):
     phi = initial_state(experiment, 0).phi
     with Shards(experiment) as shards:
         keys = [LifeKey(0, "evolution", 0, life) for life in range(experiment.compute.shard_lives)]
-        shards.run(keys, lambda life: phi, Teaching(0.0, 1e-3))
+        shards.run(keys, lambda life: phi, InnerLoopSettings(0.0, 1e-3))
 
 kind, small, large = sys.argv[1], *map(json.loads, sys.argv[2:])
 if kind == "evolution":

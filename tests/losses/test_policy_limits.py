@@ -13,7 +13,7 @@ import tensorflow as tf
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.losses.channels import declared_channels, kernel_rows
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
@@ -77,7 +77,7 @@ def lives(experiment):
     loop = InnerLoop(experiment, make_family(experiment.task))
     keys = [LifeKey(0, "test", 0, index) for index in range(count)]
     phi = np.repeat(pulling(experiment)[None], count, axis=0)
-    return loop, loop.run(keys, phi, Teaching(0.0, experiment.inner.learning_rate))
+    return loop, loop.run(keys, phi, InnerLoopSettings(0.0, experiment.inner.learning_rate))
 
 
 def final_log_stds(loop) -> np.ndarray:
@@ -120,8 +120,8 @@ def test_the_share_is_of_components_at_the_newest_steps(make_tiny):
     phi = np.repeat(pulling(experiment)[None], count, axis=0)
     task = experiment.task
     loop = InnerLoop(experiment, NarrowBounds(task.frame_skip, task.episode_limit))
-    assert loop.run(keys, phi, Teaching(0.0, 1e-3)).means_beyond.tolist() == [0.5] * count
-    never = loop.run(keys, phi, Teaching(0.0, 1e-3, updates=0))
+    assert loop.run(keys, phi, InnerLoopSettings(0.0, 1e-3)).means_beyond.tolist() == [0.5] * count
+    never = loop.run(keys, phi, InnerLoopSettings(0.0, 1e-3, updates=0))
     assert np.isnan(never.means_beyond).all()
 
 

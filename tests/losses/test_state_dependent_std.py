@@ -14,7 +14,7 @@ from epg_tf.artifacts.saved_policy import TrainedPolicy
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.learner import make_agents
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.losses.channels import declared_channels
@@ -142,7 +142,7 @@ def test_agents_learn_deviations_that_depend_on_the_state(make_tiny):
     experiment = make_tiny(policy={"state_dependent_std": True}, inner={"kl_limit": 0.5})
     loop = InnerLoop(experiment, make_family(experiment.task), measure_kl=True)
     phi = np.stack([initial_phi(experiment, seed) for seed in range(4)])
-    results = loop.run(KEYS, phi, Teaching(0.0, 1e-2))
+    results = loop.run(KEYS, phi, InnerLoopSettings(0.0, 1e-2))
     assert not results.failed.any() and np.isfinite(results.kl).all()
     kernel = loop.learner.agent.policy.dense[-1].kernel.numpy()
     assert (np.abs(kernel[:, :, 2:]).max(axis=(1, 2)) > 0.01).all()

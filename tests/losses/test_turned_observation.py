@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.losses.turned_observation import turned_towards_reward
 from epg_tf.tasks.physics import BodySimulation
@@ -121,7 +121,7 @@ def test_a_loss_that_sees_it_lives_and_is_moved_by_rewards(make_tiny):
         loop = InnerLoop(experiment, family)
         keys = [LifeKey(1, "test", 0, index) for index in range(4)]
         phi = np.stack([initial_phi(experiment, 0)] * 4)
-        hashes.append(loop.run(keys, phi, Teaching(0.0, 1e-2)).policy_hash)
+        hashes.append(loop.run(keys, phi, InnerLoopSettings(0.0, 1e-2)).policy_hash)
     assert (hashes[0] != hashes[1]).all()
 
 

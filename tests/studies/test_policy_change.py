@@ -7,7 +7,7 @@ import pytest
 
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
-from epg_tf.epg.inner_loop import InnerLoop, Teaching
+from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.studies.analysed_lives import analysis_request
 from epg_tf.studies.policy_change import (
@@ -78,7 +78,7 @@ def test_it_is_the_divergence_of_lives_under_the_three_losses(make_tiny):
         (evolved, found.last),
     ):
         alone = loop.run(
-            request.keys(), np.tile(phi, (4, 1)), Teaching(0.0, tiny.inner.learning_rate)
+            request.keys(), np.tile(phi, (4, 1)), InnerLoopSettings(0.0, tiny.inner.learning_rate)
         )
         np.testing.assert_array_equal(kl, alone.kl)
         assert kl.shape == (4, 3) and (kl > 0.0).all()
