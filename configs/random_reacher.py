@@ -11,8 +11,8 @@ PPO with EPG's M was tuned as a baseline for `laptop`, on 64 lives per setting; 
 `laptop` and `night` are of epg-tf tune (results/records), which found nothing better than
 the defaults for `reinforce` of `laptop`. The loss of `night` is small, and sees
 products of pairs of components of the observation; observations are not centred; lives of evolution
-have 24 to 96 updates. A fresh loss folds the arm; the shipped one began around a fixed policy that
-sees these products (--begin_with, docs/lessons.md).
+have 24 to 96 updates. A fresh loss folds the arm; the pretrained one began around a fixed policy
+that sees these products (--begin_with, docs/lessons.md).
 """
 
 import dataclasses

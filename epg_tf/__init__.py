@@ -25,7 +25,7 @@ MetaGenRL:
 
 Settings, results and runs of both:
   load_experiment: settings of a config, by its name or the path of its file.
-  shipped_configs: the names of the configs that come with the package.
+  package_configs: the names of the configs that come with the package.
   summarize: a `Summary` of each method in a table of `Results`.
   read_results: the table that a test wrote.
   read_run: a `RunRecord` of a run's folder.

@@ -30,7 +30,7 @@ from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective
 from .metagenrl.population import meta_learn
 from .metagenrl.settings import MetaGenRLExperiment
 from .metagenrl.state import ObjectiveState, RoundResult
-from .runs.config_files import load_experiment, shipped_configs
+from .runs.config_files import load_experiment, package_configs
 from .runs.evolution import evolve_in_folder
 from .runs.metagenrl import meta_learn_in_folder
 from .runs.reader import RunRecord, read_run
@@ -77,7 +77,7 @@ __all__ = [
     "register_environments",
     "save_loss",
     "save_objective",
-    "shipped_configs",
+    "package_configs",
     "summarize",
     "train_agent",
     "train_objective_agent",

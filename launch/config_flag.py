@@ -25,12 +25,12 @@ from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.registry import is_shipped, make_family, named_environment
+from epg_tf.tasks.registry import is_packaged, make_family, named_environment
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config",
     None,
-    "Settings: NAME or NAME:VARIANT of a shipped config "
+    "Settings: NAME or NAME:VARIANT of a pretrained config "
     f"(`{command_line.program('list')}` lists them), the path of a file that ends in .py, or "
     "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
     f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
@@ -275,7 +275,7 @@ def words_of_own_family(name: str) -> str:
 
 def word_of_own_file(name: str) -> str:
     """Returns " --config=FILE" as `words_of_own_family` does, without any setting."""
-    if not _typed() or is_shipped(name.partition("@")[0]):
+    if not _typed() or is_packaged(name.partition("@")[0]):
         return ""
     return f" {shlex.quote(f'--config={_typed()}')}"
 

@@ -21,7 +21,9 @@ from .evaluation_flags import required, required_loss
 
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
-    "loss", None, "Folder of a run or of a learned loss or objective, or the name of a shipped one."
+    "loss",
+    None,
+    "Folder of a run or of a learned loss or objective, or the name of a pretrained one.",
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for the SavedModel, phi, its description and a card."

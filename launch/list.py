@@ -13,7 +13,12 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import load_loss, load_objective, shipped_losses, shipped_objectives
+from epg_tf.artifacts.artifact import (
+    load_loss,
+    load_objective,
+    pretrained_losses,
+    pretrained_objectives,
+)
 from epg_tf.runs import config_files
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.base import TaskFamily
@@ -29,7 +34,7 @@ def main(argv: list[str]) -> int:
     del argv
     config_flag.load_families()
     print("configs, for --config=NAME or --config=NAME:VARIANT; the first variant is the default\n")
-    for name in config_files.shipped_configs():
+    for name in config_files.package_configs():
         meaning, variants = config_files.describe_config(name)
         print(f"{name}\n  {meaning}")
         if variants:
@@ -43,7 +48,7 @@ def main(argv: list[str]) -> int:
         "gymnasium:ID: any Gymnasium environment with Box or Discrete actions, for example\n"
         "  --config=gymnasium_env:Pendulum-v1\n\nlosses, for --loss=NAME\n"
     )
-    for name in shipped_losses():
+    for name in pretrained_losses():
         print(f"{name}\n  {_origin(name)}")
     print(f"\nSettings: `{command_line.program('settings')}`, or --config=NAME --print_config.")
     return 0
@@ -51,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 def _origin(loss: str) -> str:
     """Returns where a pretrained loss or objective was learned."""
-    if loss in shipped_objectives():
+    if loss in pretrained_objectives():
         places = load_objective(loss).experiment.environments
         return f"an objective of MetaGenRL, meta-trained in {', '.join(places)}"
     experiment = load_loss(loss).experiment

@@ -31,7 +31,7 @@ from .evaluation_flags import request_of, required_losses
 LOSS = flags.DEFINE_string(
     "loss",
     None,
-    "Folder of a run or of a learned loss, or the name of a shipped loss; several, separated by "
+    "Folder of a run or of a learned loss, or the name of a pretrained loss; several, separated by "
     "commas: made with the same settings and different seeds, or, of EPG, with another "
     "config.evolution.moves (EPG, EPG+I, PPO+I).",
 )

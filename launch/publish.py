@@ -18,8 +18,8 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import SHIPPED, Artifact, is_objective, load, save
-from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, shipped_card
+from epg_tf.artifacts.artifact import PRETRAINED, Artifact, is_objective, load, save
+from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, pretrained_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
@@ -39,7 +39,7 @@ _EVALUATIONS = flags.DEFINE_list(
     "lives or beside losses of other seeds, and of epg-tf study.",
 )
 _NAME = flags.DEFINE_string("name", None, "Name that it gets, e.g. random_hopper.")
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", str(SHIPPED), "Folder of published losses.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", str(PRETRAINED), "Folder of published losses.")
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace what was published by that name; fixed policies stay."
 )
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
     found = {folder: _read(folder) for folder in _folders()}
     try:
         tests = _card_tests(found, learned)
-        text = shipped_card(name, learned, tests, read or None)
+        text = pretrained_card(name, learned, tests, read or None)
         if not objective:
             learned = _as_evaluated(learned, tests.tests[0]["about"])
     except (LookupError, TypeError, AttributeError, ValueError) as error:

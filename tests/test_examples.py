@@ -37,7 +37,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A function: name of a shipped loss -> folder of its export."""
+    """A function: name of a pretrained loss -> folder of its export."""
 
     def make(name):
         folder = tmp_path_factory.mktemp(name)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from epg_tf.artifacts.artifact import SHIPPED
+from epg_tf.artifacts.artifact import PRETRAINED
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.settings import Experiment
@@ -92,4 +92,4 @@ def test_named_configs_and_losses_exist():
         assert module.get_config(*[variant] * bool(variant))
     losses = {m for word in values for m in re.findall(r"^--loss=(\w+)$", word)} - {"none"}
     assert len(losses) > 1
-    assert all((SHIPPED / name / "loss.npz").is_file() for name in losses - {"NAME", "RUN_DIR"})
+    assert all((PRETRAINED / name / "loss.npz").is_file() for name in losses - {"NAME", "RUN_DIR"})

@@ -42,8 +42,8 @@ def test_the_wheel_holds_commands_configs_and_losses_in_one_package(wheel):
         assert len(files) > 5 and files <= names
     package = {str(path.relative_to(ROOT)) for path in (ROOT / "epg_tf").rglob("*.py")}
     files = [path for path in (ROOT / "epg_tf/pretrained").rglob("*") if path.is_file()]
-    shipped = {str(path.relative_to(ROOT)) for path in files}
-    assert len(shipped) >= 12 and package | shipped <= names
+    pretrained = {str(path.relative_to(ROOT)) for path in files}
+    assert len(pretrained) >= 12 and package | pretrained <= names
     assets = {str(path.relative_to(ROOT)) for path in (ROOT / "epg_tf/tasks/assets").glob("*.xml")}
     assert assets and assets | {"epg_tf/py.typed", "epg_tf/__init__.pyi"} <= names
 

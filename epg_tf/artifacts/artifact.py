@@ -29,7 +29,7 @@ from epg_tf.losses.lstm_objective import parameter_shapes
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import is_family, make_family
 
-SHIPPED = Path(__file__).parents[1] / "pretrained"
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 OBJECTIVE = "lstm_objective"  # kind of what MetaGenRL learns
 _EPG_KINDS = {
@@ -66,7 +66,7 @@ class Artifact(Generic[E]):
         """Name of a pretrained one, else the folder; "phi" if it was not read from one."""
         if self.folder is None:
             return "phi"
-        return self.folder.name if self.folder.parent == SHIPPED else str(self.folder)
+        return self.folder.name if self.folder.parent == PRETRAINED else str(self.folder)
 
 
 LearnedLoss = Artifact[Experiment]
@@ -255,14 +255,14 @@ def is_objective(folder: PathLike) -> bool:
     return loss_files.load_loss(loss_folder(folder))[1].get("kind") == OBJECTIVE
 
 
-def shipped_losses() -> list[str]:
+def pretrained_losses() -> list[str]:
     """Returns the names of the losses and objectives that come with the package."""
-    return sorted(path.parent.name for path in SHIPPED.glob("*/loss.json"))
+    return sorted(path.parent.name for path in PRETRAINED.glob("*/loss.json"))
 
 
-def shipped_objectives() -> list[str]:
-    """Returns the names of the objectives among the `shipped_losses`."""
-    return [name for name in shipped_losses() if is_objective(SHIPPED / name)]
+def pretrained_objectives() -> list[str]:
+    """Returns the names of the objectives among the `pretrained_losses`."""
+    return [name for name in pretrained_losses() if is_objective(PRETRAINED / name)]
 
 
 def loss_folder(name: PathLike) -> Path:
@@ -286,11 +286,11 @@ def loss_folder(name: PathLike) -> Path:
     except OSError as error:
         raise RecordError(f"{name}: {error.strerror}; name the folder of a run") from error
 
-    if str(name) in (known := shipped_losses()):
-        return SHIPPED / name
+    if str(name) in (known := pretrained_losses()):
+        return PRETRAINED / name
     near = difflib.get_close_matches(str(name), known, n=1)
     question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
     raise RecordError(
-        f"{name}: there is no such folder, and no shipped loss of that name "
+        f"{name}: there is no such folder, and no pretrained loss of that name "
         f"({', '.join(known)}); {question}"
     )

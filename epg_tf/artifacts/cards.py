@@ -49,7 +49,7 @@ class CardTests:
     robustness: Mapping[str, Any] | None = None
 
 
-def shipped_card(
+def pretrained_card(
     name: str, learned: Artifact[Any], tests: CardTests, run: Mapping[str, Any] | None = None
 ) -> str:
     """Returns the card of a pretrained artifact: what it is, where it came from, how it did.

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.artifacts import saved_models
-from epg_tf.artifacts.artifact import SHIPPED, Artifact, interface, save
+from epg_tf.artifacts.artifact import PRETRAINED, Artifact, interface, save
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported import Exported, Scored, examples, scored_loss, scored_objective
@@ -97,9 +97,9 @@ def _check(learned: Artifact[Any]) -> None:
 
 def _refuse_homes(home: Path | None, folder: files.PathLike) -> None:
     """Raises RecordError if `folder` is, holds or lies among folders of losses."""
-    target, shipped = Path(folder).resolve(), SHIPPED.resolve()
-    home = home.resolve() if home is not None else shipped
-    if target in (home, *home.parents) or shipped in (target, *target.parents):
+    target, pretrained = Path(folder).resolve(), PRETRAINED.resolve()
+    home = home.resolve() if home is not None else pretrained
+    if target in (home, *home.parents) or pretrained in (target, *target.parents):
         raise RecordError(f"{Path(folder)}: this is where losses are kept; choose another folder")
 
 

@@ -87,7 +87,7 @@ class LossName:
     """Identifies a learned loss in a table.
 
     Attributes:
-      name: Folder, or name of a shipped loss.
+      name: Folder, or name of a pretrained loss.
       seed: Of its meta-training; None where unknown.
     """
 

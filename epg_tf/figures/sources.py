@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from epg_tf.artifacts.artifact import shipped_losses
+from epg_tf.artifacts.artifact import pretrained_losses
 from epg_tf.evaluation.results import RESULTS_FILE
 from epg_tf.figures.declaration import Declaration, Found, Run, Source, Test
 from epg_tf.figures.results import unpacked
@@ -91,7 +91,7 @@ def find(source: Source, roots: Sequence[Path]) -> Path | None:
         if path is not None:
             return path
     instead = source.instead if isinstance(source, Run) else ""
-    if not instead or instead in shipped_losses():
+    if not instead or instead in pretrained_losses():
         return Path(instead) if instead else None
     return next((root / instead for root in read if _is_finished(root / instead)), None)
 

@@ -52,7 +52,7 @@ class _Row(NamedTuple):
 MEANS = "policy_mean"  # of Gaussian policies
 LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
 LOG_PROB = "policy_log_prob"  # of the action taken
-# Order is part of the parameters of shipped losses: append, never reorder.
+# Order is part of the parameters of pretrained losses: append, never reorder.
 _ROWS = (
     _Row("observation", HISTORY, lambda spec, loss: spec.observation_size),
     _Row("action", HISTORY, lambda spec, loss: spec.action_size),

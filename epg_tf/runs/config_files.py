@@ -1,4 +1,4 @@
-"""Finds and reads config files: the shipped ones by name, users' own by path.
+"""Finds and reads config files: the pretrained ones by name, users' own by path.
 
 A config file is Python of the user: `get_config(variant)` returns the settings of an experiment, as
 nested mappings. It may register a family of tasks, and import modules that lie beside it. Variants
@@ -43,7 +43,7 @@ RUN_SETTINGS = "config.json"  # of the folder of a run
 _RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
 _PACKAGE = Path(__file__).parents[1]
 # An installed package has them inside, a checkout beside it.
-SHIPPED = next(
+PRETRAINED = next(
     (folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir()),
     _PACKAGE / "configs",
 )
@@ -66,44 +66,48 @@ class ConfigFile:
         return str(self.path) if self.variant is None else f"{self.path}:{self.variant}"
 
 
-def shipped_configs() -> list[str]:
+def package_configs() -> list[str]:
     """Returns the names of the configs that come with the package."""
-    return sorted(path.stem for path in SHIPPED.glob("*.py") if path.stem != "__init__")
+    return sorted(path.stem for path in PRETRAINED.glob("*.py") if path.stem != "__init__")
 
 
 def find_config(name: str) -> ConfigFile:
     """Returns the file that a name means.
 
     Args:
-      name: NAME or NAME:VARIANT of a shipped config; the path of a file that ends in .py, with or
+      name: NAME or NAME:VARIANT of a pretrained config; the path of a file that ends in .py, with
+        or
         without :VARIANT; or the folder of a run, for its settings. A leading ~ is the home folder.
 
     Raises:
       ConfigError: There is no such config.
     """
     file, variant = _split(name)
-    if file in shipped_configs():
-        return ConfigFile(SHIPPED / f"{file}.py", variant)
+    if file in package_configs():
+        return ConfigFile(PRETRAINED / f"{file}.py", variant)
     folder = Path(name).expanduser()
     if name and (folder / RUN_SETTINGS).is_file():
         return ConfigFile(_RUN_CONFIG, str(folder))
     if not file.endswith(".py"):
-        near = difflib.get_close_matches(file, shipped_configs(), 1)
+        near = difflib.get_close_matches(file, package_configs(), 1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(
-            f"config={name!r} is not the name of a shipped config; {guess}use one of "
-            f"{', '.join(shipped_configs())}, the path of a file that ends in .py, or the folder "
+            f"config={name!r} is not the name of a pretrained config; {guess}use one of "
+            f"{', '.join(package_configs())}, the path of a file that ends in .py, or the folder "
             "of a run"
         )
     path = Path(file).expanduser()
     if not path.is_file():
-        shipped = f"; the shipped config is {path.stem!r}" if path.stem in shipped_configs() else ""
-        raise ConfigError(f"config={name!r}: there is no file {path}{shipped}")
+        pretrained = (
+            f"; the pretrained config is {path.stem!r}" if path.stem in package_configs() else ""
+        )
+        raise ConfigError(f"config={name!r}: there is no file {path}{pretrained}")
     return ConfigFile(path, variant)
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """Returns the file, or the name of a shipped config, and the variant; paths may have colons."""
+    """Returns the file, or the name of a pretrained config, and the variant; paths may have
+    colons."""
     path = re.fullmatch(r"(.*?\.py)(?::(.*))?", name, re.DOTALL)
     if path:
         return path[1], path[2]
@@ -122,7 +126,7 @@ def absolute(config: ConfigFile) -> ConfigFile:
 def make_importable(config: ConfigFile) -> None:
     """Lets a config file import the modules that lie beside it."""
     folder = config.path.resolve().parent
-    ours = (SHIPPED.resolve(), _RUN_CONFIG.resolve().parent)
+    ours = (PRETRAINED.resolve(), _RUN_CONFIG.resolve().parent)
     if folder not in ours and str(folder) not in sys.path:
         sys.path.append(str(folder))
 
@@ -175,7 +179,7 @@ def system_of(mapping: Mapping[str, Any]) -> str:
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the first sentence of a shipped config's docstring, and its variants."""
+    """Returns the first sentence of a pretrained config's docstring, and its variants."""
     config = find_config(name)
     text = ast.get_docstring(ast.parse(config.path.read_text(encoding="utf-8"))) or ""
     sentence = " ".join(text.split("\n\n")[0].split())

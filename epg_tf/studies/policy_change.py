@@ -61,7 +61,7 @@ def measure_policy_change(learned: LearnedLoss, request: Request) -> PolicyChang
     if not isinstance(seed, int):
         raise ConfigError(
             f"facts['seed']={seed!r} of the loss does not say which loss its evolution started "
-            "from; name the folder of a run or a shipped loss"
+            "from; name the folder of a run or a pretrained loss"
         )
     at_random = dataclasses.replace(
         experiment, loss=dataclasses.replace(experiment.loss, start="random")

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily, registered
-from epg_tf.tasks.registry import is_importable, is_shipped, make_family, named_environment
+from epg_tf.tasks.registry import is_importable, is_packaged, make_family, named_environment
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.source_digest import is_own, source_digest
 
@@ -33,7 +33,7 @@ def fingerprint(task: TaskConfig | str) -> dict[str, str]:
       ConfigError: There is no such family, or it has a mistake.
     """
     name = task.partition("@")[0] if isinstance(task, str) else task.family
-    if is_shipped(name) and is_importable(name):
+    if is_packaged(name) and is_importable(name):
         return {}
     family = named_environment(task) if isinstance(task, str) else make_family(task)
     kinds, found = [*type(family).__mro__], {}

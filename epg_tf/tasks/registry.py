@@ -100,7 +100,7 @@ def _origin(family: type[TaskFamily]) -> tuple[str, str]:
     return getattr(module, "__file__", None) or family.__module__, family.__qualname__
 
 
-def is_shipped(name: str) -> bool:
+def is_packaged(name: str) -> bool:
     """Returns whether a family of that name is known without a file of the user."""
     if name.startswith(PREFIX):
         return name.removeprefix(PREFIX).partition("?")[0] in _IDS_OF_PACKAGES

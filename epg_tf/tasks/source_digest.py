@@ -52,8 +52,8 @@ def _own_file(module: ModuleType | None) -> Path | None:
         return None
     file = Path(name).resolve()
     installed = {"site-packages", "dist-packages"} & {*file.parts}
-    shipped = any(folder in file.parents for folder in (_PACKAGE, _STANDARD_LIBRARY))
-    return None if installed or shipped or file.suffix != ".py" or not file.is_file() else file
+    pretrained = any(folder in file.parents for folder in (_PACKAGE, _STANDARD_LIBRARY))
+    return None if installed or pretrained or file.suffix != ".py" or not file.is_file() else file
 
 
 def _named_by(tree: ast.Module, name: str) -> list[ast.stmt]:

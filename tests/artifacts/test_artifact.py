@@ -13,13 +13,13 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts.artifact import (
-    SHIPPED,
+    PRETRAINED,
     is_objective,
     load,
     load_loss,
     loss_folder,
+    pretrained_losses,
     save,
-    shipped_losses,
 )
 from epg_tf.artifacts.export import export
 from epg_tf.baselines.maml_settings import MAMLExperiment
@@ -202,7 +202,7 @@ def test_a_run_is_read_by_its_best_artifact_else_by_its_last(kind, tmp_path):
 def test_a_pretrained_loss_is_found_where_there_is_no_such_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = load_loss("point_goal")
-    assert found.folder == SHIPPED / "point_goal" and found.name == "point_goal"
+    assert found.folder == PRETRAINED / "point_goal" and found.name == "point_goal"
     assert dataclasses.replace(found, folder=None).name == "phi"
     (tmp_path / "point_goal").mkdir()
     with pytest.raises(RecordError, match=r"point_goal: the folder holds no loss\.json"):
@@ -223,4 +223,4 @@ def test_what_is_neither_a_folder_nor_pretrained_names_the_pretrained_ones(name,
         load_loss(name)
     message = str(caught.value)
     assert remedy in message and "\n" not in message
-    assert "too long" in message or all(known in message for known in shipped_losses())
+    assert "too long" in message or all(known in message for known in pretrained_losses())

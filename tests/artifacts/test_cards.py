@@ -11,7 +11,7 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts.artifact import LearnedLoss
-from epg_tf.artifacts.cards import CARD_FILE, CardTests, exported_card, shipped_card
+from epg_tf.artifacts.cards import CARD_FILE, CardTests, exported_card, pretrained_card
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures.results import unpacked
@@ -44,7 +44,7 @@ def read(*words):
 
 def card_of(name, *tests, **studies):
     run = {"epochs": 7, "env_steps": 12_300, "seconds": 65.0}
-    return shipped_card("mine", epg_tf.load_loss(name), CardTests(tests, **studies), run)
+    return pretrained_card("mine", epg_tf.load_loss(name), CardTests(tests, **studies), run)
 
 
 def test_a_card_says_where_a_loss_is_from_and_a_card_beside_it_is_kept(run):

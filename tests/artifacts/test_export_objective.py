@@ -86,7 +86,7 @@ def test_scores_are_those_of_the_network_step_by_step(exported, actions):
         learned_of(next_value="value"),
         load_objective("point_goal_objective"),
     ],
-    ids=["no values", "values as printed", "shipped"],
+    ids=["no values", "values as printed", "pretrained"],
 )
 def test_what_is_read_again_is_the_packages_own_to_1e_6(learned, tmp_path):
     assert export(learned, tmp_path) <= 1e-6

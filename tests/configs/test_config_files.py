@@ -40,7 +40,7 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("numbers_of_mine", None)
 
 
-@pytest.mark.parametrize("name", epg_tf.shipped_configs())
+@pytest.mark.parametrize("name", epg_tf.package_configs())
 def test_every_shipped_config_is_an_experiment(name):
     kind = config_files.SYSTEMS.get(name.split("_")[0], Experiment)
     assert type(epg_tf.load_experiment(name)) is kind
@@ -97,7 +97,7 @@ def test_a_damaged_run_is_refused(tmp_path, content, part):
         ("random_hopper:papr", "use one of :laptop, :night, :paper"),
         ("point_goal:paper", "gives no settings"),  # it has no variants
         ("missing.py", "there is no file missing.py"),
-        ("configs", "is not the name of a shipped config"),
+        ("configs", "is not the name of a pretrained config"),
     ],
 )
 def test_unknown_names_are_refused(name, part):
@@ -112,7 +112,7 @@ def test_a_shipped_name_is_never_a_folder(tmp_path, monkeypatch):
     for folder in (tmp_path, tmp_path / "point_goal"):
         (folder / "config.json").write_text("{}")
     assert epg_tf.load_experiment("point_goal").task.family == "point_goal"
-    with pytest.raises(ConfigError, match="is not the name of a shipped config"):
+    with pytest.raises(ConfigError, match="is not the name of a pretrained config"):
         epg_tf.load_experiment("")
 
 

@@ -14,14 +14,14 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.figures.results import unpacked
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.metagenrl.shard_plans import plan_shards
-from epg_tf.runs.config_files import describe_config, load_experiment, run_settings, shipped_configs
+from epg_tf.runs.config_files import describe_config, load_experiment, package_configs, run_settings
 from epg_tf.studies.speed import measure_lives
 from epg_tf.tasks.registry import make_family, named_environment
 from tests.launch import commands
 
 SETTINGS = {
     f"{file}:{variant}"
-    for file in shipped_configs()
+    for file in package_configs()
     if not file.startswith(("metagenrl", "maml", "rl2"))
     for variant in describe_config(file)[1] or ("",)
 }

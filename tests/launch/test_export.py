@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts import loss_files
-from epg_tf.artifacts.artifact import SHIPPED
+from epg_tf.artifacts.artifact import PRETRAINED
 from tests.launch import commands
 
 GOLDEN = commands.ROOT / "tests" / "golden" / "exported"
@@ -33,7 +33,7 @@ def test_a_shipped_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
         "variables",
     ]
     card = (tmp_path / "card.md").read_text()
-    assert card.startswith((SHIPPED / "random_hopper" / "card.md").read_text().rstrip())
+    assert card.startswith((PRETRAINED / "random_hopper" / "card.md").read_text().rstrip())
     assert "| `policy_mean` | [P, 128, 3] float32 |" in card
     shown = subprocess.run(
         [
@@ -259,20 +259,21 @@ def test_an_unreadable_card_is_told(tmp_path):
 
 @pytest.mark.slow
 def test_overwrite_spares_what_is_no_export(tmp_path):
-    """A run's loss, a foreign folder, an export where a policy is to go, and the shipped losses."""
+    """A run's loss, a foreign folder, an export where a policy is to go, and the pretrained
+    losses."""
     shutil.copytree(GOLDEN.parent / "run", tmp_path / "run")
     shutil.copytree(GOLDEN, tmp_path / "export")
     (tmp_path / "site" / "assets").mkdir(parents=True)
     (tmp_path / "site" / "assets" / "logo.svg").write_text("mine")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    shipped = SHIPPED
+    pretrained = PRETRAINED
     kept = "losses are kept"
     for folder, words in (
         (tmp_path / "run" / "best", "card.md is not there"),
         (tmp_path / "site", "is not there"),
         (tmp_path, kept),
-        (shipped / "point_goal", kept),
-        (shipped / "new", kept),
+        (pretrained / "point_goal", kept),
+        (pretrained / "new", kept),
     ):
         process = commands.run(
             "export", f"--loss={tmp_path / 'export'}", f"--output_dir={folder}", "--overwrite"

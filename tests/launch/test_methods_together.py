@@ -94,15 +94,15 @@ def test_evolved_starts_are_exported_and_shipped(runs, tmp_path, name, signature
         f"--output_dir={tmp_path / 'test'}",
     )
     assert tested.returncode == 0, tested.stderr
-    shipped = commands.run(
+    pretrained = commands.run(
         "publish",
         f"--run_dir={runs / name}",
         f"--evaluations={tmp_path / 'test'}",
         "--name=start",
-        f"--output_dir={tmp_path / 'shipped'}",
+        f"--output_dir={tmp_path / 'pretrained'}",
     )
-    assert shipped.returncode == 0, shipped.stderr
-    folders = tmp_path / "shipped" / "start", runs / name / "best"
+    assert pretrained.returncode == 0, pretrained.stderr
+    folders = tmp_path / "pretrained" / "start", runs / name / "best"
     np.testing.assert_array_equal(*(epg_tf.load_loss(folder).phi for folder in folders))
-    card = (tmp_path / "shipped" / "start" / "card.md").read_text()
+    card = (tmp_path / "pretrained" / "start" / "card.md").read_text()
     assert "from which" in card and "| time |" in card

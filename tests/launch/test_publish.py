@@ -9,7 +9,7 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts import artifact
-from epg_tf.artifacts.artifact import SHIPPED, shipped_losses, shipped_objectives
+from epg_tf.artifacts.artifact import PRETRAINED, pretrained_losses, pretrained_objectives
 from epg_tf.figures.results import unpacked
 from tests.launch import commands
 
@@ -49,15 +49,15 @@ def publish(made, *flags):
 def test_a_shipped_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     process = publish(made, "--name=tiny", f"--output_dir={tmp_path}")
     assert process.returncode == 0, process.stderr
-    shipped, best = (
+    pretrained, best = (
         epg_tf.load_loss(folder) for folder in (tmp_path / "tiny", made / "run" / "best")
     )
-    np.testing.assert_array_equal(shipped.phi, best.phi)
+    np.testing.assert_array_equal(pretrained.phi, best.phi)
     assert (
-        shipped.facts == best.facts and shipped.experiment.surrogate.baseline_epochs == 2
+        pretrained.facts == best.facts and pretrained.experiment.surrogate.baseline_epochs == 2
     )  # as tested
     assert (
-        dataclasses.replace(shipped.experiment, surrogate=best.experiment.surrogate)
+        dataclasses.replace(pretrained.experiment, surrogate=best.experiment.surrogate)
         == best.experiment
     )
     card = (tmp_path / "tiny" / "card.md").read_text()
@@ -149,20 +149,20 @@ def test_further_evaluations_are_checked_and_in_the_card(made, tmp_path):
 
 
 def test_shipped_losses_are_found_by_name_unless_a_folder_has_it(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(artifact, "SHIPPED", tmp_path / "shipped")
-    assert publish(made, "--name=tiny", f"--output_dir={tmp_path / 'shipped'}").returncode == 0
+    monkeypatch.setattr(artifact, "PRETRAINED", tmp_path / "pretrained")
+    assert publish(made, "--name=tiny", f"--output_dir={tmp_path / 'pretrained'}").returncode == 0
     monkeypatch.chdir(tmp_path)
-    assert shipped_losses() == ["tiny"] and epg_tf.load_loss("tiny").phi.any()
+    assert pretrained_losses() == ["tiny"] and epg_tf.load_loss("tiny").phi.any()
     (tmp_path / "tiny").mkdir()
     with pytest.raises(artifact.RecordError, match="holds no loss.json"):
         epg_tf.load_loss("tiny")
 
 
-@pytest.mark.parametrize("name", sorted({*shipped_losses()} - {*shipped_objectives()}))
+@pytest.mark.parametrize("name", sorted({*pretrained_losses()} - {*pretrained_objectives()}))
 def test_every_shipped_loss_loads_and_its_card_belongs_to_it(name):
     """Loading compares phi with its checksum."""
     loss = epg_tf.load_loss(name)
-    card = (SHIPPED / name / "card.md").read_text()
+    card = (PRETRAINED / name / "card.md").read_text()
     assert f"{loss.phi.size:,} parameters" in card and loss.experiment.task.family in card
     assert f"| seed, commit | {loss.facts['seed']}, {loss.facts['commit']} |" in card
     assert re.fullmatch(r"[0-9a-f]{40}", loss.facts["commit"]), (
@@ -178,7 +178,7 @@ def publish_objective(test, *flags):
 
 
 def test_an_objective_is_shipped_with_a_card(tmp_path):
-    """The shipped one is what the command makes of results that are kept."""
+    """The pretrained one is what the command makes of results that are kept."""
     test = tmp_path / "test"
     test.mkdir()
     (test / "summary.json").write_text((OBJECTIVE / "test.json").read_text())
@@ -187,7 +187,7 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
     assert "epg_tf.load_objective('point_goal_objective')" in process.stdout
     for file in ("card.md", "loss.npz"):
         made = (tmp_path / "point_goal_objective" / file).read_bytes()
-        assert made == (SHIPPED / "point_goal_objective" / file).read_bytes()
+        assert made == (PRETRAINED / "point_goal_objective" / file).read_bytes()
     card = (tmp_path / "point_goal_objective" / "card.md").read_text()
     assert "| learned objective | -8.98 | -10.11 to -7.85 |" in card
     assert "| PPO | -13.71 |" in card
@@ -202,7 +202,7 @@ def test_an_objective_is_shipped_with_a_card(tmp_path):
 
 
 def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path):
-    """Beside objectives of other seeds; all are kept, and the card is the shipped one's."""
+    """Beside objectives of other seeds; all are kept, and the card is the pretrained one's."""
     kept = unpacked(commands.ROOT / "results") / "metagenrl_small"
     places = ["inverted_double_pendulum", "turned_motors", "pendulum", "inverted_pendulum"]
     for place in (places := [*places, "reacher", "point_goal"]):
@@ -215,8 +215,8 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
     )
     assert process.returncode == 0, process.stderr
     made = (tmp_path / "four_environments_objective" / "card.md").read_text()
-    shipped = SHIPPED / "four_environments_objective" / "card.md"
-    assert made == shipped.read_text()
+    pretrained = PRETRAINED / "four_environments_objective" / "card.md"
+    assert made == pretrained.read_text()
     assert made.count("| seed 1, this one |") == len(places)
     assert "| seed 1, this one | 557.03 |" in made and "| seed 0 | 804.29 |" in made
     assert "--config=CONFIG --config.baseline.ddpg_learning_rate=0.003 --output_dir=OUT" in made
@@ -233,11 +233,11 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
     assert foreign.returncode == 2 and "tested something else" in foreign.stderr
 
 
-@pytest.mark.parametrize("name", shipped_objectives())
+@pytest.mark.parametrize("name", pretrained_objectives())
 def test_every_shipped_objective_loads_and_its_card_belongs_to_it(name):
     """Loading compares parameters with their checksum."""
     learned = epg_tf.load_objective(name)
-    card = (SHIPPED / name / "card.md").read_text()
+    card = (PRETRAINED / name / "card.md").read_text()
     assert learned.name == name and f"{learned.phi.size:,} parameters" in card
     assert f"| seed, commit | {learned.facts['seed']}, {learned.facts['commit']} |" in card
     assert all(place in card for place in learned.experiment.environments)

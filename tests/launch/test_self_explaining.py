@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from epg_tf.artifacts.artifact import save, shipped_losses
+from epg_tf.artifacts.artifact import pretrained_losses, save
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.random_streams import loss_generator
@@ -80,7 +80,7 @@ def test_configs_and_losses_are_listed():
     process = commands.run("list")
     assert (process.returncode, process.stderr) == (0, "")
     listed = process.stdout.splitlines()
-    for name in [*config_files.shipped_configs(), *shipped_losses()]:
+    for name in [*config_files.package_configs(), *pretrained_losses()]:
         assert name in listed
     assert "  variants: laptop, paper" in listed
 

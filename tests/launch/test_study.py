@@ -111,7 +111,7 @@ def test_a_test_of_robustness_goes_on_where_it_ended(loss, tmp_path):
     [
         (["--output_dir=OUT"], ("--loss is missing",)),
         (["--loss=point_goal"], ("--output_dir is missing",)),
-        (["--loss=nothing", "--output_dir=OUT"], ("no shipped loss of that name",)),
+        (["--loss=nothing", "--output_dir=OUT"], ("no pretrained loss of that name",)),
         (["--loss=point_goal", "--output_dir=OUT", "--lives=1"], ("lives", "2")),
         (
             ["--loss=point_goal", "--output_dir=OUT", "--config=point_goal"]

@@ -140,7 +140,7 @@ def test_families_of_packages_are_described_by_versions(name):
 def test_an_id_that_a_file_registers_is_not_shipped(line):
     line()
     names = ("gymnasium:Pendulum-v1", "gymnasium:LineOfTest-v0", "point_goal", "mine")
-    assert [registry.is_shipped(name) for name in names] == [True, False, True, False]
+    assert [registry.is_packaged(name) for name in names] == [True, False, True, False]
 
 
 HELPERS = "def bonus(x):\n    return 2 * x\n"
