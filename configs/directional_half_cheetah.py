@@ -7,7 +7,7 @@ b).
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 
 Not in the paper: frame_skip and episode limit (Gymnasium's). PPO with EPG's M was tuned as a
-baseline for `laptop`, on 64 lives per setting; the rivals' groups of `laptop` are of epg-tf
+baseline for `laptop`, on 64 lives per setting; the baselines' groups of `laptop` are of epg-tf
 tune (results/records), which for PPO and REINFORCE of `night` found nothing better than the
 defaults. SAC and TD3 of `night` won searches, too, and are those of all nights (`presets.night`).
 """

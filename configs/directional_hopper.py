@@ -8,7 +8,7 @@ paper's body and life, evolved in coarse physics), `paper`, `paper_v1`.
     section 4.1:  update period M 128, updates 128 (as RandomHopper), life U 16384 env steps
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000. `laptop` begins as a
-policy gradient (docs/lessons.md); its rivals' groups are of epg-tf tune
+policy gradient (docs/lessons.md); its baselines' groups are of epg-tf tune
 (results/records), which found nothing better than the defaults for PPO and REINFORCE. PPO and
 REINFORCE of `night` are tuned, too; its SAC and TD3 are those of all nights (`presets.night`).
 """

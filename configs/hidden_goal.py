@@ -2,7 +2,7 @@
 `laptop` (default), and `demo`, 20 epochs of it.
 
 A life is 1024 env steps, 40 episodes. The best possible return is about 10, that of standing still
-0 (docs/evolve.md). The rivals' groups are of epg-tf tune (results/records); PPO with EPG's M
+0 (docs/evolve.md). The baselines' groups are of epg-tf tune (results/records); PPO with EPG's M
 has what won there for PPO with that M.
 """
 

@@ -10,7 +10,7 @@ state, weighted fitness and raw returns, and is else as `laptop`.
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
 PPO with EPG's M was tuned as a baseline: `laptop` on 64 lives per setting, `paper` on 32. The
-rivals' groups of `laptop` and `night` are of epg-tf tune (results/records; for PPO of
+baselines' groups of `laptop` and `night` are of epg-tf tune (results/records; for PPO of
 `night` the defaults won), the others are defaults.
 """
 

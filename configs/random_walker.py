@@ -8,7 +8,7 @@ Not in the paper: frame_skip and episode limit (Gymnasium's), ranges (as RandomH
 the noise on phi and the policy's standard deviation are small, means and deviations are held within
 limits (docs/lessons.md), and lives of evolution have 48 updates; validation and tests have the
 paper's. Its run ends half-way through the schedule of its step size.
-PPO of `laptop` and all rivals of `night` are of epg-tf tune (results/records); others have
+PPO of `laptop` and all baselines of `night` are of epg-tf tune (results/records); others have
 defaults.
 """
 

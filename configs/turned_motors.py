@@ -2,7 +2,7 @@
 `laptop` (default), reward declared, and `unrewarded`.
 
 A life is 1024 env steps, 40 episodes. The goal is observed, so a loss can find out the angle
-without the reward: from actions and the velocities that follow. The rivals' groups are of epg-tf
+without the reward: from actions and the velocities that follow. The baselines' groups are of epg-tf
 tune (results/records); PPO with EPG's M has what did best there of settings with that M.
 """
 

@@ -20,7 +20,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.tasks.settings import Physics
 from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
@@ -40,7 +40,7 @@ _PRINT = flags.DEFINE_bool(
 )
 
 # Groups that a test takes from --config.
-TESTED = ("task", "policy", "surrogate", *RIVALS)
+TESTED = ("task", "policy", "surrogate", *BASELINES)
 
 _SYSTEMS = {
     Experiment: "EPG",
@@ -121,8 +121,8 @@ def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamil
 
 
 def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
-    """Returns the experiment a loss was made in, with task, policy and rivals of --config if that
-    is given; for --print_config prints it and ends.
+    """Returns the experiment a loss was made in, with task, policy and baselines of --config if
+    that is given; for --print_config prints it and ends.
 
     Args:
       home: As the loss was made.
@@ -150,8 +150,8 @@ def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
 
 
 def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
-    """Returns a line for users where rivals of a test have settings of a --config whose agents see
-    centred observations and the loss's do not, or the reverse; else it is empty.
+    """Returns a line for users where baselines of a test have settings of a --config whose agents
+    see centred observations and the loss's do not, or the reverse; else it is empty.
 
     Args:
       home: As the loss was made.
@@ -163,7 +163,7 @@ def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
     if theirs == home.inner.centred_observations:
         return ""
     return (
-        f"--config={_typed()} has inner.centred_observations={theirs}, and rivals have the loss's "
+        f"--config={_typed()} has inner.centred_observations={theirs}, and baselines have the loss's "
         f"here, {not theirs}; other settings may be better for them\n"
     )
 

@@ -1,9 +1,9 @@
-"""Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside rivals on the same
-tasks.
+"""Trains fresh agents with a frozen loss on unseen tasks (Algorithm 2), beside baselines on the
+same tasks.
 
     epg-tf meta-test --loss=runs/first/best --output_dir=runs/first-test
 
-How many rewarded env steps is the loss worth? All rivals, with four times the env steps:
+How many rewarded env steps is the loss worth? All baselines, with four times the env steps:
 
     epg-tf meta-test --loss=runs/first/best --compare=all --compare_updates=4 \\
         --output_dir=runs/first-against-all
@@ -125,7 +125,7 @@ def _run(
 
 
 def _long_lives() -> str:
-    """Returns how much longer rivals learn; empty where they do not."""
+    """Returns how much longer baselines learn; empty where they do not."""
     times = COMPARE_UPDATES.value
     return "" if times == 1 else f", {times} times as many by rivals"
 

@@ -56,7 +56,7 @@ UPDATES = flags.DEFINE_integer(
 _COMPARE = flags.DEFINE_list(
     "compare",
     ["ppo"],
-    "Which rivals learn on the same tasks: none, ppo, all, or names separated by commas. With "
+    "Which baselines learn on the same tasks: none, ppo, all, or names separated by commas. With "
     "alone, also beside others, agents that never learn and unevolved losses are left out. For "
     f"losses of EPG ppo means {' and '.join(LOSSES.groups['ppo'])}; names are "
     f"{', '.join(LOSSES.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
@@ -66,7 +66,7 @@ _COMPARE = flags.DEFINE_list(
 COMPARE_UPDATES = flags.DEFINE_integer(
     "compare_updates",
     1,
-    "Rivals learn for so many times the env steps of the others.",
+    "Baselines learn for so many times the env steps of the others.",
     lower_bound=1,
     upper_bound=10**4,
 )
@@ -98,7 +98,7 @@ RESUME = flags.DEFINE_bool(
     "resume",
     False,
     "Go on with the test in --output_dir, or begin it: methods that it has are kept, those that "
-    "--compare names besides are added. Losses, fixed policies and meta-trained rivals must be the "
+    "--compare names besides are added. Losses, fixed policies and meta-trained baselines must be the "
     "same.",
 )
 _ZERO_SHOT = flags.DEFINE_list(
@@ -137,7 +137,7 @@ def evaluation() -> Evaluation:
 
     Raises:
       UsageError: Flags contradict each other, or mean nothing for what is tested.
-      ConfigError: A loss, a fixed policy or a meta-trained rival does not fit the test.
+      ConfigError: A loss, a fixed policy or a meta-trained baseline does not fit the test.
       RecordError: One of them does not exist, or is damaged.
     """
     loss, *others = required_losses(LOSS, "runs/first")

@@ -25,7 +25,7 @@ from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective, load_loss, 
 from epg_tf.baselines.method import Request, loss_name
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
-from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.evaluation import zero_shot
 from epg_tf.studies.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import Evaluation
@@ -119,7 +119,7 @@ def _adaptation() -> int:
     learned = load_loss(loss)
     config_flag.refuse("task.physics", reason="adaptation is measured in exact physics")
     no_rival = "agents learn from the loss alone; leave it out"
-    config_flag.refuse("surrogate", *RIVALS, reason=no_rival)
+    config_flag.refuse("surrogate", *BASELINES, reason=no_rival)
     learned = dataclasses.replace(learned, experiment=config_flag.elsewhere(learned.experiment))
     request = _request(learned, 64)
     fixed = [

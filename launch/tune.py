@@ -25,7 +25,7 @@ from absl import flags
 from epg_tf.core import formatting
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
-from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.evaluation.evaluate import evaluate_baseline
 from epg_tf.evaluation.summary import summarize
@@ -102,7 +102,7 @@ def _search(experiment: Experiment) -> int:
             f"take at most {most_budget(space)}"
         )
     config_flag.refuse("task.physics", reason="baselines are tuned in exact physics; leave it out")
-    _refuse_others(name, *{*RIVALS} - {group})
+    _refuse_others(name, *{*BASELINES} - {group})
     search = Search(name, experiment, _SEED.value, _BUDGET.value, _LIVES.value)
     earlier = _earlier(search)
     plan = rungs(search.budget, search.agents)

@@ -1,4 +1,4 @@
-"""Lets the agents of a rival live in shards of a fixed size, several at once."""
+"""Lets the agents of a baseline live in shards of a fixed size, several at once."""
 
 from __future__ import annotations
 

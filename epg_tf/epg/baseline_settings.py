@@ -19,8 +19,8 @@ from epg_tf.core.settings import (
 
 @dataclasses.dataclass(frozen=True)
 class PPOConfig(Settings):
-    """PPO as a rival with settings of its own (Schulman et al. 2017); clip, coefficients and value
-    network are the surrogate's.
+    """PPO as a baseline with settings of its own (Schulman et al. 2017); clip, coefficients and
+    value network are the surrogate's.
     """
 
     update_period: Count = setting(256, "env steps between updates")
@@ -34,7 +34,7 @@ class PPOConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class ReinforceConfig(Settings):
-    """On-policy REINFORCE as a rival (Williams 1992); it has no value network."""
+    """On-policy REINFORCE as a baseline (Williams 1992); it has no value network."""
 
     update_period: Count = setting(256, "env steps between updates")
     minibatch: Count = setting(32, "env steps")
@@ -46,7 +46,7 @@ class ReinforceConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class SACConfig(Settings):
-    """SAC of TF-Agents as a rival (Haarnoja et al. 2018).
+    """SAC of TF-Agents as a baseline (Haarnoja et al. 2018).
 
     The defaults are the settings that won, or did best of what was tried, in several families.
     """
@@ -64,7 +64,7 @@ class SACConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class TD3Config(Settings):
-    """TD3 of TF-Agents as a rival (Fujimoto et al. 2018); noise in units of half the range of
+    """TD3 of TF-Agents as a baseline (Fujimoto et al. 2018); noise in units of half the range of
     actions.
     """
 
@@ -83,9 +83,9 @@ class TD3Config(Settings):
 
 
 _GROUPS = {"ppo": PPOConfig, "reinforce": ReinforceConfig, "sac": SACConfig, "td3": TD3Config}
-RIVALS = tuple(_GROUPS)
+BASELINES = tuple(_GROUPS)
 """Names of the groups."""
-RIVAL_SETTINGS = frozenset(
+BASELINE_SETTINGS = frozenset(
     f"config.{name}.{field.name}"
     for name, group in _GROUPS.items()
     for field in dataclasses.fields(group)

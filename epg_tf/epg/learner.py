@@ -210,7 +210,7 @@ class Learner:
         prepared = loss.prepare(self.agent, experience)
         newest = experience.observation[:, -self.experiment.inner.update_period :]
         policy = self.agent.policy
-        # The surrogate alone is a rival, tuned without a limit.
+        # The surrogate alone is a baseline, tuned without a limit.
         limit = 0.0 if loss is self.surrogate else self.experiment.inner.kl_limit
         before = policy.distribution(newest) if self.measure_kl or limit else None
         start = [tf.identity(variable) for variable in policy.variables_in_order] if limit else []

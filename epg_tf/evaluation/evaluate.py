@@ -19,7 +19,7 @@ from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
-from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import checks, methods, zero_shot
 from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, Evaluated, registry_of
@@ -255,7 +255,7 @@ class Evaluation:
                 name.name: self._alpha_of(other.experiment) for name, other in self.others
             },
             "baseline": dataclasses.asdict(experiment.surrogate),
-            "rivals": {name: dataclasses.asdict(getattr(experiment, name)) for name in RIVALS},
+            "rivals": {name: dataclasses.asdict(getattr(experiment, name)) for name in BASELINES},
             "meta_trained": {
                 f"{each.method.name} {each.facts['folder']}": each.facts for each in self.trained
             },

@@ -81,7 +81,7 @@ SPACES: dict[str, tuple[str, Space]] = {
         },
     ),
 }
-"""Rival -> (group of its settings, what is tried)."""
+"""Baseline -> (group of its settings, what is tried)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Trial:
       number: Of the setting, from 0; 0 is the config's own.
       rung: From 0; later ones have more agents.
       agents: Number of agents.
-      settings: Of the rival, those of the space.
+      settings: Of the baseline, those of the space.
       mean: Mean final return; one that failed counts as the worst of the others; NaN if all did.
       ci95: 95 % confidence interval of the mean.
       failed: Agents that failed.
@@ -178,17 +178,17 @@ def at_edge(space: Space, settings: Mapping[str, float]) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A search for the settings of a rival.
+    """A search for the settings of a baseline.
 
     Attributes:
-      rival: A key of `SPACES`.
-      experiment: All other settings; those of the rival are tried first.
+      baseline: A key of `SPACES`.
+      experiment: All other settings; those of the baseline are tried first.
       seed: Of the settings and the tasks.
       budget: Settings tried, >= 2.
       agents: Agents of each of them in the first rung.
     """
 
-    rival: str
+    baseline: str
     experiment: Experiment
     seed: int
     budget: int
@@ -198,7 +198,7 @@ class Search:
         """Raises ConfigError where agents have no env steps to learn in."""
         if not self.experiment.life_steps:
             raise ConfigError(
-                "config.inner.updates=0 leaves a rival no env steps to learn in; set it above 0"
+                "config.inner.updates=0 leaves a baseline no env steps to learn in; set it above 0"
             )
 
     def run(
@@ -209,11 +209,12 @@ class Search:
         """Yields the trials as they end; the best of the last rung is the winner.
 
         Args:
-          measure: Maps settings, request and rival to final returns [L]; trains agents by default.
+          measure: Maps settings, request and baseline to final returns [L]; trains agents by
+            default.
           earlier: Trials of the same search that have ended before; they are yielded as they are.
         """
         ended = {(trial.rung, trial.number): trial for trial in earlier}
-        group, space = SPACES[self.rival]
+        group, space = SPACES[self.baseline]
         own = getattr(self.experiment, group)
         settings = tried(
             space, {name: getattr(own, name) for name in space}, self.seed, self.budget
@@ -225,9 +226,9 @@ class Search:
                 trial = ended.get((rung, number))
                 if trial is None:
                     finals = (measure or final_returns)(
-                        with_settings(self.experiment, self.rival, settings[number]),
+                        with_settings(self.experiment, self.baseline, settings[number]),
                         self._request(agents),
-                        self.rival,
+                        self.baseline,
                     )
                     trial = _trial(number, rung, settings[number], finals)
                 trials.append(trial)
@@ -252,22 +253,24 @@ def winner(trials: Sequence[Trial]) -> Trial:
     return max((each for each in trials if each.rung == last), key=lambda trial: trial.worth)
 
 
-def with_settings(experiment: Experiment, rival: str, settings: Mapping[str, float]) -> Experiment:
-    """Returns the experiment with these settings of a rival."""
-    group = SPACES[rival][0]
+def with_settings(
+    experiment: Experiment, baseline: str, settings: Mapping[str, float]
+) -> Experiment:
+    """Returns the experiment with these settings of a baseline."""
+    group = SPACES[baseline][0]
     changed = dataclasses.replace(getattr(experiment, group), **settings)
     return dataclasses.replace(experiment, **{group: changed})
 
 
-def final_returns(experiment: Experiment, request: Request, rival: str) -> Any:
-    """Trains agents by a rival; returns their final returns [L], NaN where one failed."""
+def final_returns(experiment: Experiment, request: Request, baseline: str) -> Any:
+    """Trains agents by a baseline; returns their final returns [L], NaN where one failed."""
     # As many shards as threads: few agents shall use all of them.
     lives = -(-request.agents // thread_count(experiment))
     compute = dataclasses.replace(experiment.compute, shard_lives=lives)
     settings = dataclasses.replace(experiment, compute=compute)
     with inner_loops(settings) as loops:
         nothing = np.zeros(1, np.float32)
-        method = LOSSES.methods[rival](Evaluated(settings, nothing, LossName(""), loops))
+        method = LOSSES.methods[baseline](Evaluated(settings, nothing, LossName(""), loops))
         return method.train(request).final_return
 
 

@@ -1,5 +1,5 @@
-"""Fixed policies as rivals of a learned loss: evolved on the training tasks by the same estimator,
-and put into unseen ones without any learning.
+"""Fixed policies as baselines of a learned loss: evolved on the training tasks by the same
+estimator, and put into unseen ones without any learning.
 """
 
 from __future__ import annotations

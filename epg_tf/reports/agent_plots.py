@@ -41,9 +41,9 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
     the KL of every update. Where some curves are of episodes with exploration and others are not,
     the former are dashed, and a diamond shows their final policies, and those of MAML, which adapts
     once more after the last point of its curve. A thin line is the final mean return of the learned
-    loss, and a star where a rival first reaches it. With more than 11 groups those of a method are
-    drawn as one; with lives of very different lengths the axis is logarithmic, and so is that of KL
-    where one method's is far above the others'.
+    loss, and a star where a baseline first reaches it. With more than 11 groups those of a method
+    are drawn as one; with lives of very different lengths the axis is logarithmic, and so is that
+    of KL where one method's is far above the others'.
 
     Args:
       results: The table; methods are drawn in its order.
@@ -103,7 +103,7 @@ def _far_apart(groups: Mapping[str, Results]) -> bool:
 
 
 def _mark_matches(axes: Axes, results: Results, groups: Mapping[str, Results]) -> bool:
-    """Marks where rivals reach the learned loss's final return; returns whether one does.
+    """Marks where baselines reach the learned loss's final return; returns whether one does.
 
     Args:
       axes: Where curves are.

@@ -1,4 +1,4 @@
-"""Keeps a search for a rival's settings in a JSON file, from which it can go on."""
+"""Keeps a search for a baseline's settings in a JSON file, from which it can go on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_search(
         **_header(search),
         "trials": [dataclasses.asdict(trial) for trial in trials],
         "winner": None if best is None else dataclasses.asdict(best),
-        "at_edge": {} if best is None else at_edge(SPACES[search.rival][1], best.settings),
+        "at_edge": {} if best is None else at_edge(SPACES[search.baseline][1], best.settings),
     }
     files.write_json(path, found)
 
@@ -62,10 +62,10 @@ def read_trials(path: files.PathLike, search: Search) -> list[Trial]:
 
 def _header(search: Search) -> dict[str, Any]:
     """Returns what says which search it is."""
-    group, space = SPACES[search.rival]
+    group, space = SPACES[search.baseline]
     experiment = search.experiment
     return {
-        "rival": search.rival,
+        "rival": search.baseline,
         "group": group,
         "task": dataclasses.asdict(experiment.task),
         "centred_observations": experiment.inner.centred_observations,

@@ -14,7 +14,7 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import refuse_what_cannot_fit
 from epg_tf.core.types import Array
-from epg_tf.epg.baseline_settings import RIVAL_SETTINGS
+from epg_tf.epg.baseline_settings import BASELINE_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
 from epg_tf.epg.memory_needs import evolution_needs
 from epg_tf.epg.outer_loop import evolve
@@ -43,7 +43,7 @@ EVOLUTION = RunKind(
             "config.evolution.failed_epochs",
             "config.compute.threads",
             "config.compute.parallel",
-            *RIVAL_SETTINGS,  # evolution has no use for them
+            *BASELINE_SETTINGS,  # evolution has no use for them
         }
     ),
     per_rank=frozenset({"config.compute.threads", "config.compute.parallel"}),

@@ -26,7 +26,7 @@ from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import RecordError
-from epg_tf.epg.baseline_settings import RIVALS, PPOConfig, SACConfig
+from epg_tf.epg.baseline_settings import BASELINES, PPOConfig, SACConfig
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import initial_parameters
@@ -181,7 +181,7 @@ def test_a_loss_of_an_earlier_version_still_loads(tmp_path):
     phi, _ = saved("temporal_conv_loss", tmp_path)
     description = json.loads((tmp_path / "loss.json").read_text())
     del description["discrete_actions"]
-    for group in RIVALS:
+    for group in BASELINES:
         del description["config"][group]
     (tmp_path / "loss.json").write_text(json.dumps(description))
     found = load_loss(tmp_path)

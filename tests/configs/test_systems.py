@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.epg.baseline_settings import RIVALS
+from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -220,7 +220,7 @@ def test_files_from_before_baselines_and_mixes_are_read():
     old = {
         name: values
         for name, values in Experiment().to_mapping().items()
-        if name not in (*RIVALS, "mix", "past")
+        if name not in (*BASELINES, "mix", "past")
     }
     assert len(old) == 7 and Experiment.from_mapping(old) == Experiment()
 

@@ -254,7 +254,7 @@ def test_long_steps_stay_within_the_limit(make_tiny, rate, discrete):
 
 
 def test_a_limit_does_not_hold_for_the_surrogate_alone(make_tiny):
-    """PPO has settings of its own as a rival; blended with a learned loss it is limited."""
+    """PPO has settings of its own as a baseline; blended with a learned loss it is limited."""
     found = {}
     for alpha in (1.0, 0.9):
         tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 1e-6})

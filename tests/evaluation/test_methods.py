@@ -11,7 +11,7 @@ ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_lo
 
 
 @pytest.mark.parametrize(
-    ("words", "rivals"),
+    ("words", "baselines"),
     [
         (["none"], []),
         (["ppo"], ["ppo", "ppo_as_epg"]),
@@ -20,8 +20,8 @@ ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_lo
         (["all"], ["ppo", "ppo_as_epg", "sac", "td3", "reinforce"]),
     ],
 )
-def test_words_name_rivals_in_the_order_of_tables(words, rivals):
-    assert LOSSES.chosen(words) == ("epg", *rivals, *ALWAYS[1:])
+def test_words_name_rivals_in_the_order_of_tables(words, baselines):
+    assert LOSSES.chosen(words) == ("epg", *baselines, *ALWAYS[1:])
 
 
 def test_tests_of_objectives_have_the_names_they_had():

@@ -92,8 +92,8 @@ def test_a_test_may_have_a_learning_rate_of_its_own(tested, method):
         found, OBJECTIVES.methods[method](usual).train(requested()).returns
     )
     assert (found[:, 1:] != tested[method].returns[:, 1:]).any()
-    rival = OBJECTIVES.methods["off_policy_reinforce"](own).train(requested())
-    np.testing.assert_array_equal(rival.returns, tested["off_policy_reinforce"].returns)
+    baseline = OBJECTIVES.methods["off_policy_reinforce"](own).train(requested())
+    np.testing.assert_array_equal(baseline.returns, tested["off_policy_reinforce"].returns)
 
 
 def both_objectives(first=TINY, second=TINY, names=("a", "b")):

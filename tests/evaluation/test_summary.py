@@ -114,20 +114,20 @@ def test_agents_that_failed_count_as_the_worst_where_steps_are_matched():
 
 def test_summaries_say_after_how_many_env_steps_rivals_match_the_learned_loss():
     learned = table("epg", [4.0, 6.0], [[1.0, 2.0]] * 2, loss=LOSS)
-    rival = table("ppo", [9.0, 9.0], [[1.0, 4.0, 5.0]] * 2)
+    baseline = table("ppo", [9.0, 9.0], [[1.0, 4.0, 5.0]] * 2)
     worse = table("sac", [4.9, 4.9], [[4.9] * 4] * 2)
-    found = summarize(Results.join([learned, rival, worse]))
+    found = summarize(Results.join([learned, baseline, worse]))
     assert {name: row.steps_to_match for name, row in found.items()} == {
         "epg": 20,
         "ppo": 30,
         "sac": None,
     }
     assert as_json(found)["sac"]["steps_to_match"] is None
-    assert summarize(rival)["ppo"].steps_to_match is None
+    assert summarize(baseline)["ppo"].steps_to_match is None
 
 
 def several(*finals):
-    """Returns rows of losses a, b, ... of seeds 0, 1, ... and of a rival."""
+    """Returns rows of losses a, b, ... of seeds 0, 1, ... and of a baseline."""
     losses = [
         table("epg", final, [[0.0]] * 2, loss=LossName("abc"[number], number))
         for number, final in enumerate(finals)
@@ -141,13 +141,13 @@ def test_losses_of_several_seeds_have_a_mean_over_losses_and_tasks():
     found = summarize(results)
     assert list(found) == ["epg", "epg a", "epg b", "epg c", "ppo"]
     assert reference(results) == "epg" and learned_groups(results) == ["epg a", "epg b", "epg c"]
-    mean, rival = found["epg"], found["ppo"]
+    mean, baseline = found["epg"], found["ppo"]
     assert (mean.final_return_mean, mean.losses, mean.lives) == (5.0, 3, 6)
     assert mean.ci95 == hierarchical_interval(np.array([[2.0, 4.0], [6.0, 8.0], [1.0, 9.0]]))
-    assert rival.ahead_mean == 2.0
-    assert rival.ahead_ci95 == hierarchical_interval(np.array([[1.0, -1], [5, 3], [0, 4]]))
-    assert rival.improvement == pytest.approx((1 + 0 + 1 + 1 + 0.5 + 1) / 6)
-    assert rival.steps_to_match is None and found["epg a"].ahead_mean is None
+    assert baseline.ahead_mean == 2.0
+    assert baseline.ahead_ci95 == hierarchical_interval(np.array([[1.0, -1], [5, 3], [0, 4]]))
+    assert baseline.improvement == pytest.approx((1 + 0 + 1 + 1 + 0.5 + 1) / 6)
+    assert baseline.steps_to_match is None and found["epg a"].ahead_mean is None
     assert as_json(found)["epg"]["losses"] == 3 and "losses" not in as_json(found)["epg a"]
 
 
@@ -217,5 +217,5 @@ def test_profiles_share_their_returns():
     thresholds, shares = zip(*found["epg"].profile, strict=True)
     np.testing.assert_allclose(thresholds, np.linspace(1.0, 5.0, 11))
     assert shares == (1.0,) * 3 + (0.5,) * 5 + (0.0,) * 3
-    rival = [share for _, share in found["ppo"].profile]
-    assert rival == [0.5] * 10 + [0.0] and found["ppo"].profile[0][0] == 1.0
+    baseline = [share for _, share in found["ppo"].profile]
+    assert baseline == [0.5] * 10 + [0.0] and found["ppo"].profile[0][0] == 1.0

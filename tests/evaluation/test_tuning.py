@@ -31,13 +31,13 @@ def test_a_third_is_kept_and_meets_three_times_the_tasks(budget, plan):
     assert rungs(budget, 8) == plan
 
 
-@pytest.mark.parametrize("rival", SPACES)
-def test_every_setting_of_a_space_is_one_of_the_rival(rival, tiny):
+@pytest.mark.parametrize("baseline", SPACES)
+def test_every_setting_of_a_space_is_one_of_the_rival(baseline, tiny):
     """Bounds of settings hold at both ends of what is tried."""
-    group, space = SPACES[rival]
+    group, space = SPACES[baseline]
     for place in (0, -1):
         ends = {name: values[place] for name, values in space.items()}
-        found = with_settings(tiny, rival, ends)
+        found = with_settings(tiny, baseline, ends)
         found.check()
         assert {name: getattr(getattr(found, group), name) for name in space} == ends
     assert all(list(values) == sorted(set(values)) for values in space.values())
@@ -52,10 +52,10 @@ def test_settings_are_a_function_of_seed_and_number():
     assert {each["epochs"] for each in found} == set(space["epochs"])
 
 
-@pytest.mark.parametrize("rival", SPACES)
-def test_no_settings_are_tried_twice(rival):
+@pytest.mark.parametrize("baseline", SPACES)
+def test_no_settings_are_tried_twice(baseline):
     """Draws of number 1 are the config's own here; the largest budget ends, too."""
-    space = SPACES[rival][1]
+    space = SPACES[baseline][1]
     own, budget = drawn(space, 0, 1), min(most_budget(space), 60)
     found = tried(space, own, 0, budget)
     assert list(found)[:2] == [0, 2] and found[0] == own
@@ -72,8 +72,8 @@ def test_the_best_of_the_last_rung_wins(tiny):
     """Agents' return is the discount, and an agent in three fails; the config's own is first."""
     met = []
 
-    def measure(experiment, request, rival):
-        met.append((request.agents, request.phase, request.seed, rival))
+    def measure(experiment, request, baseline):
+        met.append((request.agents, request.phase, request.seed, baseline))
         values = np.full(request.agents, experiment.td3.discount)
         values[::3] = np.nan
         return values
@@ -90,7 +90,7 @@ def test_the_best_of_the_last_rung_wins(tiny):
 
 
 def test_a_setting_whose_agents_all_fail_loses(tiny):
-    def measure(experiment, request, rival):
+    def measure(experiment, request, baseline):
         own = experiment.surrogate == tiny.surrogate
         return np.full(request.agents, -1e9 if own else np.nan)
 
@@ -106,11 +106,11 @@ def test_winners_at_an_end_of_what_was_tried_are_named():
     assert at_edge(space, beyond)["c"] == "highest" and at_edge(space, beyond)["a"] == "lowest"
 
 
-@pytest.mark.parametrize("rival", ["ppo", "sac"])
-def test_lives_without_env_steps_are_refused(rival, tiny):
+@pytest.mark.parametrize("baseline", ["ppo", "sac"])
+def test_lives_without_env_steps_are_refused(baseline, tiny):
     inner = dataclasses.replace(tiny.inner, updates=0)
-    with pytest.raises(ConfigError, match="^config.inner.updates=0 leaves a rival no env steps"):
-        Search(rival, dataclasses.replace(tiny, inner=inner), 0, 2, 3)
+    with pytest.raises(ConfigError, match="^config.inner.updates=0 leaves a baseline no env steps"):
+        Search(baseline, dataclasses.replace(tiny, inner=inner), 0, 2, 3)
 
 
 def test_trials_of_a_rung_are_not_compared_with_others():
@@ -119,13 +119,13 @@ def test_trials_of_a_rung_are_not_compared_with_others():
     assert winner([early, late]) == late
 
 
-@pytest.mark.parametrize("rival", ["ppo_as_epg", "reinforce"])
-def test_settings_of_a_trial_reach_the_agents(rival, tiny):
-    search = Search(rival, tiny, 0, 2, 3)
+@pytest.mark.parametrize("baseline", ["ppo_as_epg", "reinforce"])
+def test_settings_of_a_trial_reach_the_agents(baseline, tiny):
+    search = Search(baseline, tiny, 0, 2, 3)
     request = search._request(3)
-    name = "baseline_learning_rate" if rival == "ppo_as_epg" else "learning_rate"
+    name = "baseline_learning_rate" if baseline == "ppo_as_epg" else "learning_rate"
     found = [
-        final_returns(with_settings(tiny, rival, {name: rate}), request, rival)
+        final_returns(with_settings(tiny, baseline, {name: rate}), request, baseline)
         for rate in (1e-3, 1e-1, 1e-3)
     ]
     np.testing.assert_array_equal(found[0], found[2])

@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.zero_shot: fixed policies as rivals of a loss."""
+"""Tests epg_tf.evaluation.zero_shot: fixed policies as baselines of a loss."""
 
 from __future__ import annotations
 

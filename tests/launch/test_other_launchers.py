@@ -254,7 +254,8 @@ def test_a_loss_goes_only_where_observations_and_actions_fit(loss, tmp_path):
 
 @pytest.mark.slow
 def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
-    """The loss and how it teaches stay; users know if rivals were tuned with other observations."""
+    """The loss and how it teaches stay; users know if baselines were tuned with other
+    observations."""
     config = json.loads((loss.parent / "config.json").read_text())
     config["config"]["inner"]["centred_observations"] = False
     (tmp_path / "uncentred").mkdir()
@@ -270,7 +271,7 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
     )
     assert process.returncode == 0, process.stderr
     assert (
-        "has inner.centred_observations=False, and rivals have the loss's here, True"
+        "has inner.centred_observations=False, and baselines have the loss's here, True"
         in process.stdout
     )
     about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
@@ -344,8 +345,8 @@ def test_all_rivals_learn_longer_and_say_when_they_match(loss, tmp_path):
     assert [name for name in summary if name in names] == names
     for name in names:
         assert "steps_to_match" in summary[name]
-        rival = name in ("ppo_as_epg", "sac", "reinforce")
-        assert summary[name]["env_steps"] == (48 if rival else 24)
+        baseline = name in ("ppo_as_epg", "sac", "reinforce")
+        assert summary[name]["env_steps"] == (48 if baseline else 24)
     about = summary["about"]
     assert (about["alpha"], about["compare_updates"]) == (0.5, 2)
     assert about["rivals"]["sac"]["random_steps"] == 40
@@ -433,7 +434,7 @@ def test_a_search_is_not_overwritten_and_goes_on_only_with_its_own_file(tmp_path
     call = ["tune", CONFIG, "--method=sac", "--budget=2"]
     for given, words in {
         (f"--json={path}",): f"--json={path} is there; pass --resume",
-        (f"--json={path}", "--resume"): "it is of another search, with rival='td3'",
+        (f"--json={path}", "--resume"): "it is of another search, with baseline='td3'",
         ("--resume",): "--resume=True goes on with a file; name it with --json",
     }.items():
         process = commands.run(*call, *given)

@@ -151,8 +151,11 @@ def test_kl_of_very_different_sizes_has_a_logarithmic_axis(peak, scale):
 
 def test_a_star_is_where_a_rival_matches_the_learned_loss():
     learned = table("epg", [2.0, 4.0], [[1.0, 2.0]] * 2, loss=LossName("a"))
-    rivals = [table("ppo", [9.0] * 2, [[1.0, 5.0]] * 2), table("sac", [0.0] * 2, [[1.0, 2.0]] * 2)]
-    figure = learning_figure(Results.join([learned, *rivals]), "T")
+    baselines = [
+        table("ppo", [9.0] * 2, [[1.0, 5.0]] * 2),
+        table("sac", [0.0] * 2, [[1.0, 2.0]] * 2),
+    ]
+    figure = learning_figure(Results.join([learned, *baselines]), "T")
     lines = figure.axes[0].lines
     stars = [line for line in lines if line.get_marker() == "*"]
     assert [line.get_xydata().tolist() for line in stars] == [[[20.0, 3.0]]]

@@ -14,7 +14,7 @@ from epg_tf.evaluation.tuning import Search, Trial
 from epg_tf.reports.search_file import read_trials, write_search
 
 
-def measure(experiment, request, rival):
+def measure(experiment, request, baseline):
     """Agents' return is the discount; in settings with a large batch one fails, or all do."""
     values = experiment.td3.discount + np.arange(request.agents) / 7.0
     if experiment.td3.batch > 32:
