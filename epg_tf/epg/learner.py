@@ -21,7 +21,7 @@ from epg_tf.core.types import Array, EnvironmentSpec, LifeKey, SavedAgent
 from epg_tf.epg.agent_optimizer import AgentOptimizer
 from epg_tf.epg.meta_parameters import moves_loss, moves_start
 from epg_tf.epg.settings import Experiment
-from epg_tf.epg.step_limit import hold_back
+from epg_tf.epg.step_limit import clip_kl_step
 from epg_tf.losses.channel_checks import check_channels
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.contract import Experience, GuidedLoss, Loss
@@ -232,7 +232,7 @@ class Learner:
         steps, finite = order.shape[0], tf.ones([order.shape[1]], tf.bool)
         _, finite = tf.while_loop(lambda number, _: number < steps, take_step, (0, finite))
         if before is not None and limit:
-            hold_back(policy, start, before, newest, limit)
+            clip_kl_step(policy, start, before, newest, limit)
         kl = tf.fill([order.shape[1]], float("nan"))
         if before is not None and self.measure_kl:
             kl = tf.reduce_mean(before.kl_divergence(policy.distribution(newest)), axis=1)

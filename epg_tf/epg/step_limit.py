@@ -12,7 +12,7 @@ from epg_tf.agents.policies import Policy
 _POWERS = (0.5, 1.0)  # of limit / divergence, one after the other
 
 
-def hold_back(
+def clip_kl_step(
     policy: Policy,
     start: Sequence[tf.Tensor],
     before: tfp.distributions.Distribution,
