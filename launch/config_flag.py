@@ -120,7 +120,7 @@ def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamil
     return family
 
 
-def elsewhere(home: Experiment, physics: Physics = "exact") -> Experiment:
+def with_test_settings(home: Experiment, physics: Physics = "exact") -> Experiment:
     """Returns the experiment a loss was made in, with task, policy and baselines of --config if
     that is given; for --print_config prints it and ends.
 

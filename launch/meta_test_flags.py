@@ -181,7 +181,7 @@ def _of_loss(
     """Returns the test of losses of EPG that the flags describe."""
     physics: Physics = "coarse" if _PHYSICS.value == "coarse" else "exact"
     config_flag.refuse("task.physics", reason="--physics says in which physics a test is")
-    experiment = config_flag.elsewhere(learned.experiment, physics)
+    experiment = config_flag.with_test_settings(learned.experiment, physics)
     try:
         make_family(experiment.task)
     except ConfigError as error:
@@ -202,7 +202,7 @@ def _of_loss(
             (
                 loss_name(name, other.facts),
                 dataclasses.replace(
-                    other, experiment=config_flag.elsewhere(other.experiment, physics)
+                    other, experiment=config_flag.with_test_settings(other.experiment, physics)
                 ),
             )
             for name, other in others

@@ -154,7 +154,7 @@ def _life() -> tuple[Experiment, Array, InnerLoopSettings]:
         )
         return experiment, initial_phi(experiment, 0), InnerLoopSettings(0.0, 0.0)
     learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
-    experiment = _of_length(config_flag.elsewhere(learned.experiment))
+    experiment = _of_length(config_flag.with_test_settings(learned.experiment))
     return experiment, learned.phi, final_inner_settings(experiment)
 
 

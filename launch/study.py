@@ -120,7 +120,9 @@ def _adaptation() -> int:
     config_flag.refuse("task.physics", reason="adaptation is measured in exact physics")
     no_rival = "agents learn from the loss alone; leave it out"
     config_flag.refuse("surrogate", *BASELINES, reason=no_rival)
-    learned = dataclasses.replace(learned, experiment=config_flag.elsewhere(learned.experiment))
+    learned = dataclasses.replace(
+        learned, experiment=config_flag.with_test_settings(learned.experiment)
+    )
     request = _request(learned, 64)
     fixed = [
         policy
