@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
     experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
     target = run_flags.target("runs/first")
     if isinstance(experiment, MAMLExperiment | RL2Experiment):
-        communicator = run_flags.alone("meta-training by MAML and RL²")
+        communicator = run_flags.require_single_process("meta-training by MAML and RL²")
     else:
         communicator = run_flags.join()
     return run_flags.guard(lambda: _meta_train(experiment, target, communicator))

@@ -88,7 +88,7 @@ def join() -> communication.Communicator:
     return communication.join(_RANK_TIMEOUT.value)
 
 
-def alone(what: str) -> communication.Communicator:
+def require_single_process(what: str) -> communication.Communicator:
     """Joins as `join`, and refuses to be one of several ranks.
 
     Args:
