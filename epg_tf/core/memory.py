@@ -21,7 +21,7 @@ _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclasses.dataclass(frozen=True)
-class MemoryNeed:
+class MemoryRequirement:
     """A part of the memory that settings need.
 
     Attributes:
@@ -36,7 +36,7 @@ class MemoryNeed:
 
 
 def refuse_what_cannot_fit(
-    needs: Sequence[MemoryNeed], processes: int = 1, limit: float | None = None
+    needs: Sequence[MemoryRequirement], processes: int = 1, limit: float | None = None
 ) -> None:
     """Refuses settings whose needs are larger than all the memory there is.
 

@@ -14,7 +14,7 @@ from epg_tf.baselines.method import LossName, Request, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
-from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
 from epg_tf.epg.settings import Experiment
 

@@ -13,7 +13,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings, final_inner_settings
-from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.settings import ComputeConfig, Experiment
 from epg_tf.reports import pictures
 from epg_tf.reports.plots import write_png

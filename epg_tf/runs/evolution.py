@@ -16,7 +16,7 @@ from epg_tf.core.memory import refuse_what_cannot_fit
 from epg_tf.core.types import Array
 from epg_tf.epg.baseline_settings import BASELINE_SETTINGS
 from epg_tf.epg.epoch_metrics import COLUMNS, NEWER_COLUMNS
-from epg_tf.epg.memory_needs import evolution_needs
+from epg_tf.epg.memory_requirements import evolution_requirements
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.past_policies import PastPolicies
 from epg_tf.epg.post_mortem import why_lives_failed
@@ -128,7 +128,7 @@ class EvolutionSystem(System[EpochResult]):
         earlier: LearnedLoss | None = None,
     ):
         super().__init__(experiment, seed, communicator, facts_of(earlier))
-        needs = evolution_needs(experiment, shards.threads)
+        needs = evolution_requirements(experiment, shards.threads)
         refuse_what_cannot_fit(needs, self.communicator.local_size)
         self._experiment, self._seed, self._shards = experiment, seed, shards
         self._earlier = earlier

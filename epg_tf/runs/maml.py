@@ -20,7 +20,7 @@ from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
 from epg_tf.core.formatting import count, duration
-from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import Array
@@ -67,7 +67,7 @@ class MAMLSystem(System[IterationResult]):
 
     def __init__(self, experiment: MAMLExperiment, seed: int, threads: int = 1):
         super().__init__(experiment, seed)
-        refuse_what_cannot_fit(memory_needs(experiment))
+        refuse_what_cannot_fit(memory_requirements(experiment))
         configure_tensorflow(threads)
         self._experiment, self._seed = experiment, seed
         self._stop = threading.Event()
@@ -180,7 +180,7 @@ class MAMLSystem(System[IterationResult]):
         ]
 
 
-def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:
+def memory_requirements(experiment: MAMLExperiment) -> list[MemoryRequirement]:
     """Returns what meta-training keeps in memory at once, without the libraries; a lower bound."""
     spec, adaptation = make_family(experiment.task).spec, experiment.adaptation
     hidden, samples = sum(experiment.policy.hidden), experiment.outer.tasks * adaptation.env_steps
@@ -195,8 +195,8 @@ def memory_needs(experiment: MAMLExperiment) -> list[MemoryNeed]:
         f"{adaptation.env_steps}, config.adaptation.steps={adaptation.steps}"
     )
     return [
-        MemoryNeed(4.0 * samples * batches * sampled, "the samples", named),
-        MemoryNeed(
+        MemoryRequirement(4.0 * samples * batches * sampled, "the samples", named),
+        MemoryRequirement(
             4.0 * samples * batches * (derived + products),
             "the outputs of policies that gradients need",
             f"{named}, config.policy.hidden={experiment.policy.hidden}, "

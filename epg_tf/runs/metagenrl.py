@@ -19,7 +19,7 @@ from epg_tf.core.memory import refuse_what_cannot_fit
 from epg_tf.core.threads import cpus
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import parameter_count
-from epg_tf.metagenrl.memory_needs import memory_needs
+from epg_tf.metagenrl.memory_requirements import memory_requirements
 from epg_tf.metagenrl.population import Population, meta_learn, metric_columns
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
@@ -130,7 +130,7 @@ class MetaGenRLSystem(System[RoundResult]):
         threads = experiment.threads or cpus(ranks.local_size)
         specs = {name: named_environment(name).spec for name in experiment.environments}
         refuse_what_cannot_fit(
-            memory_needs(experiment, specs, threads, ranks.size), ranks.local_size
+            memory_requirements(experiment, specs, threads, ranks.size), ranks.local_size
         )
         self._experiment, self._seed = experiment, seed
         self._population = Population(experiment, seed, ranks)

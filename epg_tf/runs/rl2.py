@@ -11,7 +11,7 @@ from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.rl2 import IterationResult, RL2Trainer, metric_columns
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.formatting import count, duration
-from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
 from epg_tf.core.types import Array
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength
@@ -137,11 +137,11 @@ class RL2System(System[IterationResult]):
         ]
 
 
-def _need(experiment: RL2Experiment) -> MemoryNeed:
+def _need(experiment: RL2Experiment) -> MemoryRequirement:
     """Returns what backpropagation through a minibatch of trials needs."""
     units, minibatches = experiment.network.lstm_units, experiment.ppo.minibatches
     steps = experiment.iteration_steps / minibatches
-    return MemoryNeed(
+    return MemoryRequirement(
         4.0 * _NUMBERS * units * steps,
         "gradients of trials",
         f"config.trials={experiment.trials}, config.task.episode_limit="

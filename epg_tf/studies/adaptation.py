@@ -19,7 +19,7 @@ from epg_tf.core.types import Array
 from epg_tf.epg.conditions import Condition, Kind
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.lives import sample_tasks
-from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.checks import check_phi

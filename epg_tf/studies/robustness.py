@@ -15,7 +15,7 @@ from epg_tf.baselines.method import Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_inner_settings
-from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import zero_shot
 from epg_tf.evaluation.checks import check_phi

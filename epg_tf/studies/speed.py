@@ -20,7 +20,7 @@ from epg_tf.core.memory import peak
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoopSettings
-from epg_tf.epg.memory_needs import refuse_lives_that_cannot_fit
+from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards, thread_count

@@ -5,11 +5,11 @@ import resource
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.memory import MemoryNeed, available, group_limits, refuse_what_cannot_fit
+from epg_tf.core.memory import MemoryRequirement, available, group_limits, refuse_what_cannot_fit
 
 NEEDS = [
-    MemoryNeed(2.0**30, "small ones", "config.a=1"),
-    MemoryNeed(3 * 2.0**30, "L", "config.b=2"),
+    MemoryRequirement(2.0**30, "small ones", "config.a=1"),
+    MemoryRequirement(3 * 2.0**30, "L", "config.b=2"),
 ]
 
 

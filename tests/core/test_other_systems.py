@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from epg_tf.core.memory import MemoryNeed
+from epg_tf.core.memory import MemoryRequirement
 from epg_tf.runs import folder
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.identity import RunIdentity
@@ -28,7 +28,7 @@ def test_memory_that_is_not_known_refuses_nothing(monkeypatch):
     memory = other_systems.fresh("epg_tf.core.memory", monkeypatch)
     monkeypatch.setattr(memory, "group_limits", lambda mount, membership: iter(()))
     assert memory.available() == float("inf") and memory.peak() != memory.peak()
-    memory.refuse_what_cannot_fit([MemoryNeed(1e18, "the samples", "config.a=1")])
+    memory.refuse_what_cannot_fit([MemoryRequirement(1e18, "the samples", "config.a=1")])
 
 
 @pytest.mark.parametrize(("system", "size"), [("linux", 3 * 1024), ("darwin", 3)])

@@ -10,7 +10,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.epoch_plan import life_keys, life_tasks
 from epg_tf.epg.inner_loop import InnerLoopSettings
-from epg_tf.epg.memory_needs import evolution_needs
+from epg_tf.epg.memory_requirements import evolution_requirements
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.outer_loop import run_epoch
 from epg_tf.epg.shards import RankedShards, Shards
@@ -130,9 +130,9 @@ def test_returns_count_in_the_units_of_their_family(make_mix):
 
 def test_memory_is_that_of_all_families(make_mix):
     experiment = make_mix()
-    whole = sum(need.size for need in evolution_needs(experiment, 2))
+    whole = sum(need.size for need in evolution_requirements(experiment, 2))
     alone = [experiment.of_task(number) for number in range(3)]
-    assert whole == sum(need.size for one in alone for need in evolution_needs(one, 2))
+    assert whole == sum(need.size for one in alone for need in evolution_requirements(one, 2))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from epg_tf.epg.memory_needs import memory_needs as evolution_needs
+from epg_tf.epg.memory_requirements import memory_requirements as evolution_requirements
 from epg_tf.epg.settings import Experiment
-from epg_tf.metagenrl.memory_needs import memory_needs as metagenrl_needs
+from epg_tf.metagenrl.memory_requirements import memory_requirements as metagenrl_needs
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import make_family, named_environment
 from tests.launch import commands
@@ -24,10 +24,10 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoopSettings
-from epg_tf.epg.memory_needs import memory_needs as evolution_needs
+from epg_tf.epg.memory_requirements import memory_requirements as evolution_requirements
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
-from epg_tf.metagenrl.memory_needs import memory_needs as metagenrl_needs
+from epg_tf.metagenrl.memory_requirements import memory_requirements as metagenrl_needs
 from epg_tf.metagenrl.population import meta_learn
 from epg_tf.tasks.registry import make_family, named_environment
 
@@ -46,7 +46,7 @@ if kind == "evolution":
     live(Experiment.from_mapping(small))
     before, experiment = memory("VmRSS"), Experiment.from_mapping(large)
     live(experiment)
-    needs = evolution_needs(experiment, make_family(experiment.task).spec, 1)
+    needs = evolution_requirements(experiment, make_family(experiment.task).spec, 1)
 else:
     list(meta_learn(MetaGenRLExperiment.from_mapping(small), 0))
     before, experiment = memory("VmRSS"), MetaGenRLExperiment.from_mapping(large)
@@ -95,7 +95,7 @@ def test_estimates_are_below_what_is_used_and_near_it(name):
 def test_the_papers_sizes_are_far_below_a_laptops_memory():
     """Settings that fit must never be refused."""
     experiment, objective = Experiment(), MetaGenRLExperiment()
-    needs = evolution_needs(experiment, make_family(experiment.task).spec, 8)
+    needs = evolution_requirements(experiment, make_family(experiment.task).spec, 8)
     assert sum(need.size for need in needs) < 2**30
     specs = {name: named_environment(name).spec for name in objective.environments}
     needs = metagenrl_needs(objective, specs, 8)
@@ -138,8 +138,8 @@ def test_few_lives_need_less_memory_than_evolution():
     """A test of two lives, in one shard, does not fill the threads that evolution fills."""
     experiment = Experiment()
     spec = make_family(experiment.task).spec
-    few = sum(need.size for need in evolution_needs(experiment, spec, 8, count=2))
-    most = sum(need.size for need in evolution_needs(experiment, spec, 8))
+    few = sum(need.size for need in evolution_requirements(experiment, spec, 8, count=2))
+    most = sum(need.size for need in evolution_requirements(experiment, spec, 8))
     assert few == pytest.approx(most / 8)
 
 

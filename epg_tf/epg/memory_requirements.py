@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from epg_tf.agents.policies import network_sizes
-from epg_tf.core.memory import MemoryNeed, refuse_what_cannot_fit
+from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.shapes import convolution_length
 from epg_tf.core.types import EnvironmentSpec
@@ -36,10 +36,10 @@ def refuse_lives_that_cannot_fit(experiment: Experiment, count: int) -> None:
       ConfigError: They cannot fit; the message names the settings of the largest need.
     """
     spec = make_family(experiment.task).spec
-    refuse_what_cannot_fit(memory_needs(experiment, spec, thread_count(experiment), count))
+    refuse_what_cannot_fit(memory_requirements(experiment, spec, thread_count(experiment), count))
 
 
-def evolution_needs(experiment: Experiment, threads: int) -> list[MemoryNeed]:
+def evolution_requirements(experiment: Experiment, threads: int) -> list[MemoryRequirement]:
     """Returns what one process of evolution keeps in memory: each thread what each task needs.
 
     Args:
@@ -49,18 +49,20 @@ def evolution_needs(experiment: Experiment, threads: int) -> list[MemoryNeed]:
     needs = [
         need
         for number, task in enumerate(experiment.tasks)
-        for need in memory_needs(experiment.of_task(number), make_family(task).spec, threads)
+        for need in memory_requirements(experiment.of_task(number), make_family(task).spec, threads)
     ]
     if rows := experiment.past.policies:
         weights, moments = agent_sizes(experiment)
         size = _STATE_COPIES * rows * _FLOAT * (weights + 2 * moments)  # moments are float64
-        needs.append(MemoryNeed(size, "policies of earlier epochs", f"config.past.policies={rows}"))
+        needs.append(
+            MemoryRequirement(size, "policies of earlier epochs", f"config.past.policies={rows}")
+        )
     return needs
 
 
-def memory_needs(
+def memory_requirements(
     experiment: Experiment, spec: EnvironmentSpec, threads: int, count: int | None = None
-) -> list[MemoryNeed]:
+) -> list[MemoryRequirement]:
     """Returns what one process keeps in memory at once, without the libraries.
 
     Args:
@@ -74,7 +76,7 @@ def memory_needs(
     most = count or max(evolution.lives, validated)
     agents = lives * min(threads, math.ceil(most / lives))  # that are at work at once
     return [
-        MemoryNeed(
+        MemoryRequirement(
             _FLOAT * agents * size,
             purpose,
             ", ".join(f"config.{name}={_value(experiment, name)}" for name in (*names, _SHARD)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from epg_tf.core.memory import MemoryNeed
+from epg_tf.core.memory import MemoryRequirement
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.metagenrl.learner import agents_at_once
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -24,12 +24,12 @@ _BATCHES = 3
 _COMPILED = 9e5
 
 
-def memory_needs(
+def memory_requirements(
     experiment: MetaGenRLExperiment,
     specs: Mapping[str, EnvironmentSpec],
     threads: int,
     ranks: int = 1,
-) -> list[MemoryNeed]:
+) -> list[MemoryRequirement]:
     """Returns what the process with most agents keeps in memory at once, without the libraries.
 
     Args:
@@ -66,7 +66,7 @@ def memory_needs(
             f"{batch}, {units}, config.objective.action_filters={objective.action_filters}",
         ),
     )
-    return [MemoryNeed(*row) for row in rows]
+    return [MemoryRequirement(*row) for row in rows]
 
 
 def _sizes(
