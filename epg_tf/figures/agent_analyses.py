@@ -14,14 +14,14 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.results import Results, read_results
-from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.declaration import Match, Result, Row
 from epg_tf.figures.tidy import chosen, mean_with_interval, rows_of, summary_lines
 from epg_tf.reports import agent_plots, life_columns, panels
 from epg_tf.reports.panels import Curves
 from epg_tf.reports.tables import label
 from epg_tf.studies.return_dips import return_dips
 
-Analysis = Callable[[Found], Findings]
+Analysis = Callable[[Match], Result]
 
 LEARNED = ("epg", "epg_i", "ppo_i", "objective")
 """Keys of the methods that use what was learned."""
@@ -36,10 +36,10 @@ def learning_curves(methods: Sequence[str], levels: Sequence[str] = ()) -> Analy
       levels: Those of them of which only the final return is drawn, as a horizontal line.
     """
 
-    def analysis(found: Found) -> Findings:
+    def analysis(found: Match) -> Result:
         ((_, path),) = found.tests
         results = chosen(read_results(path), (*LEARNED, *methods))
-        return Findings(
+        return Result(
             rows_of(results),
             summary_lines(results),
             functools.partial(agent_plots.learning_figure, results, levels=levels),
@@ -56,7 +56,7 @@ def side_by_side(methods: Sequence[str], mark_training: bool = False) -> Analysi
       mark_training: Whether a vertical line marks the env steps of a life in evolution.
     """
 
-    def analysis(found: Found) -> Findings:
+    def analysis(found: Match) -> Result:
         grid: dict[str, dict[str, Curves]] = {}
         rows: list[Row] = []
         numbers: list[str] = []
@@ -70,18 +70,18 @@ def side_by_side(methods: Sequence[str], mark_training: bool = False) -> Analysi
                 curves = Curves.of_agents(results.select(method=name))
                 grid.setdefault(panel, {}).setdefault(key, curves)
         marks = _training_steps(found) if mark_training else []
-        return Findings(rows, numbers, functools.partial(panels.agent_panels, grid, marks=marks))
+        return Result(rows, numbers, functools.partial(panels.agent_panels, grid, marks=marks))
 
     return analysis
 
 
-def _training_steps(found: Found) -> list[float]:
+def _training_steps(found: Match) -> list[float]:
     """Returns the env steps of a life in the evolution of what was tested, each once."""
     experiments = [test.runs[0].experiment() for test, _ in found.tests]
     return sorted({float(e.life_steps) for e in experiments if isinstance(e, Experiment)})
 
 
-def single_lives(found: Found) -> Findings:
+def single_lives(found: Match) -> Result:
     """Draws single lives of the learned loss, one column a task, for each test (EPG, Figure 22)."""
     ((test, path),) = found.tests
     results = chosen(read_results(path), LEARNED)
@@ -93,7 +93,7 @@ def single_lives(found: Found) -> Findings:
     ]
     mean = mean_with_interval(worst_for_failed(results.final()))
     numbers.append(f"mean over all {len(finals)} agents: {mean}")
-    return Findings(
+    return Result(
         rows_of(rows, test.label),
         numbers,
         functools.partial(life_columns.life_columns, results, agents),
@@ -109,7 +109,7 @@ def compared_lives(methods: Sequence[str]) -> Analysis:
       methods: To draw beside the learned loss.
     """
 
-    def analysis(found: Found) -> Findings:
+    def analysis(found: Match) -> Result:
         ((_, path),) = found.tests
         results = chosen(read_results(path), (*LEARNED, *methods))
         groups = results.groups()
@@ -119,7 +119,7 @@ def compared_lives(methods: Sequence[str]) -> Analysis:
         agents = life_columns.spread(learned, _COLUMNS)
         numbers = summary_lines(results)
         numbers += [f"{label(name)}: {_dips(rows)}" for name, rows in groups.items()]
-        return Findings(
+        return Result(
             rows_of(results.rows(np.isin(results.agent, agents))),
             numbers,
             functools.partial(life_columns.compared_columns, groups, agents),

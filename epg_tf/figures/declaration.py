@@ -1,7 +1,7 @@
 """Defines what a figure or table is: a name, the paper's claim, the folders that it reads, and the
 analysis that draws it.
 
-Another figure is one more `Declaration` in a catalogue. Its analysis is any function from `Found`
+Another figure is one more `Declaration` in a catalogue. Its analysis is any function from `Match`
 to a tidy table, numbers in words, and a drawing.
 """
 
@@ -90,7 +90,7 @@ Source = Run | Test
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Match:
     """What is there for a figure.
 
     Attributes:
@@ -114,7 +114,7 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True)
-class Findings:
+class Result:
     """What an analysis returns.
 
     Attributes:
@@ -147,5 +147,5 @@ class Declaration:
     source: str
     claim: str
     sources: Mapping[str, Sequence[Source]]
-    analysis: Callable[[Found], Findings]
+    analysis: Callable[[Match], Result]
     method: str = ""

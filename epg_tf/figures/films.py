@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.errors import RenderError
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.declaration import Match, Result, Row
 from epg_tf.reports import life_pictures, pictures
 from epg_tf.reports.life_pictures import LifeRecorder
 from epg_tf.tasks.registry import make_family
@@ -22,7 +22,7 @@ _DPI = 72
 _COUNTS = (3, 6)  # episodes, frames of each
 
 
-def film(found: Found) -> Findings:
+def film(found: Match) -> Result:
     """Draws frames of the first, the middle and the last episode of a life (EPG, Figures 3, 4 and
     14).
 
@@ -35,7 +35,7 @@ def film(found: Found) -> Findings:
     recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
     rows, labels = life_pictures.film_frames(recorder, camera, _COUNTS)
     camera.close()
-    return Findings(
+    return Result(
         _episodes(recorder),
         _numbers(recorder, final),
         functools.partial(_small_film, rows, labels),
@@ -49,7 +49,7 @@ def _small_film(rows: Sequence[Sequence[Array]], labels: Sequence[str], title: s
     return figure
 
 
-def paths(found: Found) -> Findings:
+def paths(found: Match) -> Result:
     """Draws where a body went in each episode of a life, from light to dark (EPG, Figure 15).
 
     Raises:
@@ -65,7 +65,7 @@ def paths(found: Found) -> Findings:
         for number, way in enumerate(ways)
         for step, place in enumerate(np.asarray(way))
     ]
-    return Findings(
+    return Result(
         rows,
         _numbers(recorder, final),
         functools.partial(pictures.paths_figure, ways, targets),

@@ -11,7 +11,7 @@ from typing import Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.baselines.method import Request
-from epg_tf.figures.declaration import Findings, Found
+from epg_tf.figures.declaration import Match, Result
 from epg_tf.reports import analysis_plots
 from epg_tf.studies import gradient_correlation, loss_sensitivity, policy_change
 from epg_tf.studies.analysed_lives import analysis_request
@@ -20,7 +20,7 @@ _LIVES = 32
 _THREADS = 1  # as in films, so that a process can make all figures
 
 
-def kl_of_updates(found: Found) -> Findings:
+def kl_of_updates(found: Match) -> Result:
     """Draws the KL divergence of every update under a random loss and the loss before and after
     evolution (EPG, Figure 16).
     """
@@ -43,14 +43,14 @@ def kl_of_updates(found: Found) -> Findings:
     ]
     units = _units(summary["last"]["lives"], summary["last"]["failed_lives"])
     numbers.append(f"medians over lives, not means; {units}")
-    return Findings(
+    return Result(
         policy_change.policy_change_rows(change),
         numbers,
         functools.partial(analysis_plots.policy_change_figure, change),
     )
 
 
-def input_sensitivity(found: Found) -> Findings:
+def input_sensitivity(found: Match) -> Result:
     """Draws how the loss of one step depends on each input over the buffer (EPG, Figure 21)."""
     learned, request = _lives_of(found)
     step = min(loss_sensitivity.STEP, learned.experiment.inner.update_period - 1)
@@ -68,14 +68,14 @@ def input_sensitivity(found: Found) -> Findings:
         f"t is step {sensitivity.step} of the buffer, number {step} of the newest; at the last "
         f"update of {request.agents} lives in tasks that no test meets"
     )
-    return Findings(
+    return Result(
         loss_sensitivity.loss_sensitivity_rows(sensitivity),
         numbers,
         functools.partial(analysis_plots.loss_sensitivity_figure, sensitivity),
     )
 
 
-def gradients_beside_ppo(found: Found) -> Findings:
+def gradients_beside_ppo(found: Match) -> Result:
     """Draws how the policy gradient of the loss goes with PPO's on the same batch (EPG, section
     4.1); `studies.gradient_correlation` defines it.
     """
@@ -93,14 +93,14 @@ def gradients_beside_ppo(found: Found) -> Findings:
         f"{summary['parameters']} parameters of a policy, before each of {summary['updates']} "
         f"updates; {_units(summary['lives'], summary['failed_lives'])}"
     )
-    return Findings(
+    return Result(
         gradient_correlation.gradient_correlation_rows(correlation),
         numbers,
         functools.partial(analysis_plots.gradient_correlation_figure, correlation),
     )
 
 
-def _lives_of(found: Found) -> tuple[LearnedLoss, Request]:
+def _lives_of(found: Match) -> tuple[LearnedLoss, Request]:
     """Returns the loss and the lives in which it is analysed."""
     learned = load_loss(found.runs[0][1])
     compute = dataclasses.replace(learned.experiment.compute, threads=_THREADS)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from epg_tf.core import files
-from epg_tf.figures.declaration import Findings, Found, Run
+from epg_tf.figures.declaration import Match, Result, Run
 from epg_tf.figures.sources import Status
 from epg_tf.reports.plots import write_csv, write_svg
 
@@ -57,7 +57,7 @@ def _write_picture(figure: Figure, path: Path) -> None:
     files.write_atomically(path, lambda stream: picture.save(stream, "PNG", optimize=True))
 
 
-def _lines(findings: Findings) -> list[list[float | str]]:
+def _lines(findings: Result) -> list[list[float | str]]:
     """Returns the cells of the tidy table, its header first."""
     if not findings.table:
         return []
@@ -65,7 +65,7 @@ def _lines(findings: Findings) -> list[list[float | str]]:
     return [list(header), *([row[name] for name in header] for row in findings.table)]
 
 
-def caption(status: Status, findings: Findings) -> str:
+def caption(status: Status, findings: Result) -> str:
     """Returns the caption: what is shown, the claim, numbers, and what it is made from."""
     figure = status.figure
     parts = [
@@ -83,7 +83,7 @@ def _list(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head}:", "", *(f"- {line}" for line in lines)]) if lines else ""
 
 
-def _sources(found: Found) -> list[str]:
+def _sources(found: Match) -> list[str]:
     """Returns folder (or pretrained loss), config and seeds of each run and evaluation."""
     lines = []
     for source, path in found.sources:

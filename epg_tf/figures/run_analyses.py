@@ -15,7 +15,7 @@ from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.types import Array
 from epg_tf.evaluation.results import read_results
 from epg_tf.evaluation.summary import Summary, summarize
-from epg_tf.figures.declaration import Findings, Found, Row
+from epg_tf.figures.declaration import Match, Result, Row
 from epg_tf.figures.tidy import mean_with_interval, rows_of, summary_lines
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.reports import panels
@@ -26,7 +26,7 @@ from epg_tf.runs.metrics import MetricsFile
 
 def evolution_curves(
     *columns: tuple[str, str], level: str | None = None
-) -> Callable[[Found], Findings]:
+) -> Callable[[Match], Result]:
     """Returns the analysis of runs: columns of their metrics against epochs, mean and standard
     deviation over seeds, one panel for each label of the needs (EPG, Figures 19 and 20).
 
@@ -36,7 +36,7 @@ def evolution_curves(
         line.
     """
 
-    def analysis(found: Found) -> Findings:
+    def analysis(found: Match) -> Result:
         rows: list[Row] = []
         numbers: list[str] = []
         grid: dict[str, dict[str, Curves]] = {}
@@ -64,12 +64,12 @@ def evolution_curves(
             numbers.append(f"{above}: {LABELS[str(level)]} ends at {at}")
         heights = {above: row.final_return_mean for above, row in levels.items()}
         draw = functools.partial(panels.run_panels, grid, labels=labels, levels=heights)
-        return Findings(rows, numbers, draw)
+        return Result(rows, numbers, draw)
 
     return analysis
 
 
-def _levels(found: Found, method: str) -> dict[str, Summary]:
+def _levels(found: Match, method: str) -> dict[str, Summary]:
     """Returns how a method did, by the label of the test."""
     return {test.label: summarize(read_results(path))[method] for test, path in found.tests}
 
@@ -125,7 +125,7 @@ def _ends(panel: str, shown: str, seeds: list[int], curves: Curves) -> str:
     )
 
 
-def objective_stages(found: Found) -> Findings:
+def objective_stages(found: Match) -> Result:
     """Draws fresh agents with the objectives of several stages of meta-training, one panel each
     (MetaGenRL, Figures 4 and 10).
     """
@@ -137,14 +137,14 @@ def objective_stages(found: Found) -> Findings:
     for name in dict.fromkeys(results.loss.tolist()):
         steps = int(name.removeprefix("round_")) * period
         titles[name] = f"after {formatting.count(steps)} env steps per agent"
-    return Findings(
+    return Result(
         rows_of(results),
         summary_lines(results),
         functools.partial(panels.objective_panels, results, titles),
     )
 
 
-def without_worst(found: Found) -> Findings:
+def without_worst(found: Match) -> Result:
     """Draws the learned objectives of all seeds, and again without the two that end lowest
     (MetaGenRL, Figure 11).
     """
@@ -171,7 +171,7 @@ def without_worst(found: Found) -> Findings:
         f"the {len(tables) - len(kept)} lowest"
     )
     rows = [row for seed in sorted(tables) for row in rows_of(tables[seed], f"seed {seed}")]
-    return Findings(rows, numbers, functools.partial(panels.agent_panels, grid))
+    return Result(rows, numbers, functools.partial(panels.agent_panels, grid))
 
 
 def _deviation(finals: dict[int, float], seeds: list[int]) -> float:

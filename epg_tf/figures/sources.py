@@ -9,7 +9,7 @@ from pathlib import Path
 
 from epg_tf.artifacts.artifact import pretrained_losses
 from epg_tf.evaluation.results import RESULTS_FILE
-from epg_tf.figures.declaration import Declaration, Found, Run, Source, Test
+from epg_tf.figures.declaration import Declaration, Match, Run, Source, Test
 from epg_tf.figures.results import unpacked
 from epg_tf.reports.resumed_tests import ABOUT_FILE
 from epg_tf.runs.folder import CONFIG
@@ -50,7 +50,7 @@ class Status:
     """
 
     figure: Declaration
-    found: Found
+    found: Match
     missing: dict[Path, Command]
     ready: bool
 
@@ -73,7 +73,7 @@ def status_of(figure: Declaration, scale: str, roots: Sequence[Path]) -> Status:
             missing |= _commands(source, roots)
     lacking = [each for each, path in zip(sources, paths, strict=True) if path is None]
     needed = any(not each.optional for each in lacking) or (bool(lacking) and not there)
-    return Status(figure, Found(scale, there), missing, scale in figure.sources and not needed)
+    return Status(figure, Match(scale, there), missing, scale in figure.sources and not needed)
 
 
 def find(source: Source, roots: Sequence[Path]) -> Path | None:

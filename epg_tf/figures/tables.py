@@ -11,7 +11,7 @@ import numpy as np
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
-from epg_tf.figures.declaration import Findings, Found, Row, Test
+from epg_tf.figures.declaration import Match, Result, Row, Test
 from epg_tf.figures.tidy import mean_with_interval, stated
 from epg_tf.reports.table_pictures import table_picture
 from epg_tf.reports.tables import label
@@ -30,7 +30,7 @@ ENVIRONMENTS = {
 _OBJECTIVE = "MetaGenRL, "
 
 
-def settings_table(found: Found) -> Findings:
+def settings_table(found: Match) -> Result:
     """Reads workers, noise vectors, update period, updates and their product from the configs."""
     rows: list[Row] = []
     for name, config in ENVIRONMENTS.items():
@@ -53,10 +53,10 @@ def settings_table(found: Found) -> Findings:
         f"{row['env_steps']}"
         for row in rows
     ]
-    return Findings(rows, numbers, functools.partial(table_picture, header, lines))
+    return Result(rows, numbers, functools.partial(table_picture, header, lines))
 
 
-def returns_table(found: Found) -> Findings:
+def returns_table(found: Match) -> Result:
     """Fills MetaGenRL's Table 2 from evaluations: one column for each environment, a row for each
     method; numbers are means over seeds of meta-training, with 95 % intervals over these or, where
     there is one evaluation, over its agents.
@@ -81,7 +81,7 @@ def returns_table(found: Found) -> Findings:
         for place, text in zip(places, texts, strict=True)
         if text != "-"
     ]
-    return Findings(rows, numbers, functools.partial(table_picture, header, lines))
+    return Result(rows, numbers, functools.partial(table_picture, header, lines))
 
 
 def _rows(test: Test, path: Path) -> Iterator[tuple[str, int, Mapping[str, object]]]:

@@ -14,7 +14,7 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.formatting import count
 from epg_tf.figures import agent_analyses, run_analyses, tables
 from epg_tf.figures.catalogue import declaration
-from epg_tf.figures.declaration import Found, Run, Test
+from epg_tf.figures.declaration import Match, Run, Test
 from epg_tf.figures.output import make_figure
 from epg_tf.figures.sources import status_of
 from epg_tf.figures.tidy import mean_with_interval
@@ -26,17 +26,17 @@ TEST = Test("test", (HOPPER,))
 MEAN_RETURN = run_analyses.evolution_curves(("fitness_mean", "mean return"))
 
 
-def of_tests(folder, *labels) -> Found:
+def of_tests(folder, *labels) -> Match:
     """Returns what is found where there is one test, or one in a folder of each label."""
     if not labels:
-        return Found("laptop", [(TEST, folder)])
+        return Match("laptop", [(TEST, folder)])
     named = [(dataclasses.replace(TEST, label=label), folder / label) for label in labels]
-    return Found("laptop", named)
+    return Match("laptop", named)
 
 
-def of_runs(folder, *seeds, label="Hopper") -> Found:
+def of_runs(folder, *seeds, label="Hopper") -> Match:
     runs = [dataclasses.replace(HOPPER, seed=seed, label=label) for seed in seeds]
-    return Found("laptop", [(run, folder / str(run.seed)) for run in runs])
+    return Match("laptop", [(run, folder / str(run.seed)) for run in runs])
 
 
 def test_learning_curves_keep_the_methods_that_are_asked_for(tmp_path):
@@ -155,11 +155,11 @@ def test_ants_without_resets_have_their_targets_and_ppo_beside_them(tmp_path):
     figure = declaration("epg.fig19")
     ants, test = figure.sources["laptop"]
     run = ants, kept.run(tmp_path / "run")
-    alone = figure.analysis(Found("laptop", [run]))
+    alone = figure.analysis(Match("laptop", [run]))
     assert {row["column"] for row in alone.table} == {"fitness_mean", "goals_reached"}
     targets = [row["value"] for row in alone.table if row["column"] == "goals_reached"]
     assert targets == [0.0, 2.0, 4.0] and not any("PPO" in line for line in alone.numbers)
-    beside = figure.analysis(Found("laptop", [run, (test, kept.test(tmp_path / "test"))]))
+    beside = figure.analysis(Match("laptop", [run, (test, kept.test(tmp_path / "test"))]))
     assert beside.numbers[-1] == (
         "GoalAnt without resets: PPO (M as EPG) ends at 1.12 [-0.23, 2.48]"
     )
@@ -173,7 +173,7 @@ def test_objectives_along_meta_training_have_a_panel_each(tmp_path):
     made = kept.test(tmp_path / "progress", (), learned="objective", losses=losses)
     figure = declaration("metagenrl.fig4")
     (source,) = figure.sources["laptop"]
-    findings = figure.analysis(Found("laptop", [(source, made)]))
+    findings = figure.analysis(Match("laptop", [(source, made)]))
     steps = load_experiment("metagenrl_laptop").round_steps
     titles = [axes.get_title(loc="left") for axes in findings.draw("title").axes]
     assert titles == [f"after {count(n * steps)} env steps per agent" for n in (2, 16)]
@@ -200,7 +200,7 @@ def test_a_table_has_objectives_first_and_baselines_where_they_are_declared(tmp_
     found = of_tests(tmp_path, "set: PointGoal", "other: PointGoal")
     (_, (test, path)) = found.sources
     alone = dataclasses.replace(test, compare=())
-    findings = tables.returns_table(Found("laptop", [found.sources[0], (alone, path)]))
+    findings = tables.returns_table(Match("laptop", [found.sources[0], (alone, path)]))
     assert findings.numbers[0] == "MetaGenRL, set in PointGoal: 2.00 [-10.71, 14.71]"
     assert findings.numbers[1].startswith("MetaGenRL, other in PointGoal: 5.50 [")
     assert findings.numbers[2].startswith("PPO in PointGoal: 1.12 [")
@@ -214,7 +214,7 @@ def test_a_table_has_objectives_first_and_baselines_where_they_are_declared(tmp_
 
 
 def test_table_1_is_the_papers():
-    findings = tables.settings_table(Found("paper"))
+    findings = tables.settings_table(Match("paper"))
     numbers = [tuple(row.values())[1:] for row in findings.table]
     assert numbers == [
         (256, 64, 64, 128, 8192),

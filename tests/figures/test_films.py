@@ -9,7 +9,7 @@ from epg_tf.artifacts.artifact import save
 from epg_tf.core.errors import RenderError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures import films
-from epg_tf.figures.declaration import Found, Run
+from epg_tf.figures.declaration import Match, Run
 from epg_tf.reports import life_pictures
 
 
@@ -40,12 +40,12 @@ class NoCamera:
 def found(make_tiny, tmp_path):
     """A function: the name of a family -> a fresh loss for it, as figures find one."""
 
-    def make(family: str) -> tuple[Found, object]:
+    def make(family: str) -> tuple[Match, object]:
         tiny = make_tiny(
             task={"family": family, "frame_skip": 4, "episode_limit": 6}, loss={"reward": True}
         )
         save(tmp_path, initial_phi(tiny, 0), tiny, {"seed": 0})
-        return Found("laptop", [(Run("loss", "goal_ant:laptop"), tmp_path)]), tiny
+        return Match("laptop", [(Run("loss", "goal_ant:laptop"), tmp_path)]), tiny
 
     return make
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from epg_tf.artifacts.artifact import save
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures import loss_analyses
-from epg_tf.figures.declaration import Found, Run
+from epg_tf.figures.declaration import Match, Run
 
 WITH_INTERVAL = re.compile(r"-?[\d.e+-]+ \[-?[\d.e+inf-]+, -?[\d.e+inf-]+\]")
 # (analysis, columns, rows of 2 lives of 3 updates, with 32 steps in the buffer, 24 of them lived)
@@ -35,7 +35,7 @@ def found(tiny, tmp_path_factory):
     """A loss in a folder, which says the seed of its evolution."""
     folder = tmp_path_factory.mktemp("loss")
     save(folder, initial_phi(tiny, 0) * np.float32(1.2), tiny, {"seed": 0})
-    return Found("laptop", [(Run("loss", "point_goal:laptop"), folder)])
+    return Match("laptop", [(Run("loss", "point_goal:laptop"), folder)])
 
 
 @pytest.mark.slow
