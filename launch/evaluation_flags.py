@@ -19,7 +19,7 @@ from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.requests import objective_request
 from epg_tf.runs.folder_lock import FolderLock
 
@@ -189,6 +189,6 @@ def facts_of_lives(
         "env_steps": request.env_steps,
         "policy": dataclasses.asdict(learned.experiment.policy),
         "zero_shot_facts": {
-            method.name: method.learned.facts for method in zero_shot.methods(learned, fixed)
+            method.name: method.learned.facts for method in fixed_policies.methods(learned, fixed)
         },
     }

@@ -20,7 +20,7 @@ from epg_tf.baselines.method import loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.settings import Physics
-from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.evaluate import Evaluation
 from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, of_loss
 from epg_tf.evaluation.requests import loss_request
@@ -101,8 +101,8 @@ RESUME = flags.DEFINE_bool(
     "--compare names besides are added. Losses, fixed policies and meta-trained baselines must be the "
     "same.",
 )
-_ZERO_SHOT = flags.DEFINE_list(
-    "zero_shot",
+_FIXED_POLICIES = flags.DEFINE_list(
+    "fixed_policies",
     None,
     "For losses of EPG: folders of fixed policies to put into the same tasks, or own: those in the "
     "folder of the loss.",
@@ -148,7 +148,12 @@ def evaluation() -> Evaluation:
         )
     if kinds[loss]:
         _refuse(
-            UPDATES, SAVE_POLICY, _PHYSICS, _ALPHA, _ZERO_SHOT, kind="an objective of MetaGenRL"
+            UPDATES,
+            SAVE_POLICY,
+            _PHYSICS,
+            _ALPHA,
+            _FIXED_POLICIES,
+            kind="an objective of MetaGenRL",
         )
         return _of_objective(
             loss, load_objective(loss), [(name, load_objective(name)) for name in others]
@@ -221,17 +226,17 @@ def _trained(experiment: Experiment) -> tuple[TrainedMethod, ...]:
 
 
 def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
-    """Returns the fixed policies that --zero_shot names."""
+    """Returns the fixed policies that --fixed_policies names."""
     found: list[LearnedLoss] = []
-    for word in _ZERO_SHOT.value or ():
-        policies = zero_shot.beside(learned) if word == "own" else None
+    for word in _FIXED_POLICIES.value or ():
+        policies = fixed_policies.beside(learned) if word == "own" else None
         if policies == []:
             raise command_line.UsageError(
-                f"--zero_shot=own: the folder of --loss={LOSS.value} holds no "
-                f"{' and no '.join(zero_shot.NAMES)}; name folders of fixed policies"
+                f"--fixed_policies=own: the folder of --loss={LOSS.value} holds no "
+                f"{' and no '.join(fixed_policies.NAMES)}; name folders of fixed policies"
             )
-        found += [zero_shot.load_fixed_policy(word)] if policies is None else policies
-    zero_shot.methods(learned, found)
+        found += [fixed_policies.load_fixed_policy(word)] if policies is None else policies
+    fixed_policies.methods(learned, found)
     return tuple(found)
 
 

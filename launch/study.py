@@ -26,7 +26,7 @@ from epg_tf.baselines.method import Request, loss_name
 from epg_tf.core import formatting
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.baseline_settings import BASELINES
-from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation import fixed_policies
 from epg_tf.studies.adaptation import MEASURES, AdaptationTest, summarize_adaptation
 from epg_tf.evaluation.evaluate import Evaluation
 from epg_tf.evaluation.requests import loss_request
@@ -126,8 +126,8 @@ def _adaptation() -> int:
     request = _request(learned, 64)
     fixed = [
         policy
-        for policy in zero_shot.beside(learned)
-        if zero_shot.fits(policy, learned.experiment.task)
+        for policy in fixed_policies.beside(learned)
+        if fixed_policies.fits(policy, learned.experiment.task)
     ]
     try:
         test = AdaptationTest(learned, request, tuple(fixed))
@@ -157,7 +157,7 @@ def _robustness() -> int:
     learned = load_loss(loss)
     config_flag.load_families()
     learned = dataclasses.replace(learned, experiment=learned.experiment.in_physics("exact"))
-    request, fixed = _request(learned, 32), tuple(zero_shot.beside(learned))
+    request, fixed = _request(learned, 32), tuple(fixed_policies.beside(learned))
     try:
         test = RobustnessTest(learned, request, fixed)
     except ConfigError as error:

@@ -62,7 +62,7 @@ WRITTEN_FLAGS: dict[str, set[str]] = {
         "--compare_updates",
         "--alpha",
         "--updates",
-        "--zero_shot",
+        "--fixed_policies",
         "--reporting",
         "--output_dir",
         "--environment",

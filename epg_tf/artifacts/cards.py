@@ -231,7 +231,7 @@ def _flags(learned: Artifact[Any], test: Mapping[str, Any]) -> list[str]:
         guidance = learned.experiment.evolution.final_guidance
         alpha = about.get("alpha", guidance)
         words += [f"--alpha={alpha:g}"] * (alpha != guidance)
-        words += ["--zero_shot=own"] * any(fixed in test for fixed in _FIXED)
+        words += ["--fixed_policies=own"] * any(fixed in test for fixed in _FIXED)
     words += _lives(learned, about)
     changed = {name: now for name, (_, now) in about.get("replaced", {}).items()}
     changed = changed if "environment" in about else {}

@@ -21,7 +21,7 @@ from epg_tf.core.threads import configure_tensorflow, cpus
 from epg_tf.core.types import Array
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation import checks, methods, zero_shot
+from epg_tf.evaluation import checks, fixed_policies, methods
 from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, Evaluated, registry_of
 from epg_tf.evaluation.requests import loss_request, objective_request
 from epg_tf.evaluation.results import MethodKey, Results, tabulate
@@ -150,7 +150,7 @@ class Evaluation:
             return
         checks.check_losses(self.losses, self.request, self.alpha, "epg" in self.methods)
         for policy in self.fixed:
-            zero_shot.check_body(policy, self.request.task)
+            fixed_policies.check_body(policy, self.request.task)
 
     @property
     def of_objective(self) -> bool:
@@ -184,7 +184,7 @@ class Evaluation:
                 learned = evaluated if name == registry.always[0] else evaluated[:1]
                 yield from train_all(map(registry.methods[name], learned), request, known)
         yield from train_all([each.method for each in self.trained], longer, known)
-        yield from train_all(zero_shot.methods(self.learned, self.fixed), self.request, known)
+        yield from train_all(fixed_policies.methods(self.learned, self.fixed), self.request, known)
 
     def _evaluated(
         self, stack: contextlib.ExitStack, kept: Mapping[str, KeptShards]
@@ -262,7 +262,7 @@ class Evaluation:
             "meta_training_env_steps": self._meta_training(),
             "zero_shot_facts": {
                 method.name: method.learned.facts
-                for method in zero_shot.methods(self.learned, self.fixed)
+                for method in fixed_policies.methods(self.learned, self.fixed)
             },
         }
 

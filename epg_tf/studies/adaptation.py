@@ -21,7 +21,7 @@ from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.lives import sample_tasks
 from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import moves_loss
-from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.checks import check_phi
 from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import difference_row, interval_row
@@ -135,7 +135,7 @@ class AdaptationTest:
         with inner_loops(self.learned.experiment) as loops:
             for measure in MEASURES:
                 yield measure.name, self._lives(loops, measure, others, lambda agent: phi)
-        for method in zero_shot.methods(self.learned, self.fixed):
+        for method in fixed_policies.methods(self.learned, self.fixed):
             yield method.name, method.train(self.request).final_return
 
     def _lives(

@@ -17,7 +17,7 @@ from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.checks import check_phi
 from epg_tf.evaluation.methods import inner_loops
 from epg_tf.evaluation.statistics import difference_row, interval_row
@@ -133,7 +133,7 @@ class RobustnessTest:
         """
         check_phi(self.learned.experiment, self.learned.phi)
         for policy in self.fixed:
-            zero_shot.check_body(policy, self.request.task)
+            fixed_policies.check_body(policy, self.request.task)
         if self.request.agents < 2:
             raise ConfigError(f"lives={self.request.agents} gives no interval; ask for 2 or more")
         if not self.request.env_steps:
@@ -150,7 +150,7 @@ class RobustnessTest:
           known: Names of changes that are left out. Lives without any change never are, because
             the others are compared with them.
         """
-        fixed = zero_shot.methods(self.learned, self.fixed)
+        fixed = fixed_policies.methods(self.learned, self.fixed)
         for change in changes(self.learned.experiment):
             if change.name in known and change.name != OWN:
                 continue

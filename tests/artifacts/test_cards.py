@@ -100,7 +100,7 @@ def test_the_card_of_a_pretrained_loss_has_every_test_and_its_command():
     row = equal["zero_shot_linear"]
     for text in (
         "epg-tf meta-test --loss=mine --lives=128 --seed=0 --compare=ppo,ppo_as_epg,sac,td3,"
-        "reinforce --zero_shot=own --reporting --output_dir=OUT\n",
+        "reinforce --fixed_policies=own --reporting --output_dir=OUT\n",
         "epg-tf meta-test --loss=mine --lives=32 --seed=0 --compare=ppo --compare_updates=4 "
         "--alpha=0.5 --updates=16 --output_dir=OUT\n",
         "epg-tf study --measure=adaptation --loss=mine --lives=128 --seed=0 ",

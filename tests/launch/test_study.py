@@ -47,7 +47,7 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     for name in ("own", "transfer", "yoked", "switch"):
         low, high = found[name]["ci95"]
         assert low <= found[name]["mean"] <= high and found[name]["lives"] == 4
-    words = ["--lives=4", "--zero_shot=own", f"--output_dir={tmp_path / 'test'}"]
+    words = ["--lives=4", "--fixed_policies=own", f"--output_dir={tmp_path / 'test'}"]
     process = commands.run("meta_test", flags[0], *words)
     assert process.returncode == 0, process.stderr
     tested = json.loads((tmp_path / "test" / "summary.json").read_text())

@@ -14,8 +14,8 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import plain, write_json
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import evaluate
+from epg_tf.evaluation.fixed_policies import methods
 from epg_tf.evaluation.requests import loss_request
-from epg_tf.evaluation.zero_shot import methods
 from epg_tf.reports.robustness_report import OWN as FILES
 from epg_tf.reports.robustness_report import (
     join_changes,

@@ -1,4 +1,4 @@
-"""Tests epg_tf.evaluation.zero_shot: fixed policies as baselines of a loss."""
+"""Tests epg_tf.evaluation.fixed_policies: fixed policies as baselines of a loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.evaluation import zero_shot
+from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.evaluate import Evaluation, evaluate
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
@@ -48,7 +48,7 @@ def normalising(make_tiny):
 def home(tiny, make_fixed, tmp_path):
     """The folder of a loss that carries both kinds of policies."""
     save(tmp_path, initial_phi(tiny, 0), tiny, {})
-    for name, hidden in zip(zero_shot.NAMES, ((), (8,)), strict=True):
+    for name, hidden in zip(fixed_policies.NAMES, ((), (8,)), strict=True):
         experiment = make_fixed(hidden, compute={"threads": 0})  # the process has 2
         save(tmp_path / name, initial_phi(experiment, 1), experiment, {})
     return tmp_path
@@ -56,12 +56,12 @@ def home(tiny, make_fixed, tmp_path):
 
 def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
     learned = load_loss(home)
-    fixed = tuple(zero_shot.beside(learned))
+    fixed = tuple(fixed_policies.beside(learned))
     request = loss_request(tiny, 3, 4)
     evaluation = Evaluation(learned, LossName("a"), request, ("epg",), fixed=fixed)
     results = Results.join(list(evaluation.run()))
-    assert list(results.groups()) == ["epg", *zero_shot.NAMES]
-    for name, policy in zip(zero_shot.NAMES, fixed, strict=True):
+    assert list(results.groups()) == ["epg", *fixed_policies.NAMES]
+    for name, policy in zip(fixed_policies.NAMES, fixed, strict=True):
         alone = evaluate(policy.experiment, policy.phi, seed=3, lives=4, methods=["epg"])
         np.testing.assert_array_equal(results.select(name).final(), alone.final())
         steps, curve = results.select(name).pivot()
@@ -78,8 +78,8 @@ def test_a_policy_that_does_not_learn_has_observations_normalised(normalising, t
     """By what it saw in its own updates, however long the lives of the others are."""
     phi = initial_phi(normalising, 1)
     save(tmp_path, phi, normalising, {})
-    policy = zero_shot.load_fixed_policy(tmp_path)
-    (method,) = zero_shot.methods(policy, [policy])
+    policy = fixed_policies.load_fixed_policy(tmp_path)
+    (method,) = fixed_policies.methods(policy, [policy])
     assert method.name == "zero_shot_policy"
     long = method.train(loss_request(tiny, 3, 4, updates=9))
     alone = evaluate(normalising, phi, seed=3, lives=4, methods=["epg"])
@@ -96,7 +96,7 @@ def test_a_policy_that_learns_is_not_fixed(normalising, tmp_path):
     learning = dataclasses.replace(normalising, inner=inner)
     save(tmp_path, initial_phi(learning, 1), learning, {})
     with pytest.raises(RecordError, match="or config.inner.learning_rate=0"):
-        zero_shot.load_fixed_policy(tmp_path)
+        fixed_policies.load_fixed_policy(tmp_path)
 
 
 def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
@@ -109,20 +109,20 @@ def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
 
 def test_a_loss_that_carries_none_has_none(tiny, tmp_path):
     save(tmp_path, initial_phi(tiny, 0), tiny, {})
-    assert zero_shot.beside(load_loss(tmp_path)) == []
-    assert zero_shot.beside(LearnedLoss(initial_phi(tiny, 0), tiny, {})) == []
+    assert fixed_policies.beside(load_loss(tmp_path)) == []
+    assert fixed_policies.beside(LearnedLoss(initial_phi(tiny, 0), tiny, {})) == []
 
 
 def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
     save(tmp_path, initial_phi(tiny, 0), tiny, {})
     with pytest.raises(RecordError, match="it is no fixed policy; name the folder of a run with"):
-        zero_shot.load_fixed_policy(tmp_path)
+        fixed_policies.load_fixed_policy(tmp_path)
 
 
 def test_two_of_a_kind_are_refused(make_fixed):
     policy = LearnedLoss(initial_phi(make_fixed(), 0), make_fixed(), {})
     with pytest.raises(ConfigError, match="several fixed policies of the kind zero_shot_linear"):
-        zero_shot.methods(policy, [policy, policy])
+        fixed_policies.methods(policy, [policy, policy])
 
 
 def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
@@ -130,8 +130,8 @@ def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
     elsewhere = dataclasses.replace(tiny.task, family="random_reacher")
     request = dataclasses.replace(loss_request(tiny, 3, 4), task=elsewhere)
     with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
-        zero_shot.FixedPolicy("zero_shot_linear", policy, 2).train(request)
-    assert zero_shot.fits(policy, tiny.task) and not zero_shot.fits(policy, elsewhere)
+        fixed_policies.FixedPolicy("zero_shot_linear", policy, 2).train(request)
+    assert fixed_policies.fits(policy, tiny.task) and not fixed_policies.fits(policy, elsewhere)
 
 
 def test_a_test_of_a_shared_loss_in_another_body_refuses_it_at_once(make_fixed, make_tiny):
