@@ -260,7 +260,7 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
     raise SystemExit(0)
 
 
-def words_of_own_family(name: str) -> str:
+def test_flags_for(name: str) -> str:
     """Returns " --config=FILE" for a family that the file of --config registers, else "".
 
     With it come the settings of this command line that a test honours.
@@ -268,13 +268,13 @@ def words_of_own_family(name: str) -> str:
     Args:
       name: FAMILY or FAMILY@EPISODE_LIMIT.
     """
-    file = word_of_own_file(name)
+    file = config_flag_for(name)
     overrides = arguments.override_words(sys.argv[1:], (*TESTED, "baseline")) if file else ()
     return file + "".join(f" {shlex.quote(word)}" for word in overrides)
 
 
-def word_of_own_file(name: str) -> str:
-    """Returns " --config=FILE" as `words_of_own_family` does, without any setting."""
+def config_flag_for(name: str) -> str:
+    """Returns " --config=FILE" as `test_flags_for` does, without any setting."""
     if not _typed() or is_packaged(name.partition("@")[0]):
         return ""
     return f" {shlex.quote(f'--config={_typed()}')}"

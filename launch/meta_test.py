@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
     print(f"results are in {output}; the learning curves:\n{picture}")
     if SAVE_POLICY.value is not None:
         _save_policy(evaluation, SAVE_POLICY.value)
-    file = config_flag.word_of_own_file(request.task.family)
+    file = config_flag.config_flag_for(request.task.family)
     print(command_line.page_line(output) + file)
     return 0
 

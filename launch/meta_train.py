@@ -163,7 +163,7 @@ def _print_next(experiment: AnyExperiment, target: RunTarget) -> None:
             run_flags.print_next(*experiment.environments)
         case _:
             method = "maml" if isinstance(experiment, MAMLExperiment) else experiment.method
-            own = config_flag.words_of_own_family(experiment.task.family)
+            own = config_flag.test_flags_for(experiment.task.family)
             run_flags.write(
                 f"results are in {target.path}; next: {command_line.program('meta_test')} "
                 f"{shlex.quote(f'--compare={method}:{target.path}')}{own} with a --loss for the "

@@ -168,10 +168,10 @@ def print_next(*families: str, learns: bool = True) -> None:
     """
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{loss_folder(path)}"), shlex.quote(f"{path}-test")
-    own = next(filter(None, map(config_flag.words_of_own_family, families)), "")
+    own = next(filter(None, map(config_flag.test_flags_for, families)), "")
     write(
         f"results are in {path}; next: {command_line.program('meta_test')} --loss={flag} "
         f"--output_dir={output}{own}{'' if learns else ' --compare=none'}"
     )
-    file = next(filter(None, map(config_flag.word_of_own_file, families)), "")
+    file = next(filter(None, map(config_flag.config_flag_for, families)), "")
     write(command_line.page_line(path) + file)

@@ -229,7 +229,7 @@ def _progress() -> int:
     }
     picture = evaluation_report.write_grid(output, results, trained, about)
     print(f"results are in {output}; the grid:\n{picture}")
-    print(command_line.page_line(output) + config_flag.word_of_own_file(request.task.family))
+    print(command_line.page_line(output) + config_flag.config_flag_for(request.task.family))
     return 0
 
 
