@@ -29,7 +29,7 @@ from absl import flags
 from epg_tf.artifacts import saved_policy
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import formatting
-from epg_tf.epg.meta_parameters import moves_loss
+from epg_tf.epg.meta_parameters import evolves_loss
 from epg_tf.evaluation.evaluate import Evaluation
 from epg_tf.evaluation.methods import IN_SHARDS
 from epg_tf.evaluation.results import MethodKey, Results
@@ -139,7 +139,7 @@ def _facts_of_loss(evaluation: Evaluation) -> str:
     kinds = {
         learned_name(learned.experiment): sees_reward(learned.experiment.loss)
         for _, learned in evaluation.losses
-        if moves_loss(learned.experiment)
+        if evolves_loss(learned.experiment)
     }
     lines = [
         f"the reward is {'an input' if sees else 'not an input'} of the {label(kind)}"

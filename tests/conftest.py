@@ -93,7 +93,7 @@ def make_agent():
         spec = EnvironmentSpec(observation_size, action_size, discrete)
         agent = make_agents(population, spec, experiment)
         generator = np.random.default_rng(seed)
-        for variable in agent.moved_by(True, True):
+        for variable in agent.trainable_variables_of(True, True):
             variable.assign(0.5 * generator.standard_normal(variable.shape))
         return agent
 

@@ -58,7 +58,7 @@ class Agent(tf.Module):
         norms: Array = np.linalg.norm(weights.astype(np.float64), axis=1)
         return norms
 
-    def moved_by(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
+    def trainable_variables_of(self, learned: bool, surrogate: bool) -> list[tf.Variable]:
         """Lists the variables that a learned loss, a surrogate or their blend moves."""
         variables = list(self.policy.variables_in_order)
         if learned and self.memory is not None:
@@ -69,7 +69,9 @@ class Agent(tf.Module):
 
     def weights_of(self, member: int) -> Array:
         """Returns one agent's policy and memory as a row, [K] float32."""
-        return np.concatenate([v[member].numpy().ravel() for v in self.moved_by(True, False)])
+        return np.concatenate(
+            [v[member].numpy().ravel() for v in self.trainable_variables_of(True, False)]
+        )
 
     def load_weights(self, rows: Mapping[int, Array]) -> None:
         """Gives some agents policies and memories from `weights_of`.
@@ -78,7 +80,7 @@ class Agent(tf.Module):
           rows: Number of an agent -> [K].
         """
         start = 0
-        for variable in self.moved_by(True, False) if rows else ():
+        for variable in self.trainable_variables_of(True, False) if rows else ():
             values = variable.numpy()
             end = start + values[0].size
             for member, row in rows.items():

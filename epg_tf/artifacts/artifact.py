@@ -23,7 +23,7 @@ from epg_tf.core.files import PathLike
 from epg_tf.core.old_settings import renamed, renamed_channels
 from epg_tf.core.settings import Settings
 from epg_tf.core.types import Array
-from epg_tf.epg.meta_parameters import loss_channels, moves_loss, vector_shapes
+from epg_tf.epg.meta_parameters import evolves_loss, loss_channels, vector_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import parameter_shapes
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -117,7 +117,7 @@ def interface(experiment: Any) -> dict[str, Any]:
 
 def _of_epg(experiment: Experiment) -> dict[str, Any]:
     family = make_family(experiment.task)
-    channels = loss_channels(experiment) if moves_loss(experiment) else ()
+    channels = loss_channels(experiment) if evolves_loss(experiment) else ()
     return {
         "kind": _EPG_KINDS[experiment.evolution.moves],
         "family": ", ".join(make_family(task).name for task in experiment.tasks),

@@ -13,7 +13,7 @@ from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.artifact import Artifact, interface
 from epg_tf.artifacts.exported import PREDICTED, loss_inputs, objective_inputs
 from epg_tf.core.parameters import parameter_count
-from epg_tf.epg.meta_parameters import moves_loss, moves_start, start_shapes
+from epg_tf.epg.meta_parameters import evolves_loss, evolves_policy, start_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.channels import MINIBATCH, Channel
 from epg_tf.losses.extra_channels import extra_channel, meaning_of
@@ -116,7 +116,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], meanings: Mapping[str, str]) -> 
 
 def _of_loss(experiment: Experiment) -> dict[str, Any]:
     known = interface(experiment)
-    alone = not moves_loss(experiment)
+    alone = not evolves_loss(experiment)
     return {
         "format_version": _version(experiment),
         **known,
@@ -252,7 +252,7 @@ def _agent(experiment: Experiment) -> dict[str, Any]:
 
 def _initial_policy(experiment: Experiment) -> dict[str, Any] | None:
     """Returns the shapes of an evolved initial policy, or None where agents start afresh."""
-    if not moves_start(experiment):
+    if not evolves_policy(experiment):
         return None
     shapes = start_shapes(experiment)
     return {

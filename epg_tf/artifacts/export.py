@@ -17,7 +17,7 @@ from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported import Exported, Scored, examples, scored_loss, scored_objective
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
-from epg_tf.epg.meta_parameters import divided, initial_policy, moves_loss
+from epg_tf.epg.meta_parameters import divided, evolves_loss, initial_policy
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
@@ -86,7 +86,7 @@ def _check(learned: Artifact[Any]) -> None:
             f"{learned.name}: it is a {interface(experiment)['kind']}, which has no export; name a "
             "loss or an initial policy of EPG, or an objective of MetaGenRL"
         )
-    if isinstance(experiment, MetaGenRLExperiment) or not moves_loss(experiment):
+    if isinstance(experiment, MetaGenRLExperiment) or not evolves_loss(experiment):
         return
     if experiment.loss.buffer_steps > _BUFFER_LIMIT:
         raise RecordError(
@@ -111,7 +111,7 @@ def exported_module(learned: Artifact[Any]) -> tuple[Exported, Scored | None]:
         return Exported(description, {}, scored), scored
     phi, start = divided(experiment, learned.phi)
     weights, scored = initial_policy(experiment, start) if start.size else {}, None
-    if moves_loss(experiment):
+    if evolves_loss(experiment):
         channels, period = channels_of(interface(experiment)), experiment.inner.update_period
         scored = scored_loss(phi, channels, experiment.loss, period)
     return Exported(description, weights, scored), scored

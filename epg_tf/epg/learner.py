@@ -19,7 +19,7 @@ from epg_tf.core.gradients import finite_square_rows
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey, SavedAgent
 from epg_tf.epg.agent_optimizer import AgentOptimizer
-from epg_tf.epg.meta_parameters import moves_loss, moves_start
+from epg_tf.epg.meta_parameters import evolves_loss, evolves_policy
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.step_limit import clip_kl_step
 from epg_tf.losses.channel_checks import check_channels
@@ -84,9 +84,12 @@ class Learner:
         self.surrogate = SURROGATES[experiment.surrogate.kind](experiment.surrogate)
         self._guided = GuidedLoss(self.loss, self.surrogate)
         self._losses: dict[str, tuple[Loss[Any], AgentOptimizer]] = {
-            "learned": (self.loss, AgentOptimizer(self.agent.moved_by(True, False))),
-            "guided": (self._guided, AgentOptimizer(self.agent.moved_by(True, True))),
-            "surrogate": (self.surrogate, AgentOptimizer(self.agent.moved_by(False, True))),
+            "learned": (self.loss, AgentOptimizer(self.agent.trainable_variables_of(True, False))),
+            "guided": (self._guided, AgentOptimizer(self.agent.trainable_variables_of(True, True))),
+            "surrogate": (
+                self.surrogate,
+                AgentOptimizer(self.agent.trainable_variables_of(False, True)),
+            ),
         }
         self._learning_rate = tf.Variable(0.0)
         self._kind = "learned"
@@ -118,11 +121,11 @@ class Learner:
         """
         self.agent.initialize_agents(keys)
         self._kind = {0.0: "learned", 1.0: "surrogate"}.get(alpha, "guided")
-        size = parameter_count(self.loss.shapes) if moves_loss(self.experiment) else 0
-        loss = phi[:, :size] if moves_start(self.experiment) else phi
-        if alpha < 1.0 and moves_loss(self.experiment):
+        size = parameter_count(self.loss.shapes) if evolves_loss(self.experiment) else 0
+        loss = phi[:, :size] if evolves_policy(self.experiment) else phi
+        if alpha < 1.0 and evolves_loss(self.experiment):
             self.loss.load(loss)
-        if moves_start(self.experiment) and not fresh:
+        if evolves_policy(self.experiment) and not fresh:
             self.agent.policy.load(phi[:, size:])
         earlier = {row: agent.weights for row, agent in enumerate(starts) if agent is not None}
         self.agent.load_weights(earlier)
@@ -189,7 +192,7 @@ class Learner:
 
     def hashes(self) -> Array:
         """Returns [P] SHA-256 of each agent's policy and memory."""
-        arrays = [variable.numpy() for variable in self.agent.moved_by(True, False)]
+        arrays = [variable.numpy() for variable in self.agent.trainable_variables_of(True, False)]
         return np.array(
             [
                 hashlib.sha256(b"".join(array[row].tobytes() for array in arrays)).hexdigest()

@@ -23,12 +23,12 @@ from epg_tf.tasks.registry import make_family
 _START = "initial_policy/"  # before the names of theta_0's arrays
 
 
-def moves_loss(experiment: Experiment) -> bool:
+def evolves_loss(experiment: Experiment) -> bool:
     """Returns whether the vector holds the parameters of a loss."""
     return experiment.evolution.moves != "initialisation"
 
 
-def moves_start(experiment: Experiment) -> bool:
+def evolves_policy(experiment: Experiment) -> bool:
     """Returns whether the vector holds an initial policy."""
     return experiment.evolution.moves != "loss"
 
@@ -51,8 +51,8 @@ def start_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
 
 def vector_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of the arrays that the vector consists of, in its order."""
-    shapes = loss_shapes(experiment) if moves_loss(experiment) else {}
-    if moves_start(experiment):
+    shapes = loss_shapes(experiment) if evolves_loss(experiment) else {}
+    if evolves_policy(experiment):
         shapes |= {_START + name: shape for name, shape in start_shapes(experiment).items()}
     return shapes
 
@@ -63,10 +63,10 @@ def initial_phi(experiment: Experiment, seed: int) -> Array:
     A loss is a fresh one, and an initial policy is drawn as those of fresh agents are.
     """
     parts = []
-    if moves_loss(experiment):
+    if evolves_loss(experiment):
         channels, *_ = [loss_channels(experiment.of_task(n)) for n in range(len(experiment.tasks))]
         parts.append(initial_parameters(loss_generator(seed), channels, experiment.loss))
-    if moves_start(experiment):
+    if evolves_policy(experiment):
         spec = make_family(experiment.task).spec
         weights = fresh_weights(start_generator(seed), spec, experiment.policy)
         parts += [weight.ravel() for weight in weights]
@@ -87,7 +87,7 @@ def divided(experiment: Experiment, vectors: Array) -> tuple[Array, Array]:
       ConfigError: D is another number.
     """
     check_size(experiment, vectors.shape[-1])
-    loss = parameter_count(loss_shapes(experiment)) if moves_loss(experiment) else 0
+    loss = parameter_count(loss_shapes(experiment)) if evolves_loss(experiment) else 0
     return vectors[..., :loss], vectors[..., loss:]
 
 
@@ -106,10 +106,10 @@ def check_size(experiment: Experiment, size: int) -> None:
 def needed(experiment: Experiment) -> str:
     """Returns what the vector of an experiment consists of, with its sizes, for messages."""
     parts = []
-    if moves_loss(experiment):
+    if evolves_loss(experiment):
         count = parameter_count(loss_shapes(experiment))
         parts.append(f"a loss of these settings has {count} parameters")
-    if moves_start(experiment):
+    if evolves_policy(experiment):
         count, policy = parameter_count(start_shapes(experiment)), experiment.policy
         parts.append(
             f"an initial policy of config.policy.hidden={policy.hidden} and observation_pairs="

@@ -15,7 +15,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import Array
 from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
-from epg_tf.epg.meta_parameters import moves_loss, needed, vector_shapes
+from epg_tf.epg.meta_parameters import evolves_loss, needed, vector_shapes
 from epg_tf.epg.settings import Experiment
 
 _NO_EFFECT = ("baseline", "failed_rounds", "objective_period", "threads")  # on an objective
@@ -139,7 +139,7 @@ def _check_learning(
     """Refuses lives that nothing teaches, and those that memory does not hold."""
     if not request.env_steps or alpha_of(experiment, alpha) >= 1.0:
         return
-    if not moves_loss(experiment):
+    if not evolves_loss(experiment):
         by_ppo = experiment.evolution.final_guidance == 1.0
         remedy = (
             f"leave alpha={alpha} out, so that they learn by PPO alone"

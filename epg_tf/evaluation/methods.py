@@ -19,7 +19,7 @@ from epg_tf.baselines.method import LossName, Method, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
-from epg_tf.epg.meta_parameters import initial_phi, moves_loss
+from epg_tf.epg.meta_parameters import evolves_loss, initial_phi
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import objective_method
 from epg_tf.evaluation.trained_methods import NAMES as TRAINED
@@ -280,7 +280,7 @@ def applicable(
     """
     if isinstance(experiment, MetaGenRLExperiment):
         return tuple(names)
-    left_out = set() if moves_loss(experiment) else {*UNEVOLVED}
+    left_out = set() if evolves_loss(experiment) else {*UNEVOLVED}
     if experiment.loss.start != "policy_gradient":
         left_out.add("policy_gradient_loss")
     if "policy" in experiment.loss.without:

@@ -15,7 +15,7 @@ from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
-from epg_tf.epg.meta_parameters import initial_policy, loss_channels, moves_loss, start_shapes
+from epg_tf.epg.meta_parameters import evolves_loss, initial_policy, loss_channels, start_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.losses.extra_channels import TOWARDS_REWARD
@@ -46,7 +46,7 @@ def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) ->
     fresh = initial_state(experiment, seed)
     if earlier is None:
         return fresh
-    policy = not moves_loss(earlier.experiment)
+    policy = not evolves_loss(earlier.experiment)
     if policy and experiment.evolution.moves == "loss":
         phi = _valley(experiment, fresh.phi, earlier)
     else:
@@ -152,7 +152,7 @@ def scaled(policy: LearnedLoss, scale: float) -> LearnedLoss:
     experiment = policy.experiment
     if not 0.0 < scale < np.inf:
         raise ConfigError(f"begin_scale={scale} is not above 0 and finite; pass 0.5, for example")
-    if moves_loss(experiment) or experiment.policy.hidden:
+    if evolves_loss(experiment) or experiment.policy.hidden:
         raise ConfigError(
             f"begin_scale={scale} is for fixed linear policies, and begin_with={policy.name} has "
             f"config.evolution.moves={experiment.evolution.moves!r} and config.policy.hidden="

@@ -20,7 +20,7 @@ from epg_tf.epg.conditions import Condition, Kind
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.lives import sample_tasks
 from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
-from epg_tf.epg.meta_parameters import moves_loss
+from epg_tf.epg.meta_parameters import evolves_loss
 from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.checks import check_phi
 from epg_tf.evaluation.methods import inner_loops
@@ -110,7 +110,7 @@ class AdaptationTest:
         if self.request.agents < 2:
             raise ConfigError(f"lives={self.request.agents} has no pairs; ask for 2 or more")
         experiment = self.learned.experiment
-        if final_inner_settings(experiment).alpha < 1.0 and not moves_loss(experiment):
+        if final_inner_settings(experiment).alpha < 1.0 and not evolves_loss(experiment):
             raise ConfigError(
                 "config.evolution.moves='initialisation': there is a policy and no loss, so lives "
                 f"of updates={self.updates} have nothing to learn from; name a loss"

@@ -14,7 +14,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.epg.inner_loop import InnerLoop, final_inner_settings
 from epg_tf.epg.learner import Learner, RawExperience
-from epg_tf.epg.meta_parameters import moves_loss
+from epg_tf.epg.meta_parameters import evolves_loss
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
 from epg_tf.evaluation.checks import check_phi
@@ -43,7 +43,7 @@ def analysis_request(
         not fit the settings, or lives have no updates.
     """
     experiment = learned.experiment
-    if not moves_loss(experiment):
+    if not evolves_loss(experiment):
         raise ConfigError(
             "config.evolution.moves='initialisation': there is a policy and no loss to analyse; "
             "choose a run that moves 'loss' or 'both'"

@@ -185,11 +185,11 @@ def test_agents_are_born_from_their_own_keys(tiny):
     """
     agent = make_agents(P, EnvironmentSpec(O, A), tiny)
     agent.initialize_agents(KEYS)
-    first = [variable.numpy() for variable in agent.moved_by(True, True)]
-    for variable in agent.moved_by(True, True):
+    first = [variable.numpy() for variable in agent.trainable_variables_of(True, True)]
+    for variable in agent.trainable_variables_of(True, True):
         variable.assign_add(tf.ones_like(variable))
     agent.initialize_agents(KEYS[::-1])
-    for before, variable in zip(first, agent.moved_by(True, True), strict=True):
+    for before, variable in zip(first, agent.trainable_variables_of(True, True), strict=True):
         np.testing.assert_array_equal(variable.numpy()[::-1], before)
     assert not agent.memory.kernel.numpy().any()
     kernel = agent.policy.dense[0].kernel.numpy()
@@ -215,7 +215,7 @@ def test_agent_without_memory(make_tiny):
     agent = make_agents(P, EnvironmentSpec(O, A), make_tiny(loss={"memory_units": 0}))
     agent.initialize_agents(KEYS)
     assert agent.memory is None and agent.memory_output() is None
-    assert len(agent.moved_by(True, False)) == len(agent.policy.variables_in_order)
+    assert len(agent.trainable_variables_of(True, False)) == len(agent.policy.variables_in_order)
 
 
 INPUTS, UNITS = 4, 5

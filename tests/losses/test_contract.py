@@ -98,7 +98,9 @@ def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
         assert tape.gradient(total, untouched) == [None] * len(untouched)
         assert {
             v.ref()
-            for v in agent.moved_by(*((True, False) if untouched is value else (False, True)))
+            for v in agent.trainable_variables_of(
+                *((True, False) if untouched is value else (False, True))
+            )
         } == {v.ref() for v in reached}
 
 

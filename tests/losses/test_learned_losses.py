@@ -87,7 +87,7 @@ def test_gradient_equals_finite_differences_of_the_reference(
     agent = make_agent(experiment, P, O, A, discrete=discrete)
     loss, phi = make_loss(experiment, discrete)
     met = make_experience(P, experiment.loss.buffer_steps, M, O, A, discrete=discrete)
-    variables = agent.moved_by(True, False)
+    variables = agent.trainable_variables_of(True, False)
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(scored(loss, agent, met))
     gradients = tape.gradient(total, variables)
@@ -173,7 +173,7 @@ def test_one_life_never_depends_on_another(
         with tf.GradientTape() as tape:
             losses = scored(loss, agent, met)
             total = tf.reduce_sum(losses)
-        found = tape.gradient(total, agent.moved_by(True, False))
+        found = tape.gradient(total, agent.trainable_variables_of(True, False))
         return [losses.numpy(), *(gradient.numpy() for gradient in found)]
 
     healthy = measure(met)
@@ -220,7 +220,7 @@ def test_calling_the_model_equals_the_two_stages(
     ):
         with tf.GradientTape() as tape:
             losses = score()
-        found.append([losses, *tape.gradient(losses, agent.moved_by(True, False))])
+        found.append([losses, *tape.gradient(losses, agent.trainable_variables_of(True, False))])
     for one, other in zip(*found, strict=True):
         assert np.abs(other).max() > 1e-3
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -147,7 +147,7 @@ def test_values_and_gradients_equal_the_reference(
     agent, loss = make_agent(experiment, P, O, A, discrete=discrete), LOSSES[config.kind](config)
     old = [life_parts(agent, met, life)[:2] for life in range(P)]
     prepared = loss.prepare(agent, met)
-    for number, variable in enumerate(agent.moved_by(False, True)):
+    for number, variable in enumerate(agent.trainable_variables_of(False, True)):
         variable.assign_add(0.1 * np.random.default_rng(number).standard_normal(variable.shape))
     policy = agent.policy.variables_in_order
     values = [w for layer in agent.value.dense for w in (layer.kernel, layer.bias)]

@@ -56,7 +56,7 @@ def begun(experiment, phi=None):
         phi = 0.4 * generator.standard_normal(size).astype(np.float32)
     keys = [LifeKey(0, "test", 0, index) for index in range(P)]
     learner.begin(keys, np.tile(phi, (P, 1)), 0.0, 0.01)
-    for variable in learner.agent.moved_by(True, True):
+    for variable in learner.agent.trainable_variables_of(True, True):
         variable.assign(0.5 * generator.standard_normal(variable.shape))
     return learner, phi
 

@@ -44,7 +44,7 @@ def begun(experiment, random_phi=True):
     phi = 0.4 * generator.standard_normal((P, size)).astype(np.float32)
     keys = [LifeKey(0, "test", 0, index) for index in range(P)]
     learner.begin(keys, phi, 0.0, 0.01)
-    for variable in learner.agent.moved_by(True, False):
+    for variable in learner.agent.trainable_variables_of(True, False):
         variable.assign(0.5 * generator.standard_normal(variable.shape))
     return learner, phi
 
