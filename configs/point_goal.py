@@ -3,8 +3,8 @@
 A life is 1024 env steps, 40 episodes. The fitness is the mean return of all of them: they need no
 more env steps, and have less variance than three episodes with the final policy
 (docs/lessons.md). The network has 1089 parameters; the paper's layer sizes would have 7877. A
-small one needs fewer lives, because evolution strategies try random directions of phi. The baselines'
-groups are of epg-tf tune (results/records).
+small one needs fewer lives, because evolution strategies try random directions of phi. Groups of
+baselines are of epg-tf tune (results/records).
 """
 
 from ml_collections import ConfigDict

@@ -163,7 +163,7 @@ def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
     if theirs == home.inner.centred_observations:
         return ""
     return (
-        f"--config={_typed()} has inner.centred_observations={theirs}, and baselines have the loss's "
+        f"--config={_typed()} has inner.centred_observations={theirs}, baselines have the loss's "
         f"here, {not theirs}; other settings may be better for them\n"
     )
 

@@ -98,7 +98,7 @@ RESUME = flags.DEFINE_bool(
     "resume",
     False,
     "Go on with the test in --output_dir, or begin it: methods that it has are kept, those that "
-    "--compare names besides are added. Losses, fixed policies and meta-trained baselines must be the "
+    "--compare names besides are added. Losses, fixed and meta-trained policies must be the "
     "same.",
 )
 _FIXED_POLICIES = flags.DEFINE_list(

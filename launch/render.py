@@ -40,7 +40,7 @@ from .evaluation_flags import required, required_loss
 _LOSS = flags.DEFINE_string(
     "loss",
     None,
-    "Folder of a run or of a learned loss, the name of a pretrained loss, or 'none' for an agent that "
+    "Folder of a run or of a learned loss, name of a pretrained loss, or 'none' for an agent that "
     "never learns.",
 )
 flags.adopt_module_key_flags(config_flag)

@@ -125,7 +125,7 @@ class Evaluation:
         seeds. What evolution moved may differ from the first one's (EPG, EPG+I, PPO+I).
       alpha: Share of PPO in what the loss's agents minimise; None: the one that evolution ends
         with.
-      fixed: Fixed policies that are put into the same tasks, see `zero_shot`.
+      fixed: Fixed policies that are put into the same tasks, see `fixed_policies`.
       trained: Methods that were meta-trained before; they live as long as baselines.
     """
 

@@ -80,9 +80,8 @@ def test_a_life_of_a_mix_is_that_of_its_family_alone(make_mix):
         lives = [life for life, task in enumerate(TASKS) if task == number]
         alone = experiment.of_task(number)
         with Shards(alone) as shards:
-            own = shards.run(
-                [keys[life] for life in lives], lambda i: phi_of(lives[i]), inner_settings
-            )  # noqa: B023
+            its_keys = [keys[life] for life in lives]
+            own = shards.run(its_keys, lambda i: phi_of(lives[i]), inner_settings)  # noqa: B023
         assert bits(own) == bits(mixed, lives)
         same_physics = alone.task.physics == "exact"
         assert (bits(own) == bits(exact, lives)) == same_physics

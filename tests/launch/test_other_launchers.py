@@ -271,7 +271,7 @@ def test_elsewhere_task_policy_and_baseline_are_replaced(loss, tmp_path):
     )
     assert process.returncode == 0, process.stderr
     assert (
-        "has inner.centred_observations=False, and baselines have the loss's here, True"
+        "has inner.centred_observations=False, baselines have the loss's here, True"
         in process.stdout
     )
     about = json.loads((tmp_path / "out" / "summary.json").read_text())["about"]
