@@ -13,7 +13,7 @@ import epg_tf
 from epg_tf.tasks import registry
 from epg_tf.tasks.settings import TaskConfig
 from tests.launch import commands
-from tests.launch.test_metagenrl_launchers import SETTINGS
+from tests.launch.systems import SYSTEMS
 
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
 SWIMMER, PENDULUM, _, BOTH_SYSTEMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -174,7 +174,8 @@ def test_every_command_takes_the_file(name, tmp_path):
     if name == "random_pendulum":
         drawn = ("--view=path", f"--output={tmp_path}/life.png")
         assert "no way over the ground" in call("render", run, config, *drawn, code=2)
-    sizes = {field: value for field, value in SETTINGS.items() if field != "environments"}
+    sizes = {**SYSTEMS["metagenrl"].settings}
+    del sizes["environments"]
     numbers = [f"--config.{field}={value}" for field, value in sizes.items()]
     folder = f"{tmp_path}/objective"
     output = call("meta_train", f"{config}:metagenrl", f"--run_dir={folder}", *numbers)

@@ -19,8 +19,8 @@ import epg_tf
 from epg_tf.evaluation.methods import LOSSES
 from tests.docs.pages import PAGES, ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
+from tests.launch.systems import SYSTEMS
 from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH
-from tests.launch.test_metagenrl_launchers import SETTINGS
 
 # Of a loss that did not begin as REINFORCE.
 ROWS = [name for name in LOSSES.chosen(["ppo"]) if name != "policy_gradient_loss"]
@@ -29,7 +29,10 @@ EVOLUTION = ("--config.evolution.epochs=2", "--config.evolution.validation_perio
 LIVES = [flag for flag in commands.settings() if not flag.startswith("--config.evolution")]
 OBJECTIVE = [
     f"--config.{name}={value}"
-    for name, value in {**SETTINGS, "environments": "('point_goal@10',)"}.items()
+    for name, value in {
+        **SYSTEMS["metagenrl"].settings,
+        "environments": "('point_goal@10',)",
+    }.items()
 ]
 FIXED = "--config.evolution.moves=initialisation"
 FRESH_AGENTS = {  # of a test of a loss, of an objective

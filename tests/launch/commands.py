@@ -163,3 +163,17 @@ def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     path = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
     return {**kept, "PATH": os.pathsep.join(path)}
+
+
+def done(name: str, *flags: str) -> str:
+    """Runs a launcher that must end well and in silence; returns its standard output."""
+    process = run(name, *flags)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
+
+
+def refused(name: str, *flags: str) -> str:
+    """Runs a launcher that must refuse its flags in one line; returns that line."""
+    process = run(name, *flags)
+    assert process.returncode == 2 and process.stderr.count("\n") == 1, process.stderr
+    return process.stderr

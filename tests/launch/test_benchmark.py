@@ -1,10 +1,12 @@
-"""launch.benchmark: the table of --cores follows from the times it measured."""
+"""launch.benchmark: its tables follow from the times it measured."""
 
 import json
+import re
 
 import pytest
 
 from tests.launch import commands
+from tests.launch.systems import SYSTEMS
 
 CONFIG = "--config=configs/point_goal.py"
 _REPLACED = ("--config.compute.shard_lives=", "--config.compute.threads=")
@@ -15,7 +17,7 @@ SMALL = [flag for flag in commands.settings() if not flag.startswith(_REPLACED)]
 def numbers(tmp_path_factory):
     """What a tiny simulation wrote: 8 lives in shards of 1 and 4, on 1, 2 and 16 cores."""
     path = tmp_path_factory.mktemp("scaling") / "scaling.json"
-    process = commands.run(
+    printed = commands.done(
         "benchmark",
         CONFIG,
         *SMALL,
@@ -26,8 +28,7 @@ def numbers(tmp_path_factory):
         "--network_milliseconds=50",
         f"--json={path}",
     )
-    assert process.returncode == 0 and process.stderr == "", process.stderr
-    assert process.stdout.count("\n| ") == 1 + 6
+    assert printed.count("\n| ") == 1 + 6
     return json.loads(path.read_text())
 
 
@@ -59,7 +60,31 @@ def test_efficiency_is_measured_by_the_best_single_core(numbers):
         assert 0.0 <= row["waiting"] < 1.0
 
 
-@pytest.mark.parametrize("flag", ["--cores=many", "--cores=0", "--cores=²", "--shard_lives="])
-def test_bad_numbers_are_refused_in_one_line(flag):
-    process = commands.run("benchmark", CONFIG, "--cores=1", flag)
-    assert process.returncode == 2 and process.stderr.count("\n") == 1 and flag in process.stderr
+@pytest.mark.slow
+def test_the_parts_of_a_lifetime_add_up(tmp_path):
+    """In the file, and in one row of a table."""
+    words = [CONFIG, *commands.life_settings(), f"--json={tmp_path / 'b.json'}", "--markdown"]
+    printed = commands.done("benchmark", *words, "--lives=10")
+    row = r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ \|( — \|){5}"
+    assert re.fullmatch(row, printed.splitlines()[0])
+    found = json.loads((tmp_path / "b.json").read_text())
+    assert found["coarse"] is None and found["speedup"] is None  # point_goal declares none
+    numbers = found["exact"]
+    assert set(numbers["shares"]) == {"acting", "physics", "family", "updating", "rest"}
+    assert sum(numbers["shares"].values()) == pytest.approx(1.0)
+    assert all(share > 0.005 for share in numbers["shares"].values())
+    assert numbers["ratio"] == pytest.approx(
+        numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"]
+    )
+    assert numbers["env_steps"] == 10 * (3 * 8 + 3 * 6)
+    assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_round_of_metagenrl_add_up(tmp_path):
+    words = [*SYSTEMS["metagenrl"].flags(), "--updates=3", f"--json={tmp_path / 'speed.json'}"]
+    commands.done("benchmark", *words)
+    found = json.loads((tmp_path / "speed.json").read_text())
+    assert len(found["agent_updates_per_second"]["alone"]) == 3 and found["agents"] == 2
+    assert sum(found["shares"].values()) == pytest.approx(1.0)
+    assert min(found["shares"].values()) > 0.0

@@ -9,7 +9,6 @@ from absl import flags
 
 from epg_tf.core import files
 from launch import command_line
-from tests.launch import commands
 
 
 @pytest.fixture
@@ -101,15 +100,6 @@ def test_messages_of_the_package_name_flags(monkeypatch, message, shown):
     values.mark_as_parsed()
     monkeypatch.setattr(command_line.flags, "FLAGS", values)
     assert command_line.with_flags(message) == shown
-
-
-@pytest.mark.slow
-def test_an_old_name_of_a_setting_is_explained():
-    process = commands.run(
-        "meta_train", "--config=configs/point_goal.py", "--config.policy.log_deviation=-1"
-    )
-    assert process.returncode == 2 and process.stderr.count("\n") == 1
-    assert "it is called log_std now" in process.stderr
 
 
 @pytest.mark.parametrize(

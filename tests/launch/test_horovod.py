@@ -5,19 +5,17 @@ What does not need Horovod is tested in tests/core/test_communication.py, test_h
 tests/epg/test_shards.py.
 """
 
-import contextlib
 import csv
 import importlib.util
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.launch import commands, test_metagenrl_launchers
+from tests.launch import commands
+from tests.launch.systems import SYSTEMS
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("horovod") is None,
@@ -28,30 +26,12 @@ psutil = pytest.importorskip("psutil", reason="it comes with Horovod")
 CONFIG = "--config=configs/point_goal.py"
 HOROVODRUN = str(Path(sys.executable).parent / "horovodrun")
 # Two names of one machine: the launcher gives up on a whole host when a rank there dies.
-ELASTIC = [
-    HOROVODRUN,
-    "--gloo",
-    "-np",
-    "2",
-    "--min-np",
-    "1",
-    "--max-np",
-    "2",
-    "-H",
-    "localhost:1,127.0.0.1:1",
-    "--network-interface",
-    "lo",
-]
-SMALL = {
-    "evolution__epochs": 3,
-    "compute__shard_lives": 2,
-    "compute__threads": 1,
-}  # 4 shards an epoch
-SLOW = {
-    **SMALL,
-    "evolution__epochs": 8,
-    "inner__updates": 60,
-}  # an epoch of about a second, to be hit in its midst
+_TWO = "--gloo -np 2 --min-np 1 --max-np 2 -H localhost:1,127.0.0.1:1 --network-interface lo"
+ELASTIC = [HOROVODRUN, *_TWO.split()]
+# 4 shards an epoch.
+SMALL = {"evolution__epochs": 3, "compute__shard_lives": 2, "compute__threads": 1}
+# An epoch of about a second, to be hit in its midst.
+SLOW = {**SMALL, "evolution__epochs": 8, "inner__updates": 60}
 
 
 def ranks(number: int) -> list[str]:
@@ -91,42 +71,43 @@ def wait_for(path, process) -> None:
     time.sleep(0.2)  # into the middle of the next epoch
 
 
-def reference_run(folder, settings) -> Path:
-    process = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(**settings)
-    )
+def words(folder, settings, *flags) -> list[str]:
+    return ["meta_train", CONFIG, f"--run_dir={folder}", *commands.settings(**settings), *flags]
+
+
+def train(folder, settings, *flags, under=()):
+    """Runs to the end, which must be a good one."""
+    process = commands.run(*words(folder, settings, *flags), under=under)
     assert process.returncode == 0, process.stderr
-    return folder
+    return process
+
+
+def said(process) -> list[str]:
+    """Returns the lines of ranks."""
+    lines = (process.stdout + process.stderr).splitlines()
+    return [line for line in lines if line.startswith("[")]
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """Three epochs without Horovod."""
-    return reference_run(tmp_path_factory.mktemp("small") / "run", SMALL)
+    train(folder := tmp_path_factory.mktemp("small") / "run", SMALL)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
     """Eight longer epochs without Horovod."""
-    return reference_run(tmp_path_factory.mktemp("slow") / "run", SLOW)
+    train(folder := tmp_path_factory.mktemp("slow") / "run", SLOW)
+    return folder
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_any_number_of_ranks_gives_the_same_bits(small, tmp_path, number):
-    folder = tmp_path / "run"
-    process = commands.run(
-        "meta_train",
-        CONFIG,
-        f"--run_dir={folder}",
-        *commands.settings(**SMALL),
-        under=ranks(number),
-    )
-    assert process.returncode == 0, process.stderr
+    process = train(folder := tmp_path / "run", SMALL, under=ranks(number))
     assert_same(folder, small)
-    said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
-    assert said and all(
-        line.startswith("[0]<stdout>:") for line in said
-    )  # the other ranks are silent
+    # The other ranks are silent.
+    assert {line.split(":")[0] for line in said(process)} == {"[0]<stdout>"}
     assert len(list((folder / "tensorboard").iterdir())) == 1 and len(rows(folder)) == 3
 
 
@@ -143,49 +124,32 @@ def test_random_hopper_gives_the_same_bits_on_two_ranks(tmp_path):
 def test_ranks_that_do_different_things_are_stopped(tmp_path):
     """Each takes its own number as its seed."""
     unlike = [*ranks(2), "bash", "-c", 'exec "$@" --seed=$HOROVOD_RANK', "unlike"]
-    process = commands.run(
-        "meta_train",
-        CONFIG,
-        f"--run_dir={tmp_path / 'run'}",
-        *commands.settings(**SMALL),
-        under=unlike,
-        timeout=60,
-    )
-    said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
-    assert process.returncode != 0 and len(said) == 1 and not (tmp_path / "run").exists()
-    assert (
-        "error: what the run does" in said[0] and "on rank 0" in said[0] and "on rank 1" in said[0]
-    )
+    process = commands.run(*words(tmp_path / "run", SMALL), under=unlike, timeout=60)
+    (line,) = said(process)
+    assert process.returncode != 0 and not (tmp_path / "run").exists()
+    assert "error: what the run does" in line and "on rank 0" in line and "on rank 1" in line
 
 
 def test_bad_input_is_refused_in_one_line_by_rank_0(tmp_path):
-    process = commands.run(
-        "meta_train",
-        CONFIG,
-        f"--run_dir={tmp_path / 'run'}",
-        *commands.settings(**SMALL),
-        "--config.inner.minibatch=5",
-        under=ranks(2),
-        timeout=60,
-    )
-    said = [line for line in (process.stdout + process.stderr).splitlines() if line.startswith("[")]
-    assert process.returncode != 0 and len(said) == 1
-    assert said[0].startswith("[0]<stderr>:error: config.inner.minibatch=5")
-    assert "Process 0 exit with status code 2" in process.stdout and not (tmp_path / "run").exists()
+    flags = words(tmp_path / "run", SMALL, "--config.inner.minibatch=5")
+    process = commands.run(*flags, under=ranks(2), timeout=60)
+    (line,) = said(process)
+    assert process.returncode != 0 and not (tmp_path / "run").exists()
+    assert line.startswith("[0]<stderr>:error: config.inner.minibatch=5")
+    assert "Process 0 exit with status code 2" in process.stdout
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_job_which_can_be_resumed(slow, tmp_path, victim):
     """Without elastic Horovod; resumed in one process."""
-    folder, flags = tmp_path / "run", commands.settings(**SLOW)
-    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, under=ranks(2))
+    folder = tmp_path / "run"
+    process = commands.start(*words(folder, SLOW), under=ranks(2))
     wait_for(folder / "checkpoints" / "epoch_00000002.npz", process)
     rank_process(process, victim).kill()
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0 and f"Process {victim} exit with status code 137" in output
     assert not (folder / "final").exists()
-    resumed = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
-    assert resumed.returncode == 0, resumed.stderr
+    train(folder, SLOW, "--resume")
     assert_same(folder, slow)
 
 
@@ -193,9 +157,9 @@ def test_a_killed_rank_ends_the_job_which_can_be_resumed(slow, tmp_path, victim)
 def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
     slow, tmp_path, victim, returns
 ):
-    folder, flags = tmp_path / "run", commands.settings(**SLOW)
+    folder = tmp_path / "run"
     under = [*ELASTIC, *(["--blacklist-cooldown-range", "1", "2"] if returns else [])]
-    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, under=under)
+    process = commands.start(*words(folder, SLOW), under=under)
     wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
     rank_process(process, victim).kill()
     output, _ = process.communicate(timeout=200)
@@ -210,48 +174,10 @@ def test_elastic_ranks_go_on_without_the_one_killed_and_with_it_when_it_returns(
     assert_same(folder, slow)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("config", ["point_goal.py", "random_hopper.py:laptop"])
-def test_three_epochs_of_full_size_after_a_kill_equal_those_of_one_process(tmp_path, config):
-    """Killed in epoch 2: with elastic ranks, and without them but resumed on two."""
-    flags = [
-        f"--config=configs/{config}",
-        "--config.evolution.epochs=3",
-        "--config.compute.threads=1",
-    ]
-    for name, under in (("alone", []), ("elastic", ELASTIC), ("resumed", ranks(2))):
-        process = commands.start("meta_train", *flags, f"--run_dir={tmp_path / name}", under=under)
-        if under:
-            wait_for(tmp_path / name / "checkpoints" / "epoch_00000001.npz", process)
-            rank_process(process, 1).kill()
-        output, _ = process.communicate(timeout=900)
-        assert (process.returncode == 0) == (name != "resumed"), output
-        assert (output.count("evolving a loss") == 2) == (name == "elastic"), (
-            output
-        )  # it went on from a loss
-    resumed = commands.run(
-        "meta_train",
-        *flags,
-        f"--run_dir={tmp_path / 'resumed'}",
-        "--resume",
-        under=ranks(2),
-        timeout=900,
-    )
-    assert resumed.returncode == 0 and "continued after epoch 1" in resumed.stdout, resumed.stderr
-    assert_same(tmp_path / "elastic", tmp_path / "alone")
-    assert_same(tmp_path / "resumed", tmp_path / "alone")
-
-
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
-    process = commands.start(
-        "meta_train",
-        CONFIG,
-        f"--run_dir={folder}",
-        *commands.settings(**{**SMALL, "evolution__epochs": 100000}),
-        "--rank_timeout=3",
-        under=ranks(2),
-    )
+    flags = words(folder, {**SMALL, "evolution__epochs": 100000}, "--rank_timeout=3")
+    process = commands.start(*flags, under=ranks(2))
     wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
     rank_process(process, 1).suspend()
     output, _ = process.communicate(timeout=60)
@@ -265,10 +191,8 @@ def test_a_rank_that_hangs_is_named(tmp_path):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_elastic_ranks_remove_one_that_hangs(slow, tmp_path, victim):
     """Nobody has to kill it; the message names it, and the bits are the same."""
-    folder, flags = tmp_path / "run", commands.settings(**SLOW)
-    process = commands.start(
-        "meta_train", CONFIG, f"--run_dir={folder}", *flags, "--rank_timeout=5", under=ELASTIC
-    )
+    folder = tmp_path / "run"
+    process = commands.start(*words(folder, SLOW, "--rank_timeout=5"), under=ELASTIC)
     wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
     frozen = rank_process(process, victim)
     frozen.suspend()
@@ -281,56 +205,26 @@ def test_elastic_ranks_remove_one_that_hangs(slow, tmp_path, victim):
     assert_same(folder, slow)
 
 
-@pytest.mark.slow
-def test_six_kills_of_two_ranks_at_random_moments_change_no_bit(slow, tmp_path):
-    """Of either rank, as `kill -9` does; each time the job is resumed on two."""
-    flags, draw = [*commands.settings(**SLOW), "--resume"], np.random.default_rng(0)
-    kills, number = 0, 0
-    while kills < 6:
-        folder, number = tmp_path / f"run_{number}", number + 1
-        while True:
-            process = commands.start(
-                "meta_train", CONFIG, f"--run_dir={folder}", *flags, under=ranks(2)
-            )
-            victim = int(draw.integers(2))
-            try:
-                output, _ = process.communicate(timeout=float(draw.uniform(4.0, 20.0)))
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(AssertionError, psutil.NoSuchProcess):
-                    rank_process(process, victim).kill()
-                    kills += 1
-                output, _ = process.communicate(timeout=90)
-            if process.returncode == 0:
-                break
-        assert_same(folder, slow)
-
-
 def test_sigterm_ends_all_ranks_cleanly(slow, tmp_path):
     """Resumed on two ranks."""
-    folder, flags = tmp_path / "run", commands.settings(**SLOW)
-    process = commands.start("meta_train", CONFIG, f"--run_dir={folder}", *flags, under=ranks(2))
+    folder = tmp_path / "run"
+    process = commands.start(*words(folder, SLOW), under=ranks(2))
     wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
     processes = [rank_process(process, rank) for rank in (0, 1)]
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0 and "to go on, run the same command with --resume" in output
     assert not any(rank.is_running() for rank in processes)
-    resumed = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume", under=ranks(2)
-    )
-    assert resumed.returncode == 0 and "on 2 ranks, continued after epoch " in resumed.stdout, (
-        resumed.stderr
-    )
+    resumed = train(folder, SLOW, "--resume", under=ranks(2))
+    assert "on 2 ranks, continued after epoch " in resumed.stdout
     assert_same(folder, slow)
 
 
 def test_a_full_disk_ends_all_ranks_and_the_last_checkpoint_is_whole(small, tmp_path):
     """No file may grow beyond 20 kB: the picture of epoch 2 does not fit."""
-    folder, flags = tmp_path / "run", commands.settings(**SMALL)
+    folder = tmp_path / "run"
     limited = ["bash", "-c", 'ulimit -f 20; exec "$@"', "limited", *ranks(2)]
-    process = commands.run(
-        "meta_train", CONFIG, f"--run_dir={folder}", *flags, under=limited, timeout=60
-    )
+    process = commands.run(*words(folder, SMALL), under=limited, timeout=60)
     assert (
         process.returncode != 0
         and "[0]<stderr>:error: cannot write to --run_dir=" in process.stderr
@@ -338,8 +232,7 @@ def test_a_full_disk_ends_all_ranks_and_the_last_checkpoint_is_whole(small, tmp_
     assert (
         "File too large" in process.stderr and "Traceback" not in process.stderr.split("error:")[0]
     )
-    resumed = commands.run("meta_train", CONFIG, f"--run_dir={folder}", *flags, "--resume")
-    assert resumed.returncode == 0 and "continued after epoch 2" in resumed.stdout, resumed.stderr
+    assert "continued after epoch 2" in train(folder, SMALL, "--resume").stdout
     assert_same(folder, small)
 
 
@@ -348,7 +241,7 @@ def test_metagenrl_gives_the_same_bits_on_any_number_of_ranks(tmp_path, size):
     """Two shards on two ranks, then with a rank that has none; the agents' checkpoints are the
     same, too.
     """
-    flags = test_metagenrl_launchers.flags(agents=4, shard_agents=2, threads=1)
+    flags = SYSTEMS["metagenrl"].flags(agents=4, shard_agents=2, threads=1)
     for folder, under in (("alone", []), ("ranks", ranks(size))):
         process = commands.run("meta_train", *flags, f"--run_dir={tmp_path / folder}", under=under)
         assert process.returncode == 0, process.stderr

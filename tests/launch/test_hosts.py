@@ -30,6 +30,7 @@ _NEEDED = {
 _MISSING = [what for what, there in _NEEDED.items() if not there]
 pytestmark = pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 
+SSHD_OPTIONS = ("StrictModes=no", "UsePAM=no", "PidFile=none", "LogLevel=VERBOSE")
 HOSTS = ("127.0.0.2", "127.0.0.3")
 CONFIG = "--config=configs/point_goal.py"
 HOROVODRUN = str(Path(sys.executable).parent / "horovodrun")
@@ -59,31 +60,11 @@ def ssh(tmp_path, monkeypatch):
             empty.mkdir()
             stack.callback(empty.rmdir)
         for host in HOSTS:
+            keys = f"AuthorizedKeysFile={home / 'user.pub'}"
+            addresses = (f"ListenAddress={host}", f"Port={port}", keys)
             server = subprocess.Popen(
-                [
-                    SSHD,
-                    "-D",
-                    "-f",
-                    "/dev/null",
-                    "-h",
-                    home / "host",
-                    "-E",
-                    home / "log",
-                    "-o",
-                    f"ListenAddress={host}",
-                    "-o",
-                    f"Port={port}",
-                    "-o",
-                    f"AuthorizedKeysFile={home / 'user.pub'}",
-                    "-o",
-                    "StrictModes=no",
-                    "-o",
-                    "UsePAM=no",
-                    "-o",
-                    "PidFile=none",
-                    "-o",
-                    "LogLevel=VERBOSE",
-                ]
+                [SSHD, "-D", "-f", "/dev/null", "-h", home / "host", "-E", home / "log"]
+                + [f"-o{option}" for option in (*SSHD_OPTIONS, *addresses)]
             )
             stack.callback(server.wait)
             stack.callback(server.terminate)
@@ -110,17 +91,8 @@ def test_two_hosts_give_the_bits_of_one_process(ssh, tmp_path):
     """Two ranks on each host; a hosts file as in docs/many_machines.md."""
     flags, log = ssh
     (tmp_path / "hosts").write_text("".join(f"{host} slots=2\n" for host in HOSTS))
-    under = [
-        HOROVODRUN,
-        "--gloo",
-        "-np",
-        "4",
-        "-hostfile",
-        str(tmp_path / "hosts"),
-        "--network-interfaces",
-        "lo",
-        *flags,
-    ]
+    under = [HOROVODRUN, "--gloo", "-np", "4", "-hostfile", str(tmp_path / "hosts")]
+    under += ["--network-interfaces", "lo", *flags]
     alone = commands.run("meta_train", CONFIG, f"--run_dir={tmp_path / 'alone'}", *SMALL)
     assert alone.returncode == 0, alone.stderr
     spread = commands.run(
@@ -141,17 +113,8 @@ def test_two_hosts_give_the_bits_of_one_process(ssh, tmp_path):
 
 def test_a_host_that_cannot_be_reached_is_named(ssh, tmp_path):
     flags, _ = ssh
-    under = [
-        HOROVODRUN,
-        "--gloo",
-        "-np",
-        "2",
-        "-H",
-        f"{HOSTS[0]}:1,127.0.0.4:1",
-        "--network-interfaces",
-        "lo",
-        *flags,
-    ]
+    under = [HOROVODRUN, "--gloo", "-np", "2", "-H", f"{HOSTS[0]}:1,127.0.0.4:1"]
+    under += ["--network-interfaces", "lo", *flags]
     process = commands.run(
         "meta_train", CONFIG, f"--run_dir={tmp_path / 'run'}", *SMALL, under=under, timeout=120
     )

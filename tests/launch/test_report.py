@@ -59,26 +59,6 @@ def test_the_page_is_written_and_replaced(tested, tmp_path):
     assert output.read_text() != "mine" and list(tmp_path.iterdir()) == [output]
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ([], "--run_dir is missing"),
-        (["--run_dir=TESTED,TESTED", "--output=OUT/a.html"], "names a folder twice"),
-        (["--run_dir=OUT", "--output=OUT/a.html"], "--run_dir=OUT: this is no run or test"),
-        (["--run_dir=TESTED"], "--output is missing"),
-        (["--run_dir=TESTED", "--output=OUT/a.txt"], "must be a file that ends in .html"),
-        (["--run_dir=TESTED", "--output=OUT/b/a.html"], "is not a folder that can be written to"),
-    ],
-)
-def test_what_cannot_be_is_one_line(tested, tmp_path, flags, message):
-    def filled(text: str) -> str:
-        return text.replace("TESTED", str(tested)).replace("OUT", str(tmp_path))
-
-    process = commands.run("report", *map(filled, flags), "--nofilm")
-    assert process.returncode == 2 and process.stderr.count("\n") == 1
-    assert filled(message) in process.stderr and list(tmp_path.iterdir()) == []
-
-
 # Tells the frame around it, as JSON, which pictures are drawn, and whether the page is too wide.
 PROBE = """
 const main = () => parent.postMessage(JSON.stringify({

@@ -49,14 +49,15 @@ def shards(tiny):
 def earlier(tiny, shards, tmp_path_factory):
     """The loss of a finished run with another seed."""
     folder = tmp_path_factory.mktemp("earlier") / "run"
-    with contextlib.closing(run(tiny, shards, folder, seed=7)) as epochs:
-        list(epochs)
+    run(tiny, shards, folder, seed=7)
     return epg_tf.load_loss(folder / "final")
 
 
-def run(experiment, shards, folder, earlier=None, seed=3, **how):
+def run(experiment, shards, folder, earlier=None, seed=3, count=None, **how):
+    """Lives so many epochs, or all."""
     system = EvolutionSystem(experiment, seed, shards, earlier=earlier)
-    return run_in_folder(system, RunTarget(folder, **how))
+    with contextlib.closing(run_in_folder(system, RunTarget(folder, **how))) as epochs:
+        return list(itertools.islice(epochs, count))
 
 
 def test_the_first_state_holds_its_vector_and_its_env_steps(tiny, earlier):
@@ -108,11 +109,6 @@ def policies(make_tiny, tmp_path_factory):
         list(epg_tf.evolve_in_folder(linear, 5, folder))
         found[pairs] = epg_tf.load_loss(folder / "final")
     return found
-
-
-@pytest.fixture(scope="module")
-def policy(policies):
-    return policies[False]
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -206,20 +202,25 @@ def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
     assert begun_scale(facts_of(policy)) is None
 
 
+def with_settings(policy, group, **changes):
+    """Returns it as if its settings were others."""
+    settings = dataclasses.replace(getattr(policy.experiment, group), **changes)
+    experiment = dataclasses.replace(policy.experiment, **{group: settings})
+    return dataclasses.replace(policy, experiment=experiment)
+
+
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_scale_is_a_number_above_0(make_tiny, scale):
     with pytest.raises(ConfigError, match=f"^begin_scale={scale} is not above 0 and finite"):
         scaled(of_ants(make_tiny), scale)
 
 
-def test_a_policy_whose_deviations_depend_on_the_state_is_not_scaled(make_tiny):
-    policy = of_ants(make_tiny)
-    experiment = dataclasses.replace(
-        policy.experiment,
-        policy=dataclasses.replace(policy.experiment.policy, state_dependent_std=True),
-    )
+def test_only_a_linear_policy_of_means_can_be_scaled(make_tiny, earlier):
+    stating = with_settings(of_ants(make_tiny), "policy", state_dependent_std=True)
     with pytest.raises(ConfigError, match="gives deviations, too, or choices"):
-        scaled(dataclasses.replace(policy, experiment=experiment), 0.5)
+        scaled(stating, 0.5)
+    with pytest.raises(ConfigError, match=r"^begin_scale=0.5 is for fixed linear policies"):
+        scaled(earlier, 0.5)
 
 
 def test_a_run_with_a_scaled_policy_names_the_scale_where_it_refuses_another(make_tiny, tmp_path):
@@ -240,11 +241,6 @@ def test_a_run_with_a_scaled_policy_names_the_scale_where_it_refuses_another(mak
     RunFolder(RunIdentity(EVOLUTION, settings, 3), RunTarget(folder, resume=True)).close()
 
 
-def test_only_a_linear_policy_can_be_scaled(tiny, earlier):
-    with pytest.raises(ConfigError, match=r"^begin_scale=0.5 is for fixed linear policies"):
-        scaled(earlier, 0.5)
-
-
 @pytest.mark.parametrize(
     ("loss", "inner", "message"),
     [
@@ -253,24 +249,24 @@ def test_only_a_linear_policy_can_be_scaled(tiny, earlier):
         (VALLEY, {"centred_observations": False}, "has config.inner.centred_observations=True"),
     ],
 )
-def test_a_loss_without_place_for_a_policy_is_refused(make_tiny, policy, loss, inner, message):
+def test_a_loss_without_place_for_a_policy_is_refused(make_tiny, policies, loss, inner, message):
     with pytest.raises(ConfigError, match=f"^begin_with=.*{message}") as raised:
-        beginning(make_tiny(loss=loss, inner=inner), 3, policy)
+        beginning(make_tiny(loss=loss, inner=inner), 3, policies[False])
     assert "\n" not in str(raised.value)
 
 
-def test_a_policy_that_sees_more_than_the_loss_is_refused(make_tiny, policies):
-    with pytest.raises(ConfigError, match=r"channels=\(\) does not see the same; add") as raised:
-        beginning(make_tiny(loss=VALLEY), 3, policies[True])
-    assert "\n" not in str(raised.value)
-
-
-def test_a_policy_that_is_not_linear_is_refused(make_tiny, policy):
-    moves = {"moves": "initialisation"}
-    other = make_tiny(evolution=moves, policy={"hidden": (3,)}, inner={"updates": 0})
-    network = dataclasses.replace(policy, experiment=other)
-    with pytest.raises(ConfigError, match=r"hidden=\(3,\), and the floor of a valley is linear"):
-        beginning(make_tiny(loss=VALLEY), 3, network)
+def test_a_policy_that_no_valley_has_is_refused(make_tiny, policies):
+    valley, fresh = make_tiny(loss=VALLEY), policies[False]
+    for policy, message in (
+        (policies[True], r"channels=\(\) does not see the same; add"),
+        (
+            with_settings(fresh, "policy", hidden=(3,)),
+            r"hidden=\(3,\), and the floor of a valley is linear",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message) as raised:
+            beginning(valley, 3, policy)
+        assert "\n" not in str(raised.value)
 
 
 def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
@@ -278,12 +274,9 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
     ends = []
     for name, again in (("whole", None), ("unnamed", None), ("named", earlier)):
         folder = tmp_path / name
-        with contextlib.closing(run(tiny, shards, folder, earlier)) as epochs:
-            stop = None if name == "whole" else 1
-            list(itertools.islice(epochs, stop))
+        run(tiny, shards, folder, earlier, count=None if name == "whole" else 1)
         if name != "whole":
-            with contextlib.closing(run(tiny, shards, folder, again, resume=True)) as epochs:
-                list(epochs)
+            run(tiny, shards, folder, again, resume=True)
         ends.append((folder / "final" / "loss.npz").read_bytes())
         facts = json.loads((folder / "config.json").read_text())
         assert facts[BEGUN_WITH] == {"loss": earlier.name, "phi_sha256": checksum(earlier.phi)}
@@ -310,17 +303,12 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
     """Without it the run would go on with a fresh loss, and state the other one."""
     whole, folder = tmp_path / "whole", tmp_path / "run"
     for path in (whole, folder):
-        with contextlib.closing(run(tiny, shards, path, earlier)) as epochs:
-            list(itertools.islice(epochs, None if path == whole else 1))
+        run(tiny, shards, path, earlier, count=None if path == whole else 1)
     shutil.rmtree(folder / "checkpoints")
     (folder / "metrics.csv").unlink()
-    with (
-        pytest.raises(RecordError, match="began with .*final and has no checkpoint yet; pass"),
-        contextlib.closing(run(tiny, shards, folder, None, resume=True)) as epochs,
-    ):
-        next(epochs)
-    with contextlib.closing(run(tiny, shards, folder, earlier, resume=True)) as epochs:
-        list(epochs)
+    with pytest.raises(RecordError, match="began with .*final and has no checkpoint yet; pass"):
+        run(tiny, shards, folder, None, resume=True)
+    run(tiny, shards, folder, earlier, resume=True)
     ends = [(path / "final" / "loss.npz").read_bytes() for path in (whole, folder)]
     assert ends[0] == ends[1]
 
@@ -328,16 +316,12 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
 @pytest.mark.parametrize("begun", ["x", [], 5, {}, {"loss": "a"}, {"phi_sha256": 3}, None])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_damaged_statement_is_refused(tiny, shards, earlier, tmp_path, begun, named):
-    with contextlib.closing(run(tiny, shards, tmp_path / "run", earlier)) as epochs:
-        next(epochs)
+    run(tiny, shards, tmp_path / "run", earlier, count=1)
     config = tmp_path / "run" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {BEGUN_WITH: begun}))
     given = earlier if named else None
-    with (
-        pytest.raises(RecordError, match="config.json is damaged .begun_with=") as raised,
-        contextlib.closing(run(tiny, shards, tmp_path / "run", given, resume=True)) as epochs,
-    ):
-        next(epochs)
+    with pytest.raises(RecordError, match="config.json is damaged .begun_with=") as raised:
+        run(tiny, shards, tmp_path / "run", given, resume=True)
     assert "\n" not in str(raised.value)
 
 
@@ -348,14 +332,10 @@ def test_another_beginning_is_refused_where_a_run_is_resumed(tiny, shards, earli
         ("other", other, "began with .*final"),
     ):
         folder = tmp_path / name
-        with contextlib.closing(run(tiny, shards, folder, first)) as epochs:
-            next(epochs)
+        run(tiny, shards, folder, first, count=1)
         before = {path: path.read_bytes() for path in folder.rglob("*.npz")}
-        with (
-            pytest.raises(RecordError, match=f"^begin_with=.*: the run in .*{name} {message}"),
-            contextlib.closing(run(tiny, shards, folder, earlier, resume=True)) as epochs,
-        ):
-            next(epochs)
+        with pytest.raises(RecordError, match=f"^begin_with=.*: the run in .*{name} {message}"):
+            run(tiny, shards, folder, earlier, resume=True)
         assert {path: path.read_bytes() for path in folder.rglob("*.npz")} == before
 
 

@@ -51,22 +51,33 @@ def tiny():
 def finished(tiny, tmp_path_factory):
     """A run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("finished") / "run"
-    return folder, list(meta_learn_in_folder(tiny, 0, folder))
+    assert [result.state.round for result in meta_learn_in_folder(tiny, 0, folder)] == [1, 2, 3]
+    return folder
 
 
 def objective(folder) -> bytes:
     return (folder / "final" / "loss.npz").read_bytes()
 
 
-def test_a_run_is_silent_and_can_be_read(finished, tiny, capsys):
-    folder, rounds = finished
-    assert [result.state.round for result in rounds] == [1, 2, 3]
-    assert capsys.readouterr() == ("", "")
-    record = epg_tf.read_run(folder)
-    assert (record.kind, record.seed, record.finished) == ("metagenrl", 0, True)
-    assert record.experiment == tiny and [row["epoch"] for row in record.metrics] == [1, 2, 3]
-    assert record.best is None and record.final == folder / "final"
-    kept = sorted(path.name for path in (folder / "objectives").iterdir())
+def left_after(count, experiment, folder):
+    """Returns the folder of a run that was left after so many rounds."""
+    with contextlib.closing(meta_learn_in_folder(experiment, 0, folder)) as rounds:
+        assert len(list(itertools.islice(rounds, count))) == count
+    return folder
+
+
+def resumed(experiment, folder):
+    """Returns the numbers of the rounds of the resumed run, and its lines about damage."""
+    lines = []
+    rounds = meta_learn_in_folder(experiment, 0, folder, resume=True, write=lines.append)
+    numbers = [result.state.round for result in rounds]
+    return numbers, [line for line in lines if line.startswith("damaged: ")]
+
+
+def test_objectives_are_kept_and_none_is_the_best_without_tests(finished):
+    record = epg_tf.read_run(finished)
+    assert record.best is None and record.final == finished / "final"
+    kept = sorted(path.name for path in (finished / "objectives").iterdir())
     assert kept == ["round_00000000", "round_00000002"]
 
 
@@ -77,7 +88,7 @@ def test_two_ranks_share_a_folder_and_give_the_same_bits(finished, tiny, tmp_pat
             return [result.state.parameters.tobytes() for result in session.steps()]
 
     one, other = on_ranks(2, work)
-    assert one == other and objective(tmp_path / "run") == objective(finished[0])
+    assert one == other and objective(tmp_path / "run") == objective(finished)
 
 
 def test_stop_ends_the_run_within_a_round(tiny, tmp_path):
@@ -92,7 +103,7 @@ def test_stop_ends_the_run_within_a_round(tiny, tmp_path):
 
 def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_path):
     """An older version named an array of the agents in another way."""
-    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.copytree(finished, tmp_path / "run")
     for folder in (tmp_path / "run" / "agents").glob("*/weights"):
         for number in checkpoints.epochs(folder):
             saved = checkpoints.load(folder, number)
@@ -105,24 +116,12 @@ def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_p
     message = str(raised.value)
     assert "use the version of epg_tf that wrote the run, or" in message
     assert "restore one" not in message and "\n" not in message
-    assert objective(tmp_path / "run") == objective(finished[0])
+    assert objective(tmp_path / "run") == objective(finished)
 
 
-def test_damaged_steps_that_all_checkpoints_need_cost_only_these_steps(tiny, tmp_path):
-    folder = tmp_path / "run"
-    rounds = meta_learn_in_folder(tiny, 0, folder)
-    assert len(list(itertools.islice(rounds, 2))) == 2
-    rounds.close()
-    for shard in ("shard_000", "shard_001"):
-        for number in (0, 1):
-            (folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz").write_bytes(b"")
-    (folder / "agents" / "shard_001" / "steps" / "epoch_00000001.npz").write_bytes(b"")
-    lines = []
-    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
-    assert [result.state.round for result in resumed] == [3]
-    (line,) = [line for line in lines if line.startswith("damaged: ")]
-    assert "shard_001/steps/epoch_00000001.npz" in line and "after round 1 alone" in line
-    assert "\n" not in line
+def emptied(path):
+    """Leaves an empty file."""
+    path.write_bytes(b"")
 
 
 def other_version(path):
@@ -145,22 +144,17 @@ def no_file(path):
     path.mkdir()
 
 
-@pytest.mark.parametrize("damage", [other_version, other_agents, no_file])
+@pytest.mark.parametrize("damage", [emptied, other_version, other_agents, no_file])
 def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, tmp_path, damage):
     """Whatever is wrong with it: the newest round is restored, and the file is named."""
-    folder = tmp_path / "run"
-    rounds = meta_learn_in_folder(tiny, 0, folder)
-    assert len(list(itertools.islice(rounds, 2))) == 2
-    rounds.close()
+    folder = left_after(2, tiny, tmp_path / "run")
     for shard in ("shard_000", "shard_001"):
         for number in (0, 1):
-            (folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz").write_bytes(b"")
+            emptied(folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz")
     damage(folder / "agents" / "shard_001" / "steps" / "epoch_00000001.npz")
-    lines = []
-    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
-    assert [result.state.round for result in resumed] == [3]
-    (line,) = [line for line in lines if line.startswith("damaged: ")]
-    assert "shard_001/steps/epoch_00000001.npz" in line and "after round 1 alone" in line
+    rounds, lines = resumed(tiny, folder)
+    assert rounds == [3] and len(lines) == 1 and "\n" not in lines[0]
+    assert "shard_001/steps/epoch_00000001.npz" in lines[0] and "after round 1 alone" in lines[0]
 
 
 def test_a_replay_is_not_emptied_where_an_older_round_saves_it(tiny, tmp_path):
@@ -168,45 +162,33 @@ def test_a_replay_is_not_emptied_where_an_older_round_saves_it(tiny, tmp_path):
     longer = dataclasses.replace(
         tiny, steps_per_agent=48, agent=dataclasses.replace(tiny.agent, replay_steps=48)
     )
-    rounds = meta_learn_in_folder(longer, 0, folder := tmp_path / "run")
-    assert len(list(itertools.islice(rounds, 3))) == 3
-    rounds.close()
+    folder = left_after(3, longer, tmp_path / "run")
     for number in (1, 3):
         path = folder / "agents" / "shard_001" / "steps" / f"epoch_{number:08d}.npz"
         path.write_bytes(b"torn")
-    lines = []
-    resumed = list(meta_learn_in_folder(longer, 0, folder, resume=True, write=lines.append))
-    assert [result.state.round for result in resumed] == [3, 4]
-    found = [line for line in lines if line.startswith("damaged: ")]
-    assert any("steps/epoch_00000003.npz" in line and "skipped" in line for line in found)
-    assert any("after round 1 alone" in line for line in found)
+    rounds, lines = resumed(longer, folder)
+    assert rounds == [3, 4]
+    assert any("steps/epoch_00000003.npz" in line and "skipped" in line for line in lines)
+    assert any("after round 1 alone" in line for line in lines)
 
 
 def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, tmp_path):
     """Where steps that all checkpoints need are damaged, and the newest weights, too."""
-    folder = tmp_path / "run"
-    rounds = meta_learn_in_folder(tiny, 0, folder)
-    assert len(list(itertools.islice(rounds, 2))) == 2
-    rounds.close()
+    folder = left_after(2, tiny, tmp_path / "run")
     shard = folder / "agents" / "shard_001"
-    (shard / "weights" / "epoch_00000002.npz").write_bytes(b"")
-    (shard / "steps" / "epoch_00000001.npz").write_bytes(b"")
+    emptied(shard / "weights" / "epoch_00000002.npz")
+    emptied(shard / "steps" / "epoch_00000001.npz")
     (folder / "checkpoints" / "epoch_00000000.npz").unlink(missing_ok=True)
-    lines = []
-    resumed = list(meta_learn_in_folder(tiny, 0, folder, resume=True, write=lines.append))
-    assert [result.state.round for result in resumed] == [2, 3]
-    found = [line for line in lines if line.startswith("damaged: ")]
-    assert any("weights/epoch_00000002.npz" in line and "skipped" in line for line in found)
-    assert any("steps/epoch_00000001.npz" in line and "after round 1" in line for line in found)
+    rounds, lines = resumed(tiny, folder)
+    assert rounds == [2, 3]
+    assert any("weights/epoch_00000002.npz" in line and "skipped" in line for line in lines)
+    assert any("steps/epoch_00000001.npz" in line and "after round 1" in line for line in lines)
 
 
 def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, tmp_path):
     """Else agents of the new round 2 could meet the objective of the old one after a kill."""
-    folder = tmp_path / "run"
-    rounds = meta_learn_in_folder(tiny, 0, folder)
-    assert len(list(itertools.islice(rounds, 2))) == 2
-    rounds.close()
-    (folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz").write_bytes(b"")
+    folder = left_after(2, tiny, tmp_path / "run")
+    emptied(folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz")
     (folder / "objectives" / "round_00000002_old").mkdir()  # a user's copy
     session = Session(MetaGenRLSystem(tiny, 0), RunTarget(folder, resume=True), print)
     session.stop()

@@ -14,6 +14,7 @@ import pytest
 
 import epg_tf
 from epg_tf.artifacts import loss_files
+from epg_tf.artifacts.artifact import load
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, VersionError
 from epg_tf.epg.shards import Shards
@@ -44,6 +45,8 @@ class Case:
       length: Name of the setting of its length.
       step: What one step adds to it.
       losses: Folders of what it leaves.
+      env_steps: Of its three steps, validation included.
+      best: Of its three steps, as what is best states it.
     """
 
     make: Callable[[Any, int], System]
@@ -52,6 +55,8 @@ class Case:
     length: str
     step: int = 1
     losses: tuple[str, ...] = ("best", "final")
+    env_steps: int = 0
+    best: tuple[str, int] | None = None
 
     def of_length(self, steps: int) -> Any:
         """Returns the settings of so many steps."""
@@ -87,12 +92,21 @@ class Case:
 
 
 SYSTEMS = {
-    "rl2": Case(RL2System, "iteration", RL2Experiment.from_mapping(TINY_RL2), "iterations"),
+    "rl2": Case(
+        RL2System,
+        "iteration",
+        RL2Experiment.from_mapping(TINY_RL2),
+        "iterations",
+        env_steps=168,
+        best=("iteration", 2),
+    ),
     "maml": Case(
         lambda tiny, seed: MAMLSystem(tiny, seed, THREADS),
         "iteration",
         TINY_MAML,
         "outer.iterations",
+        env_steps=170,
+        best=("iteration", 2),
     ),
     "metagenrl": Case(
         MetaGenRLSystem,
@@ -101,6 +115,7 @@ SYSTEMS = {
         "steps_per_agent",
         step=12,
         losses=("final",),
+        env_steps=72,
     ),
 }
 SLOW = ("rl2",)  # to compile
@@ -124,7 +139,7 @@ def case(request, tiny) -> Iterator[Case]:
             shards.stopped.clear()
             return EvolutionSystem(experiment, seed, shards)
 
-        yield Case(make, "epoch", tiny, "evolution.epochs")
+        yield Case(make, "epoch", tiny, "evolution.epochs", env_steps=1176)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +166,11 @@ def test_a_finished_run_can_be_read(case, finished, capsys):
     assert (record.seed, record.finished, record.experiment) == (0, True, case.tiny)
     assert [row["epoch"] for row in record.metrics] == [1, 2, 3]
     assert record.summary[f"{case.unit}s"] == 3
-    assert record.summary["env_steps"] == record.metrics[-1]["env_steps"]
+    assert case.env_steps == record.summary["env_steps"] == record.metrics[-1]["env_steps"]
+    if case.best is not None:  # its facts are of the whole run, which found it
+        (fact, number), best = case.best, load(finished)
+        assert best.folder == finished / "best" and best.facts[fact] == number
+        assert best.facts["env_steps"] == case.env_steps
     assert record.final == finished / "final" and (finished / "learning_curve.png").is_file()
     assert capsys.readouterr() == ("", "")
 

@@ -1,0 +1,252 @@
+"""Commands refuse what cannot be in one line, before they do or write anything.
+
+One row for each kind of error that a command finds itself, and one for the way of an error of the
+package to the user; what the package refuses is tested beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from epg_tf.artifacts.artifact import PRETRAINED
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import TaskConfig
+from tests.launch import commands
+from tests.launch.systems import SYSTEMS
+
+LOSS = commands.ROOT / "tests" / "golden" / "run" / "best"
+UNUSED = "=point_goal is a loss of EPG, to which this does not apply; leave it out"
+NO_EFFECT = " has no effect here"
+RENDER = "--loss=none --config=goal_ant --view=path"
+STUDY = "--loss=point_goal --output_dir=OUT"
+# Words stand for others: the name of a system for the flags of a tiny run of it, OUT for a file
+# that is not there, DIR for a folder, FILE for a file, LOSS and OBJECTIVE for a loss of EPG and an
+# objective, FOREIGN for a run in a folder of a family that nobody registered.
+REFUSED = {
+    "meta_train": [
+        ("", "--config"),
+        ("--config=configs/nothing.py", "configs/nothing.py"),
+        ("--config=configs/random_hopper.py:huge", ":huge"),
+        ("--config=point_goal", "--run_dir"),
+        ("evolution --epochs=3", "epochs"),
+        ("evolution --config.evolution.epoch=3", "--config.evolution.epoch names no setting"),
+        ("evolution --config.policy.log_deviation=-1", "it is called log_std now"),
+        ("evolution --config.evolution.epochs=many", "'many' is no whole number"),
+        ("evolution --config.inner.minibatch=5", "config.inner.minibatch=5"),
+        ("evolution --config.task.family=chess", "config.task.family='chess'"),
+        ("evolution --seed=-1", "seed"),
+        ("evolution fast", "fast"),
+        ("evolution --begin_with=nothing", "nothing"),
+        ("evolution --begin_with=random_hopper", "begin_with=random_hopper"),
+        ("evolution --begin_scale=0.5", "scales the policy of --begin_with, which is not given"),
+        (
+            "evolution --begin_scale=0.5 --begin_with=point_goal",
+            "is for fixed linear policies, and begin_with=point_goal",
+        ),
+        ("metagenrl --config.environments=('nowhere',)", "'nowhere' is not a task family"),
+        ("metagenrl --config.environments=('gymnasium:CartPole-v1',)", "actions are discrete"),
+        ("metagenrl --config.environments=('gymnasium:None-v9',)", "environments: environment"),
+        ("metagenrl --config.environments=('point_goal@many',)", "not 'many'"),
+        ("metagenrl --config.environments=point_goal,random_hopper", "several are written as"),
+        ("maml --begin_with=point_goal", "--begin_with=point_goal is for runs"),
+        ("maml --config.adaptation.env_steps=5", "must hold a whole ep"),
+        ("rl2 --config.trials=5", "config.ppo.minibatches=2 does not divide"),
+        ("--resume --run_dir=DIR", "--run_dir=DIR: there is no run to resume in it"),
+        ("--resume --run_dir=FOREIGN", "'mine'"),
+    ],
+    "meta_test": [
+        ("--loss=DIR/none", "--loss=DIR/none"),
+        ("--loss=point_goal,point_goal", "names a loss twice"),
+        ("--loss=point_goal,random_hopper", "loss='random_hopper' has config."),
+        ("--loss=OBJECTIVE,point_goal", "--loss=OBJECTIVE,point_goal names objectives"),
+        ("--loss=point_goal,OBJECTIVE", "--loss=point_goal,OBJECTIVE names objectives"),
+        ("--loss=LOSS --output_dir=DIR", "DIR"),
+        ("--loss=LOSS --output_dir=RUN --overwrite", "belongs to a run or loss"),
+        ("--loss=LOSS --output_dir=RUN --resume", "it holds checkpoints"),
+        ("--loss=LOSS --config=random_hopper", "observation_size 11, the loss was made for 6"),
+        ("--loss=LOSS --physics=coarse", "--physics=coarse: config.task.physics='coarse': point_"),
+        (
+            "--loss=LOSS --config=point_goal --config.task.physics=coarse",
+            f"--config.task.physics=coarse{NO_EFFECT}: --physics says in which physics",
+        ),
+        ("--loss=point_goal --config=point_goal --config.inner.updates=3", NO_EFFECT),
+        ("--loss=point_goal --config=point_goal --config.loss.reward=true", NO_EFFECT),
+        ("--loss=point_goal --environment=point_goal", f"--environment=point_goal: --loss{UNUSED}"),
+        ("--loss=point_goal --env_steps=40", f"--env_steps=40: --loss{UNUSED}"),
+        ("--loss=point_goal --episodes=2", f"--episodes=2: --loss{UNUSED}"),
+        ("--loss=point_goal --compare=sacc", "--compare='sacc' is no method"),
+        ("--loss=point_goal --compare=sac:runs/a", "sac was not trained before"),
+        ("--loss=point_goal --compare=maml", "--compare='maml' was meta-trained"),
+        ("--loss=point_goal --compare=maml:/nowhere", "no such folder"),
+        ("--loss=point_goal --alpha=1.5", "alpha"),
+        ("--loss=point_goal --compare_updates=0", "compare_updates"),
+        ("--loss=point_goal --save_policy=EXPORT --overwrite", "policy.json is not there"),
+        ("--loss=OBJECTIVE --environment=gymnasium:CartPole-v1", "its actions are discrete"),
+        ("--loss=OBJECTIVE --env_steps=30", "no multiple of the objective's config.round_steps=20"),
+        ("--loss=OBJECTIVE --updates=3", "--updates=3: --loss="),
+    ],
+    "export": [
+        ("--output_dir=OUT", "--loss"),
+        ("--loss=point_goal", "--output_dir"),
+        ("--loss=nothing --output_dir=OUT", "nothing"),
+        ("--loss=../../etc --output_dir=OUT", "../../etc"),
+        ("--loss=point_goal --output_dir=FILE", "FILE"),
+        ("--loss=TORN --output_dir=OUT", "--loss=TORN: "),
+        ("--loss=EXPORT --output_dir=EXPORT --overwrite", "where losses are kept"),
+        ("--loss=EXPORT --output_dir=RUN/best --overwrite", "card.md is not there"),
+        ("--loss=EXPORT --output_dir=PRETRAINED/point_goal --overwrite", "losses are kept"),
+        ("--loss=EXPORT --output_dir=PRETRAINED/new --overwrite", "losses are kept"),
+        ("--loss=EXPORT --output_dir=RUN/.. --overwrite", "losses are kept"),
+        ("--loss=EXPORT --output_dir=DIR/site --overwrite", "is not there"),
+        (
+            "--loss=point_goal --output_dir=OUT --config=point_goal --config.task.frame_skip=3",
+            NO_EFFECT,
+        ),
+    ],
+    "render": [
+        (RENDER, "--output is missing"),
+        (f"{RENDER} --output=life.gif", "--output=life.gif"),
+        (f"{RENDER} --output=nowhere/life.png", "--output=nowhere/life.png"),
+        (f"{RENDER} --output=OUT.png --frames=3", "--frames=3 has no effect with --view=path"),
+        ("--output=OUT.png", "--loss is missing"),
+        ("--output=OUT.png --loss=none", "--config is missing"),
+        ("--output=OUT.png --loss=nowhere", "--loss=nowhere"),
+        ("--output=OUT.png --loss=none --config=random_hopper --view=path", "--view=path"),
+        (
+            "--output=OUT.png --loss=none --config=gymnasium_env:Pendulum-v1 --view=path",
+            "--view=path: gymnasium:Pendulum-v1 has no way over the ground; use --view=film",
+        ),
+        ("--output=OUT.gif --loss=none --config=metagenrl_laptop", "=metagenrl_laptop holds"),
+        (
+            "--output=OUT.png --loss=point_goal --config=point_goal --config.compute.threads=2",
+            f"threads=2{NO_EFFECT}",
+        ),
+    ],
+    "tune": [
+        ("--config=point_goal --config.sac.batch=64", f"--config.sac.batch=64{NO_EFFECT}"),
+        ("--config=point_goal --config.task.physics=exact", NO_EFFECT),
+        (
+            "--config=metagenrl_laptop --method=ppo --config.baseline.ddpg_learning_rate=1e-2",
+            f"--config.baseline.ddpg_learning_rate=1e-2{NO_EFFECT}",
+        ),
+        (
+            "--config=metagenrl_laptop --method=ppo --config.baseline.ppo_learning_rate=1e-2",
+            f"--config.baseline.ppo_learning_rate=1e-2{NO_EFFECT}",
+        ),
+        ("--config=point_goal --method=ppo_as_epg --budget=16", "--budget=16: --method=ppo_as_epg"),
+        (
+            "--config=random_reacher:night --config.inner.updates=64 --print_config",
+            "config.evolution.longest_life=96",
+        ),
+        (
+            "--config=point_goal --method=sac --budget=2 --json=SEARCH",
+            "--json=SEARCH is there; pass --resume",
+        ),
+        (
+            "--config=point_goal --method=sac --budget=2 --json=SEARCH --resume",
+            "it is of another search, with rival='td3'",
+        ),
+        (
+            "--config=point_goal --method=sac --budget=2 --resume",
+            "--resume=True goes on with a file; name it with --json",
+        ),
+    ],
+    "benchmark": [
+        ("--config=point_goal --cores=1 --cores=many", "--cores=many"),
+        ("--config=point_goal --cores=0", "--cores=0"),
+        ("--config=point_goal --cores=1 --shard_lives=", "--shard_lives="),
+        ("--config=point_goal --json=DIR/missing/b.json", "--json="),
+        ("--config=point_goal --json=FILE", "--json="),
+        ("--config=point_goal --json=DIR", "--json="),
+        ("--config=point_goal --config.task.physics=exact", NO_EFFECT),
+        ("--config=rl2_half_cheetah", "--config=rl2_half_cheetah holds"),
+    ],
+    "list": [("--config=point_goal --config.task.frame_skip=3", NO_EFFECT)],
+    "study": [
+        ("--measure=adaptation --output_dir=OUT", "--loss is missing"),
+        ("--measure=robustness --loss=point_goal", "--output_dir is missing"),
+        ("--measure=adaptation --loss=nothing --output_dir=OUT", "loss of that name"),
+        (f"--measure=adaptation {STUDY} --lives=1", "lives"),
+        (f"--measure=robustness {STUDY} --lives=1", "lives"),
+        (f"--measure=adaptation {STUDY} --config=point_goal --config.inner.updates=3", NO_EFFECT),
+        (f"--measure=robustness {STUDY} --config=point_goal --config.sac.batch=64", NO_EFFECT),
+    ],
+    "figure": [
+        ("", "give either --name=epg.fig5 or --list"),
+        ("--list --name=epg.fig5", "give either --name=epg.fig5 or --list"),
+        ("--list --output_dir=a", "--output_dir=a goes with --name"),
+        ("--list --runs=nowhere", "--runs=nowhere is no folder"),
+        ("--list --overwrite", "--overwrite=True goes with --name"),
+        ("--name=all,epg.fig99 --output_dir=OUT", "--name='epg.fig99' is no figure"),
+    ],
+    "report": [
+        ("", "--run_dir is missing"),
+        ("--run_dir=RUN", "--output is missing"),
+        ("--run_dir=RUN,RUN --output=OUT.html", "names a folder twice"),
+        ("--run_dir=DIR --output=OUT.html", "--run_dir=DIR: this is no run or test"),
+        ("--run_dir=RUN --output=OUT.txt", "must be a file that ends in .html"),
+        ("--run_dir=RUN --output=OUT/a.html", "is not a folder that can be written to"),
+        ("--run_dir=RUN --output=FILE.html", "--output=FILE.html: there is such a file"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def stands_for(tmp_path_factory, untrained_objective):
+    """What the words of the table stand for; none of it may be changed."""
+    folder = tmp_path_factory.mktemp("given")
+    golden = LOSS.parents[1]
+    words = {name: folder / name.lower() for name in ("RUN", "EXPORT", "TORN", "FOREIGN", "DIR")}
+    for name, source in (("RUN", golden / "run"), ("EXPORT", golden / "exported"), ("TORN", LOSS)):
+        shutil.copytree(source, words[name])
+    (words["TORN"] / "loss.npz").write_bytes((LOSS / "loss.npz").read_bytes()[:500])
+    (words["RUN"] / ".summary.json.1.tmp").write_text("{}")  # it may still be at work
+    words["FOREIGN"].mkdir()
+    settings = Experiment(task=TaskConfig(family="mine")).to_mapping()
+    facts = json.dumps({"config": settings, "seed": 0})
+    (words["FOREIGN"] / "config.json").write_text(facts)
+    (words["DIR"] / "site" / "assets").mkdir(parents=True)
+    (words["DIR"] / "site" / "assets" / "logo.svg").write_text("mine")
+    words |= {"FILE": folder / "file", "SEARCH": folder / "td3.json"}
+    for path in (words["FILE"], words["FILE"].with_suffix(".html")):
+        path.write_text("mine")
+    words["SEARCH"].write_text('{"format_version": 1, "rival": "td3"}')
+    return folder, words | {
+        "OBJECTIVE": untrained_objective,
+        "LOSS": LOSS,
+        "PRETRAINED": PRETRAINED,
+    }
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "message"),
+    [(command, *row) for command, rows in REFUSED.items() for row in rows],
+)
+def test_is_refused_in_one_line(stands_for, tmp_path, command, flags, message):
+    folder, words = stands_for
+
+    def filled(text: str) -> str:
+        for word, path in {**words, "OUT": tmp_path / "out"}.items():
+            text = text.replace(word, str(path))
+        return text
+
+    given = []
+    for word in flags.split():
+        given += SYSTEMS[word].flags() if word in SYSTEMS else [filled(word)]
+    output = {"meta_train": "run_dir", "meta_test": "output_dir"}.get(command)
+    if output and message != f"--{output}" and f"--{output}=" not in flags:
+        given.append(f"--{output}={tmp_path / 'out'}")
+    before = contents(folder)
+    process = commands.run(command, *given)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith("error: ") and process.stderr.count("\n") == 1
+    assert filled(message) in process.stderr
+    assert contents(folder) == before and not list(tmp_path.iterdir())
