@@ -30,7 +30,7 @@ from epg_tf.tasks.registry import is_packaged, make_family, named_environment
 _CONFIG = config_flags.DEFINE_config_file(
     "config",
     None,
-    "Settings: NAME or NAME:VARIANT of a pretrained config "
+    "Settings: NAME or NAME:VARIANT of a config of the package "
     f"(`{command_line.program('list')}` lists them), the path of a file that ends in .py, or "
     "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
     f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",

@@ -76,7 +76,8 @@ def main(argv: list[str]) -> int:
         lock_results(OUTPUT_DIR)
         found, earlier = resumed_tests.read_found(output, about, request)
     _prepare_folders(output)
-    command = shlex.join([*shlex.split(command_line.program("meta_test")), *sys.argv[1:]])
+    words = [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
+    command = shlex.join([*shlex.split(command_line.program("meta_test")), *words])
     made_with = {"command": command, **continued(earlier)}  # by the code that runs the test
     print(
         f"{request.agents} fresh agents per method on unseen {request.task.family} tasks in "

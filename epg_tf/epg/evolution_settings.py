@@ -191,7 +191,7 @@ class MixConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PastConfig(Settings):
-    """Lives that start where lives of earlier epochs ended, for losses that go on inner_settings
+    """Lives that start where lives of earlier epochs ended, for losses that go on teaching
     beyond the length of a life (EPG, section 4.3, Figure 12 B).
     """
 

@@ -65,7 +65,7 @@ def _header(search: Search) -> dict[str, Any]:
     group, space = SPACES[search.baseline]
     experiment = search.experiment
     return {
-        "rival": search.baseline,
+        "baseline": search.baseline,
         "group": group,
         "task": dataclasses.asdict(experiment.task),
         "centred_observations": experiment.inner.centred_observations,

@@ -43,7 +43,7 @@ RUN_SETTINGS = "config.json"  # of the folder of a run
 _RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
 _PACKAGE = Path(__file__).parents[1]
 # An installed package has them inside, a checkout beside it.
-PRETRAINED = next(
+CONFIGS = next(
     (folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir()),
     _PACKAGE / "configs",
 )
@@ -68,14 +68,15 @@ class ConfigFile:
 
 def package_configs() -> list[str]:
     """Returns the names of the configs that come with the package."""
-    return sorted(path.stem for path in PRETRAINED.glob("*.py") if path.stem != "__init__")
+    return sorted(path.stem for path in CONFIGS.glob("*.py") if path.stem != "__init__")
 
 
 def find_config(name: str) -> ConfigFile:
     """Returns the file that a name means.
 
     Args:
-      name: NAME or NAME:VARIANT of a pretrained config; the path of a file that ends in .py, with
+      name: NAME or NAME:VARIANT of a config of the package; the path of a file that ends in .py,
+        with
         or
         without :VARIANT; or the folder of a run, for its settings. A leading ~ is the home folder.
 
@@ -84,7 +85,7 @@ def find_config(name: str) -> ConfigFile:
     """
     file, variant = _split(name)
     if file in package_configs():
-        return ConfigFile(PRETRAINED / f"{file}.py", variant)
+        return ConfigFile(CONFIGS / f"{file}.py", variant)
     folder = Path(name).expanduser()
     if name and (folder / RUN_SETTINGS).is_file():
         return ConfigFile(_RUN_CONFIG, str(folder))
@@ -92,21 +93,19 @@ def find_config(name: str) -> ConfigFile:
         near = difflib.get_close_matches(file, package_configs(), 1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(
-            f"config={name!r} is not the name of a pretrained config; {guess}use one of "
+            f"config={name!r} is not the name of a config of the package; {guess}use one of "
             f"{', '.join(package_configs())}, the path of a file that ends in .py, or the folder "
             "of a run"
         )
     path = Path(file).expanduser()
     if not path.is_file():
-        pretrained = (
-            f"; the pretrained config is {path.stem!r}" if path.stem in package_configs() else ""
-        )
+        pretrained = f"; the config is {path.stem!r}" if path.stem in package_configs() else ""
         raise ConfigError(f"config={name!r}: there is no file {path}{pretrained}")
     return ConfigFile(path, variant)
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """Returns the file, or the name of a pretrained config, and the variant; paths may have
+    """Returns the file, or the name of a config of the package, and the variant; paths may have
     colons."""
     path = re.fullmatch(r"(.*?\.py)(?::(.*))?", name, re.DOTALL)
     if path:
@@ -126,7 +125,7 @@ def absolute(config: ConfigFile) -> ConfigFile:
 def make_importable(config: ConfigFile) -> None:
     """Lets a config file import the modules that lie beside it."""
     folder = config.path.resolve().parent
-    ours = (PRETRAINED.resolve(), _RUN_CONFIG.resolve().parent)
+    ours = (CONFIGS.resolve(), _RUN_CONFIG.resolve().parent)
     if folder not in ours and str(folder) not in sys.path:
         sys.path.append(str(folder))
 
@@ -179,7 +178,7 @@ def system_of(mapping: Mapping[str, Any]) -> str:
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the first sentence of a pretrained config's docstring, and its variants."""
+    """Returns the first sentence of a config of the package's docstring, and its variants."""
     config = find_config(name)
     text = ast.get_docstring(ast.parse(config.path.read_text(encoding="utf-8"))) or ""
     sentence = " ".join(text.split("\n\n")[0].split())

@@ -97,7 +97,7 @@ def test_a_damaged_run_is_refused(tmp_path, content, part):
         ("random_hopper:papr", "use one of :laptop, :night, :paper"),
         ("point_goal:paper", "gives no settings"),  # it has no variants
         ("missing.py", "there is no file missing.py"),
-        ("configs", "is not the name of a pretrained config"),
+        ("configs", "is not the name of a config of the package"),
     ],
 )
 def test_unknown_names_are_refused(name, part):
@@ -112,7 +112,7 @@ def test_a_shipped_name_is_never_a_folder(tmp_path, monkeypatch):
     for folder in (tmp_path, tmp_path / "point_goal"):
         (folder / "config.json").write_text("{}")
     assert epg_tf.load_experiment("point_goal").task.family == "point_goal"
-    with pytest.raises(ConfigError, match="is not the name of a pretrained config"):
+    with pytest.raises(ConfigError, match="is not the name of a config of the package"):
         epg_tf.load_experiment("")
 
 

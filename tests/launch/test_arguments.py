@@ -13,7 +13,7 @@ from epg_tf.runs import config_files
 from launch import arguments
 
 KNOWN = ("config", "run_dir", "resume", "loss")
-POINT_GOAL = f"--config={config_files.PRETRAINED / 'point_goal.py'}"
+POINT_GOAL = f"--config={config_files.CONFIGS / 'point_goal.py'}"
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_what_is_typed_is_kept_for_messages():
     ("name", "part"),
     [
         ("point_gaol", "did you mean 'point_goal'?"),
-        ("", "is not the name of a pretrained config; use one of"),
-        ("nowhere/point_goal.py", "the pretrained config is 'point_goal'"),
+        ("", "is not the name of a config of the package; use one of"),
+        ("nowhere/point_goal.py", "the config is 'point_goal'"),
     ],
 )
 def test_unknown_names_are_refused(name, part):

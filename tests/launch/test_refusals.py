@@ -148,7 +148,7 @@ REFUSED = {
         ),
         (
             "--config=point_goal --method=sac --budget=2 --json=SEARCH --resume",
-            "it is of another search, with rival='td3'",
+            "it is of another search, with baseline='td3'",
         ),
         (
             "--config=point_goal --method=sac --budget=2 --resume",
@@ -214,7 +214,7 @@ def stands_for(tmp_path_factory, untrained_objective):
     words |= {"FILE": folder / "file", "SEARCH": folder / "td3.json"}
     for path in (words["FILE"], words["FILE"].with_suffix(".html")):
         path.write_text("mine")
-    words["SEARCH"].write_text('{"format_version": 1, "rival": "td3"}')
+    words["SEARCH"].write_text('{"format_version": 1, "baseline": "td3"}')
     return folder, words | {
         "OBJECTIVE": untrained_objective,
         "LOSS": LOSS,

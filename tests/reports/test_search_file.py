@@ -50,7 +50,7 @@ def test_a_stopped_search_goes_on_to_the_same_winner(tmp_path, search, stop):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("seed", 6), ("budget", 8), ("rival", "sac"), ("agents", 3)]
+    ("name", "value"), [("seed", 6), ("budget", 8), ("baseline", "sac"), ("agents", 3)]
 )
 def test_a_file_of_another_search_is_refused(tmp_path, search, name, value):
     write_search(tmp_path / "a.json", search, [], "")
