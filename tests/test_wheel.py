@@ -107,7 +107,7 @@ def test_from_the_command(installed):
     words = ["--loss=none", "--config=goal_ant", "--view=path", "--output=path.png"]
     installed.epg_tf("render", *words, "--updates=1", "--config.inner.updates=1")
     assert (installed.home / "path.png").stat().st_size > 1000
-    assert "random_hopper" in installed.epg_tf("configs")
+    assert "random_hopper" in installed.epg_tf("list")
     assert "export" in installed.epg_tf("--help")
 
 
