@@ -54,14 +54,7 @@ def _laptop() -> Experiment:
             tau=0.05,
         ),
         policy=dataclasses.replace(usual.policy, log_std=-1.0),
-        loss=dataclasses.replace(
-            usual.loss,
-            start="correlating",
-            widths=(1, 1),
-            strides=(1, 1),
-            filters=(8, 4),
-            memory_units=0,
-        ),
+        loss=dataclasses.replace(presets.stepwise(usual.loss), start="correlating"),
         inner=dataclasses.replace(usual.inner, minibatch=8),
         evolution=dataclasses.replace(
             usual.evolution,

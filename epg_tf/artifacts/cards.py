@@ -155,7 +155,7 @@ def _opening(learned: Artifact[Any]) -> str:
 
 
 def _facts(learned: Artifact[Any], run: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yields where an artifact came from; what is not of the usual form is told as it is."""
+    """Yields where an artifact came from; what has another form stays as it is."""
     experiment, left = learned.experiment, {**learned.facts, **run}
     if isinstance(experiment, Experiment):
         inner, task = experiment.inner, experiment.task

@@ -131,7 +131,7 @@ def scored_objective(alpha: Array, experiment: MetaGenRLExperiment) -> Scored:
 
 
 class Exported(tf.Module):
-    """What was learned, shared by P agents; what an agent is told depends on its own row alone.
+    """What was learned, shared by P agents; the numbers of an agent depend on its own row alone.
 
     By the name of what agents minimise, "loss" or "objective", it has a function of a dict of
     inputs -> {name: [P], "per_step": [P, ...]}.

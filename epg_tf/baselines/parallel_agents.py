@@ -9,6 +9,7 @@ Noise comes from the caller, since TF-Agents would draw it from generators that 
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -73,9 +74,9 @@ class ParallelNetwork(Network):
         del step_type, training
         return self.result(inputs), network_state
 
+    @abc.abstractmethod
     def result(self, inputs: Any) -> tf.Tensor:
         """Returns what the network is for."""
-        raise NotImplementedError
 
 
 class Critic(ParallelNetwork):

@@ -124,6 +124,11 @@ def laptop(task: TaskConfig, updates: int, reward: bool = False) -> Experiment:
     )
 
 
+def stepwise(usual: LossConfig) -> LossConfig:
+    """Returns a loss that sees one env step at a time, without memory."""
+    return dataclasses.replace(usual, widths=(1, 1), strides=(1, 1), filters=(8, 4), memory_units=0)
+
+
 def night(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
     """Returns an experiment with the paper's bodies and lives (Table 1) for one night on 2 cores,
     in coarse physics.
@@ -133,14 +138,7 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
     those that won most searches.
     """
     usual = laptop(dataclasses.replace(task, physics="coarse"), updates, reward)
-    loss = dataclasses.replace(
-        usual.loss,
-        start="correlating",
-        widths=(1, 1),
-        strides=(1, 1),
-        filters=(8, 4),
-        memory_units=0,
-    )
+    loss = dataclasses.replace(stepwise(usual.loss), start="correlating")
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.0) if reward else usual.policy,
@@ -203,15 +201,7 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     env step's observation.
     """
     usual = laptop(task, updates=32, reward=reward)
-    loss = dataclasses.replace(
-        usual.loss,
-        start="policy_gradient",
-        products=8,
-        widths=(1, 1),
-        strides=(1, 1),
-        filters=(8, 4),
-        memory_units=0,
-    )
+    loss = dataclasses.replace(stepwise(usual.loss), start="policy_gradient", products=8)
     return dataclasses.replace(
         usual,
         policy=PolicyConfig(log_std=-1.0),

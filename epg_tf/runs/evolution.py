@@ -31,7 +31,7 @@ from epg_tf.runs.identity import OWN_FILES, RunKind
 from epg_tf.runs.long_waits import evolution_waits
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
-from epg_tf.runs.system import Failures, System
+from epg_tf.runs.system import Failures, OneCheckpoint
 
 EVOLUTION = RunKind(
     name="evolution",
@@ -97,7 +97,7 @@ def evolve_in_folder(
         yield from run_in_folder(system, target, write)
 
 
-class EvolutionSystem(System[EpochResult]):
+class EvolutionSystem(OneCheckpoint[EpochResult]):
     """One run of evolution on this rank.
 
     Args:
@@ -138,7 +138,7 @@ class EvolutionSystem(System[EpochResult]):
         self.lives = evolution.lives
         self.standstill = standstill.of_evolution(experiment)
         most = min(evolution.failed_epochs, evolution.epochs)  # a short run does not end well
-        self.failures = Failures("failed_lives", evolution.lives, most)
+        self.failures = Failures("failed_lives", evolution.lives, most, self._why_failed)
 
     @property
     def done(self) -> int:
@@ -157,7 +157,7 @@ class EvolutionSystem(System[EpochResult]):
         """Ends lives after the update they are in."""
         self._shards.stop()
 
-    def why_failed(self, steps: int) -> str:
+    def _why_failed(self, steps: int) -> str:
         """Lives some of the newest epoch again to find out."""
         reason = why_lives_failed(self._experiment, self._seed, self._before, self._shards.stopped)
         return (

@@ -28,7 +28,7 @@ from epg_tf.runs import standstill
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength
 from epg_tf.runs.identity import OWN_FILES, RunKind
-from epg_tf.runs.system import System
+from epg_tf.runs.system import OneCheckpoint
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.units import remarks
 
@@ -42,7 +42,7 @@ MAML = RunKind(
 )
 
 
-class MAMLSystem(System[IterationResult]):
+class MAMLSystem(OneCheckpoint[IterationResult]):
     """One run of MAML in memory.
 
     Args:

@@ -143,7 +143,9 @@ class MetaGenRLSystem(System[RoundResult]):
         self.curves = {
             f"return in {place}": f"training_return/{place}" for place in experiment.environments
         }
-        self.failures = Failures("failed_agents", experiment.agents, experiment.failed_rounds)
+        self.failures = Failures(
+            "failed_agents", experiment.agents, experiment.failed_rounds, self._why_failed
+        )
 
     @property
     def done(self) -> int:
@@ -169,7 +171,7 @@ class MetaGenRLSystem(System[RoundResult]):
         """Ends the run after the update that agents are in."""
         self._population.stopped.set()
 
-    def why_failed(self, steps: int) -> str:
+    def _why_failed(self, steps: int) -> str:
         """Names one of the agents that failed on this rank."""
         return (
             f"all {self._experiment.agents} agents had failed in {steps} rounds in a row "

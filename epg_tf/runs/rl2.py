@@ -16,7 +16,7 @@ from epg_tf.core.types import Array
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength
 from epg_tf.runs.identity import OWN_FILES, RunKind
-from epg_tf.runs.system import System
+from epg_tf.runs.system import OneCheckpoint
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.units import remarks
 
@@ -32,7 +32,7 @@ RL2 = RunKind(
 _NUMBERS = 20  # float32 that backpropagation keeps of an env step, for each unit of the LSTM
 
 
-class RL2System(System[IterationResult]):
+class RL2System(OneCheckpoint[IterationResult]):
     """One run of RL² in memory.
 
     Args:

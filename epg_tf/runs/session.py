@@ -146,7 +146,7 @@ class Session(Generic[StepT]):
         failed = result.metrics[failures.column] == failures.most
         self._failed_steps = self._failed_steps + 1 if failed else 0
         if failures.steps and self._failed_steps >= failures.steps:
-            raise RunFailed(self._system.why_failed(self._failed_steps))
+            raise RunFailed(failures.why(self._failed_steps))
 
     def _record(self, result: StepT) -> None:
         """Writes a step; the checkpoint last, so that after a kill the step is repeated."""
@@ -190,11 +190,11 @@ class Session(Generic[StepT]):
         }
         if still := self._system.standstill:
             summary[f"unchanged_{unit}s"] = still.count(rows)
-            summary["verdict"] = still.verdict(rows)
+            summary["standstill"] = still.conclusion(rows)
         self._picture.draw()
         files.write_json(folder.path / "summary.json", summary | folder.facts)
-        if verdict := summary.get("verdict"):
-            self._progress.lines([verdict])
+        if line := summary.get("standstill"):
+            self._progress.lines([line])
         self._progress.lines(self._system.ending(summary))
 
     def stop(self) -> None:

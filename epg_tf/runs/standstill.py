@@ -49,7 +49,7 @@ class Standstill:
         first, last = (int(self._newest[index]["epoch"]) for index in (0, -1))
         return self._line(self._newest, f"{self._unit}s {first} to {last}")
 
-    def verdict(self, rows: Sequence[Row]) -> str | None:
+    def conclusion(self, rows: Sequence[Row]) -> str | None:
         """Returns a line on a whole run; None where at most half of it, and few, changed nothing.
 
         Args:

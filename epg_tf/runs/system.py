@@ -34,11 +34,13 @@ class Failures(NamedTuple):
       column: Number of failures in a step.
       most: What it is where everything failed.
       steps: So many steps in a row end the run; 0: none do.
+      why: Returns what failed in the newest steps, as many as it gets, in one line, with what to do.
     """
 
     column: str
     most: int
     steps: int
+    why: Callable[[int], str]
 
 
 class System(abc.ABC, Generic[StepT]):
@@ -106,24 +108,13 @@ class System(abc.ABC, Generic[StepT]):
     def stop(self) -> None:
         """Ends the step that runs now as soon as possible; it is repeated by a resumed run."""
 
-    def why_failed(self, steps: int) -> str:
-        """Returns what failed in the newest steps in a row, in one line, with what to do."""
-        raise NotImplementedError
-
     # What is saved
 
     @abc.abstractmethod
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Returns the arrays and the facts of a checkpoint, of which equal states have equal."""
 
-    def load(self, checkpoint: Checkpoint) -> None:
-        """Continues from a checkpoint; for `restore`.
-
-        Raises:
-          KeyError, ValueError: Another version of this package wrote it.
-        """
-        raise NotImplementedError
-
+    @abc.abstractmethod
     def restore(self, path: Path, folder: RunFolder | None) -> None:
         """Continues from the newest state that is saved; every rank calls it before its steps.
 
@@ -136,17 +127,6 @@ class System(abc.ABC, Generic[StepT]):
           RecordError: No checkpoint can be read, though there is or was one.
           VersionError: Another version of this package wrote the checkpoint.
         """
-        checkpoint = None if folder is None else folder.newest_checkpoint()
-        if checkpoint is None:
-            return
-        try:
-            self.load(checkpoint)
-        except (KeyError, ValueError) as error:
-            raise VersionError(
-                f"{path}: the checkpoint of {self.kind.unit} {checkpoint.epoch} does not fit "
-                f"({error}), so another version of epg_tf wrote it; resume with that one, or start "
-                "another run"
-            ) from error
 
     def keep(self, folder: RunFolder, result: StepT | None) -> None:
         """Writes what a step leaves besides its row and its checkpoint, which follows.
@@ -195,3 +175,29 @@ class System(abc.ABC, Generic[StepT]):
         unit = self.kind.unit
         unchanged = summary.get(f"unchanged_{unit}s", 0)
         return "ended after" if is_most(unchanged, summary[f"{unit}s"]) else learned
+
+
+class OneCheckpoint(System[StepT]):
+    """A system whose whole state is in one checkpoint a step."""
+
+    @abc.abstractmethod
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Continues from a checkpoint.
+
+        Raises:
+          KeyError, ValueError: Another version of this package wrote it.
+        """
+
+    def restore(self, path: Path, folder: RunFolder | None) -> None:
+        """Continues from the newest checkpoint that can be read; raises as `System.restore`."""
+        checkpoint = None if folder is None else folder.newest_checkpoint()
+        if checkpoint is None:
+            return
+        try:
+            self.load(checkpoint)
+        except (KeyError, ValueError) as error:
+            raise VersionError(
+                f"{path}: the checkpoint of {self.kind.unit} {checkpoint.epoch} does not fit "
+                f"({error}), so another version of epg_tf wrote it; resume with that one, or start "
+                "another run"
+            ) from error

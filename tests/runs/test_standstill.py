@@ -75,9 +75,9 @@ def test_the_notice_comes_once_after_five_epochs_in_a_row(many):
         (0, 0, None),
     ],
 )
-def test_the_verdict_counts_epochs(many, standing, learning, start):
+def test_the_conclusion_counts_epochs(many, standing, learning, start):
     rows = [LEARNS | ALIKE] * standing + [LEARNS] * learning
-    line = standstill.of_evolution(many).verdict(rows)
+    line = standstill.of_evolution(many).conclusion(rows)
     assert line is None if start is None else line.startswith(start)
 
 
@@ -89,7 +89,7 @@ def test_the_verdict_counts_epochs(many, standing, learning, start):
     ],
 )
 def test_the_reason_is_the_true_one(many, row, part):
-    assert part in standstill.of_evolution(many).verdict([LEARNS | row])
+    assert part in standstill.of_evolution(many).conclusion([LEARNS | row])
 
 
 def test_metagenrl_stands_without_a_gradient_unless_all_agents_failed():
@@ -100,18 +100,18 @@ def test_metagenrl_stands_without_a_gradient_unless_all_agents_failed():
         {"objective_gradient": gradient, "failed_agents": number, "epoch": 1}
         for gradient, number in zip(gradients, failed, strict=True)
     ]
-    assert found.count(rows) == 2 and found.verdict(rows) is None
-    line = found.verdict(rows[:3])
+    assert found.count(rows) == 2 and found.conclusion(rows) is None
+    line = found.conclusion(rows[:3])
     assert line.startswith("the objective was not changed in 2 of 3 rounds, because its gradient")
 
 
 def test_maml_stands_without_a_gradient():
     rows = [{"gradient_norm": norm, "epoch": 1} for norm in (0.0, 0.0, 0.1)]
-    line = standstill.of_maml().verdict(rows)
+    line = standstill.of_maml().conclusion(rows)
     assert line.startswith("the gradient of the initialisation was 0 in 2 of 3 iterations")
 
 
-def test_a_run_without_rewards_says_so_on_the_way_and_ends_with_the_verdict(
+def test_a_run_without_rewards_says_so_on_the_way_and_ends_with_the_conclusion(
     make_tiny, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(standstill, "IN_A_ROW", 2)
