@@ -34,7 +34,7 @@ class Failures(NamedTuple):
       column: Number of failures in a step.
       most: What it is where everything failed.
       steps: So many steps in a row end the run; 0: none do.
-      why: Returns what failed in the newest steps, as many as it gets, in one line, with what to do.
+      why: Returns, of so many newest steps, what failed in one line, with what to do.
     """
 
     column: str
