@@ -6,6 +6,7 @@ import pytest
 
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError
+from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.config_files import load_experiment
 from epg_tf.runs.rl2 import RL2System, cost_lines
 from tests.baselines.test_rl2 import TINY
@@ -32,3 +33,15 @@ def test_settings_that_need_too_much_memory_are_refused():
     huge = RL2Experiment.from_mapping({"trials": 1_000_000, "task": {"episode_limit": 100_000}})
     with pytest.raises(ConfigError, match="config.trials=1000000"):
         RL2System(huge, 0)
+
+
+def test_a_resumed_run_goes_on_with_the_best_return_so_far():
+    """A later validation that is worse writes no `best/`."""
+    tiny = RL2Experiment.from_mapping(TINY)
+    arrays, facts = RL2System(tiny, 0).arrays()
+    resumed = RL2System(tiny, 0)
+    done = tiny.validation_period - 1
+    resumed.load(Checkpoint(done, arrays, {**facts, "best_return": 1e9}))
+    result = next(resumed.steps(lambda lives: None))
+    assert result.iteration == tiny.validation_period
+    assert (result.best_return, result.is_best) == (1e9, False)
