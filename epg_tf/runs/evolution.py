@@ -28,10 +28,11 @@ from epg_tf.runs.beginning import beginning, facts_of
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import BEGUN_WITH, RunFolder, RunLength, RunTarget, beginning_in_words
 from epg_tf.runs.identity import OWN_FILES, RunKind
-from epg_tf.runs.long_waits import evolution_waits
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
 from epg_tf.runs.system import Failures, OneCheckpoint
+from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.units import remarks
 
 EVOLUTION = RunKind(
     name="evolution",
@@ -318,7 +319,7 @@ def cost_lines(experiment: Experiment, path: files.PathLike, epoch: int, ranks: 
             f"{ranks - shards} of {ranks} ranks have nothing to do: an epoch has only {shards} "
             f"shards of config.compute.shard_lives={shard_lives} lives"
         )
-    return lines + evolution_waits(experiment)
+    return lines + [line for task in experiment.tasks for line in remarks(make_family(task))]
 
 
 def _families(experiment: Experiment) -> str:

@@ -34,11 +34,11 @@ from epg_tf.runs import checkpoints, metagenrl_checkpoints, standstill
 from epg_tf.runs.folder import CONFIG, RunFolder, RunLength, RunTarget
 from epg_tf.runs.identity import RunKind
 from epg_tf.runs.kept_objectives import drop_after, keep_best, kept_name
-from epg_tf.runs.long_waits import metagenrl_waits
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
 from epg_tf.runs.system import Failures, System
 from epg_tf.tasks.registry import named_environment
+from epg_tf.tasks.units import remarks
 
 METAGENRL = RunKind(
     name="metagenrl",
@@ -319,7 +319,8 @@ def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: in
             f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards "
             f"of at most config.shard_agents={experiment.shard_agents} agents"
         )
-    return lines + metagenrl_waits(experiment)
+    families = map(named_environment, experiment.environments)
+    return lines + [line for family in families for line in remarks(family)]
 
 
 def _replay_bytes(experiment: MetaGenRLExperiment) -> float:
