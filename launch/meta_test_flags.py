@@ -22,7 +22,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.settings import Physics
 from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.evaluate import Evaluation
-from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, of_loss
+from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, of_loss
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
 from epg_tf.tasks.registry import make_family
@@ -58,10 +58,10 @@ _COMPARE = flags.DEFINE_list(
     ["ppo"],
     "Which baselines learn on the same tasks: none, ppo, all, or names separated by commas. With "
     "alone, also beside others, agents that never learn and unevolved losses are left out. For "
-    f"losses of EPG ppo means {' and '.join(LOSSES.groups['ppo'])}; names are "
-    f"{', '.join(LOSSES.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
-    f"with the name {' or '.join(LOSSES.trained)}. Of MetaGenRL names are "
-    f"{', '.join(OBJECTIVES.groups['all'])}.",
+    f"losses of EPG ppo means {' and '.join(LOSS_METHODS.groups['ppo'])}; names are "
+    f"{', '.join(LOSS_METHODS.groups['all'])}, and NAME:FOLDER of what was meta-trained, "
+    f"with the name {' or '.join(LOSS_METHODS.trained)}. Of MetaGenRL names are "
+    f"{', '.join(OBJECTIVE_METHODS.groups['all'])}.",
 )
 COMPARE_UPDATES = flags.DEFINE_integer(
     "compare_updates",
@@ -218,7 +218,7 @@ def _of_loss(
 
 def _trained(experiment: Experiment) -> tuple[TrainedMethod, ...]:
     """Returns the methods of --compare that were meta-trained before."""
-    folders = LOSSES.folders(_COMPARE.value)
+    folders = LOSS_METHODS.folders(_COMPARE.value)
     try:
         return load_all(folders, experiment)
     except ConfigError as error:
@@ -257,7 +257,7 @@ def _of_objective(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),
         dataclasses.replace(request, phase="objective_reporting") if REPORTING.value else request,
-        _methods(OBJECTIVES.chosen),
+        _methods(OBJECTIVE_METHODS.chosen),
         config_flag.replaced(learned.experiment, experiment),
         compare_updates=COMPARE_UPDATES.value,
         others=tuple((loss_name(name, other.facts), other) for name, other in others),

@@ -118,8 +118,8 @@ def _adaptation() -> int:
     loss = required_loss(_LOSS, "runs/first")
     learned = load_loss(loss)
     config_flag.refuse("task.physics", reason="adaptation is measured in exact physics")
-    no_rival = "agents learn from the loss alone; leave it out"
-    config_flag.refuse("surrogate", *BASELINES, reason=no_rival)
+    alone = "agents learn from the loss alone; leave it out"
+    config_flag.refuse("surrogate", *BASELINES, reason=alone)
     learned = dataclasses.replace(
         learned, experiment=config_flag.with_test_settings(learned.experiment)
     )

@@ -11,7 +11,7 @@ from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import train_all
-from epg_tf.evaluation.methods import OBJECTIVES, Evaluated
+from epg_tf.evaluation.methods import OBJECTIVE_METHODS, Evaluated
 from epg_tf.evaluation.requests import objective_request
 from epg_tf.evaluation.statistics import surviving_interval
 from epg_tf.metagenrl.population import meta_learn
@@ -101,5 +101,5 @@ def evaluate_objective(experiment, parameters, method):
     """Returns the summary of 16 fresh agents in point_goal."""
     request = objective_request(experiment, "point_goal", 3, 16, 4000, 5)
     evaluated = Evaluated(experiment, parameters, LossName("learned"))
-    (table,) = train_all([OBJECTIVES.methods[method](evaluated)], request)
+    (table,) = train_all([OBJECTIVE_METHODS.methods[method](evaluated)], request)
     return epg_tf.summarize(table)[method]

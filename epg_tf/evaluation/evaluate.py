@@ -22,7 +22,7 @@ from epg_tf.core.types import Array
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation import checks, fixed_policies, methods
-from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, Evaluated, registry_of
+from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, Evaluated, registry_of
 from epg_tf.evaluation.requests import loss_request, objective_request
 from epg_tf.evaluation.results import MethodKey, Results, tabulate
 from epg_tf.evaluation.trained_methods import TrainedMethod
@@ -54,7 +54,7 @@ def evaluate(
     seed: int,
     lives: int = 64,
     updates: int | None = None,
-    methods: Sequence[str] = LOSSES.chosen(["ppo"]),
+    methods: Sequence[str] = LOSS_METHODS.chosen(["ppo"]),
 ) -> Results:
     """Trains fresh agents with a frozen loss, and by the other methods on the very same tasks, in
     exact physics.
@@ -65,7 +65,7 @@ def evaluate(
       seed: Names the tasks; evolution, validation and tuning met none of them, for any seed.
       lives: Number of agents per method.
       updates: Updates per life, or None for the experiment's number.
-      methods: Keys of `methods.LOSSES`, e.g. "epg", "ppo", "untrained", "random_loss".
+      methods: Keys of `methods.LOSS_METHODS`, e.g. "epg", "ppo", "untrained", "random_loss".
 
     Returns:
       One table; agents with the same number met the same task, start and action noise.
@@ -87,7 +87,7 @@ def evaluate_objective(
     agents: int = 16,
     environment: str | None = None,
     env_steps: int | None = None,
-    methods: Sequence[str] = OBJECTIVES.always,
+    methods: Sequence[str] = OBJECTIVE_METHODS.always,
 ) -> Results:
     """Trains fresh agents with a frozen objective, and by the other methods for as many env steps.
 
@@ -97,7 +97,7 @@ def evaluate_objective(
       agents: Number of agents per method.
       environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
       env_steps: Of learning of each agent; None for as many as an agent of meta-training has.
-      methods: Keys of `methods.OBJECTIVES`, e.g. "objective", "untrained_objective", "td3".
+      methods: Keys of `methods.OBJECTIVE_METHODS`, e.g. "objective", "untrained_objective", "td3".
 
     Returns:
       One table.
@@ -292,7 +292,7 @@ def evaluate_baseline(name: str, experiment: MetaGenRLExperiment, request: Reque
     """Returns the results of one method beside objectives, without any objective.
 
     Args:
-      name: Of `methods.OBJECTIVES`, but not "objective".
+      name: Of `methods.OBJECTIVE_METHODS`, but not "objective".
       experiment: Settings.
       request: Which agents are trained.
 
@@ -300,4 +300,4 @@ def evaluate_baseline(name: str, experiment: MetaGenRLExperiment, request: Reque
       ConfigError: The settings do not fit together.
     """
     evaluated = Evaluated(experiment, np.zeros(1, np.float32), LossName(""))
-    return Results.join([*train_all([OBJECTIVES.methods[name](evaluated)], request)])
+    return Results.join([*train_all([OBJECTIVE_METHODS.methods[name](evaluated)], request)])

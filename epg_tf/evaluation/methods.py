@@ -1,8 +1,9 @@
 """The registry of methods: what is evaluated, what it is compared with, and the words with which a
 user asks for them.
 
-Another method needs an entry in `LOSSES` or `OBJECTIVES` and a label in `baselines.method.LABELS`;
-one that was meta-trained before needs a loader in `trained_methods`.
+Another method derives from `baselines.method.Method`, and needs a label in `LABELS` there and an
+entry in `LOSS_METHODS` or `OBJECTIVE_METHODS`; one that was meta-trained before needs a loader in
+`trained_methods`.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class Registry:
         return tuple(found)
 
 
-LOSSES = Registry(
+LOSS_METHODS = Registry(
     {
         "epg": _learned_loss,
         "ppo": functools.partial(_policy_gradient, "ppo"),
@@ -223,7 +224,7 @@ LOSSES = Registry(
 )
 """Of the evaluation of a loss of EPG."""
 
-OBJECTIVES = Registry(
+OBJECTIVE_METHODS = Registry(
     {
         "objective": lambda it: objective_method.learned_objective(it.experiment, it.phi, it.loss),
         "untrained_objective": lambda it: objective_method.untrained_objective(it.experiment),
@@ -245,7 +246,7 @@ OBJECTIVES = Registry(
 
 def registry_of(experiment: Experiment | MetaGenRLExperiment) -> Registry:
     """Returns the methods of the evaluation of what settings describe."""
-    return OBJECTIVES if isinstance(experiment, MetaGenRLExperiment) else LOSSES
+    return OBJECTIVE_METHODS if isinstance(experiment, MetaGenRLExperiment) else LOSS_METHODS
 
 
 def of_loss(experiment: Experiment, words: Sequence[str], env_steps: int) -> tuple[str, ...]:
@@ -260,8 +261,8 @@ def of_loss(experiment: Experiment, words: Sequence[str], env_steps: int) -> tup
     Raises:
       ConfigError: As there, or lives have no updates, in which baselines would learn.
     """
-    names = LOSSES.chosen(words)
-    if not env_steps and {*names} & {*LOSSES.groups["all"]}:
+    names = LOSS_METHODS.chosen(words)
+    if not env_steps and {*names} & {*LOSS_METHODS.groups["all"]}:
         raise ConfigError(
             f"compare={','.join(words)} names what learns, and lives have 0 updates; give "
             "updates, or compare with none"

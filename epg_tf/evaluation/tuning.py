@@ -21,7 +21,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
-from epg_tf.evaluation.methods import LOSSES, Evaluated, inner_loops
+from epg_tf.evaluation.methods import LOSS_METHODS, Evaluated, inner_loops
 from epg_tf.evaluation.statistics import surviving_interval
 
 Space = Mapping[str, Sequence[float]]
@@ -270,7 +270,7 @@ def final_returns(experiment: Experiment, request: Request, baseline: str) -> An
     settings = dataclasses.replace(experiment, compute=compute)
     with inner_loops(settings) as loops:
         nothing = np.zeros(1, np.float32)
-        method = LOSSES.methods[baseline](Evaluated(settings, nothing, LossName(""), loops))
+        method = LOSS_METHODS.methods[baseline](Evaluated(settings, nothing, LossName(""), loops))
         return method.train(request).final_return
 
 

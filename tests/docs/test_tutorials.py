@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 import epg_tf
-from epg_tf.evaluation.methods import LOSSES
+from epg_tf.evaluation.methods import LOSS_METHODS
 from tests.docs.pages import PAGES, ROOT, Command, blocks, steps, text_of
 from tests.launch import commands
 from tests.launch.systems import SYSTEMS
 from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH
 
 # Of a loss that did not begin as REINFORCE.
-ROWS = [name for name in LOSSES.chosen(["ppo"]) if name != "policy_gradient_loss"]
+ROWS = [name for name in LOSS_METHODS.chosen(["ppo"]) if name != "policy_gradient_loss"]
 
 EVOLUTION = ("--config.evolution.epochs=2", "--config.evolution.validation_period=1")
 LIVES = [flag for flag in commands.settings() if not flag.startswith("--config.evolution")]

@@ -16,7 +16,7 @@ from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.shards import Shards
 from epg_tf.evaluation.evaluate import Evaluation, evaluate
-from epg_tf.evaluation.methods import LOSSES, Evaluated, inner_loops
+from epg_tf.evaluation.methods import LOSS_METHODS, Evaluated, inner_loops
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
@@ -26,7 +26,7 @@ from epg_tf.tasks.settings import TaskConfig
 def learned(experiment, loops):
     """Returns the method of a fresh loss."""
     evaluated = Evaluated(experiment, initial_phi(experiment, 0), LossName("a", 1), loops)
-    return LOSSES.methods["epg"](evaluated)
+    return LOSS_METHODS.methods["epg"](evaluated)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
 def test_every_rival_has_a_row_and_its_settings_are_stated(make_tiny):
     loss = {"start": "policy_gradient", "reward": True, "products": 2}
     tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)}, loss=loss)
-    results, about = outcome(tiny, tuple(LOSSES.methods))
+    results, about = outcome(tiny, tuple(LOSS_METHODS.methods))
     names = "epg ppo ppo_as_epg sac td3 reinforce untrained random_loss centred_loss"
     names += " policy_gradient_loss"
     assert list(results.groups()) == names.split()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, applicable, of_loss
+from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, applicable, of_loss
 
 ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_loss")
 
@@ -21,18 +21,20 @@ ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_lo
     ],
 )
 def test_words_name_rivals_in_the_order_of_tables(words, baselines):
-    assert LOSSES.chosen(words) == ("epg", *baselines, *ALWAYS[1:])
+    assert LOSS_METHODS.chosen(words) == ("epg", *baselines, *ALWAYS[1:])
 
 
 def test_tests_of_objectives_have_the_names_they_had():
     always = ("objective", "untrained_objective")
-    assert OBJECTIVES.chosen(["none"]) == always
-    assert OBJECTIVES.chosen(["ppo"]) == (*always, "off_policy_reinforce", "ppo")
-    assert OBJECTIVES.chosen(["all"]) == tuple(OBJECTIVES.methods)
-    assert OBJECTIVES.chosen(["ddpg"]) == (*always, "ddpg")
-    assert OBJECTIVES.chosen(["alone"]) == ("objective",) and LOSSES.chosen(["alone"]) == ("epg",)
-    assert LOSSES.chosen(["ppo", "alone"]) == ("epg", "ppo", "ppo_as_epg")
-    assert LOSSES.chosen(["alone", "none"]) == ("epg",)
+    assert OBJECTIVE_METHODS.chosen(["none"]) == always
+    assert OBJECTIVE_METHODS.chosen(["ppo"]) == (*always, "off_policy_reinforce", "ppo")
+    assert OBJECTIVE_METHODS.chosen(["all"]) == tuple(OBJECTIVE_METHODS.methods)
+    assert OBJECTIVE_METHODS.chosen(["ddpg"]) == (*always, "ddpg")
+    assert OBJECTIVE_METHODS.chosen(["alone"]) == ("objective",) and LOSS_METHODS.chosen(
+        ["alone"]
+    ) == ("epg",)
+    assert LOSS_METHODS.chosen(["ppo", "alone"]) == ("epg", "ppo", "ppo_as_epg")
+    assert LOSS_METHODS.chosen(["alone", "none"]) == ("epg",)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +48,14 @@ def test_tests_of_objectives_have_the_names_they_had():
 )
 def test_other_words_are_refused(word, message):
     with pytest.raises(ConfigError, match=message):
-        LOSSES.chosen(["ppo", word])
+        LOSS_METHODS.chosen(["ppo", word])
 
 
 def test_nobody_learns_beside_a_policy_that_does_not(make_tiny):
     fixed = make_tiny(inner={"updates": 0}, evolution={"moves": "initialisation"})
     with pytest.raises(ConfigError, match="^compare=ppo names what learns, and lives have 0"):
         of_loss(fixed, ["ppo"], 0)
-    assert of_loss(fixed, ["none"], 0) == LOSSES.chosen(["none"])
+    assert of_loss(fixed, ["none"], 0) == LOSS_METHODS.chosen(["none"])
 
 
 def test_a_loss_that_does_not_see_the_policy_has_no_centred_one_beside_it(make_tiny):
@@ -64,5 +66,5 @@ def test_a_loss_that_does_not_see_the_policy_has_no_centred_one_beside_it(make_t
 
 def test_all_leaves_out_what_needs_bounds_unless_it_is_named(make_tiny):
     choices = make_tiny(task={"family": "gymnasium:CartPole-v1", "frame_skip": 1})
-    assert of_loss(choices, ["all"], 8) == LOSSES.chosen(["ppo", "reinforce"])
+    assert of_loss(choices, ["all"], 8) == LOSS_METHODS.chosen(["ppo", "reinforce"])
     assert "sac" in of_loss(choices, ["sac"], 8) and "td3" in of_loss(make_tiny(), ["all"], 8)

@@ -11,7 +11,7 @@ from epg_tf.artifacts.artifact import LearnedObjective
 from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.evaluate import Evaluation, evaluate_objective
-from epg_tf.evaluation.methods import OBJECTIVES, Evaluated
+from epg_tf.evaluation.methods import OBJECTIVE_METHODS, Evaluated
 from epg_tf.evaluation.requests import objective_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
@@ -30,7 +30,7 @@ def requested(agents=3, seed=0, phase="objective_test", steps=20):
 
 def trained(parameters=PARAMETERS, method="objective", **request):
     evaluated = Evaluated(TINY, parameters, LossName("run/final", 0))
-    return OBJECTIVES.methods[method](evaluated).train(requested(**request))
+    return OBJECTIVE_METHODS.methods[method](evaluated).train(requested(**request))
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def tested():
 
 def test_every_method_has_a_label_and_the_objective_alone_a_loss():
     evaluated = Evaluated(TINY, PARAMETERS, LossName("run/final", 0))
-    methods = {name: make(evaluated) for name, make in OBJECTIVES.methods.items()}
+    methods = {name: make(evaluated) for name, make in OBJECTIVE_METHODS.methods.items()}
     assert {name: method.label for name, method in methods.items()} == {
-        name: LABELS[name] for name in OBJECTIVES.methods
+        name: LABELS[name] for name in OBJECTIVE_METHODS.methods
     }
     assert [name for name, method in methods.items() if method.loss] == ["objective"]
     assert [name for name, method in methods.items() if method.explores] == ["ppo", "reinforce"]
@@ -55,7 +55,7 @@ def test_evaluate_objective_trains_the_agents_of_the_request():
     evaluated = Evaluated(TINY, PARAMETERS, LossName("objective"))
     request = objective_request(TINY, None, 0, 2)
     for method, rows in found.groups().items():
-        expected = OBJECTIVES.methods[method](evaluated).train(request)
+        expected = OBJECTIVE_METHODS.methods[method](evaluated).train(request)
         np.testing.assert_array_equal(rows.pivot()[1], expected.returns)
 
 
@@ -87,12 +87,12 @@ def test_a_test_may_have_a_learning_rate_of_its_own(tested, method):
         Evaluated(dataclasses.replace(TINY, **changes), PARAMETERS, LossName("run/final"))
         for changes in ({"baseline": baseline}, {"agent": agent})
     )
-    found = OBJECTIVES.methods[method](own).train(requested()).returns
+    found = OBJECTIVE_METHODS.methods[method](own).train(requested()).returns
     np.testing.assert_array_equal(
-        found, OBJECTIVES.methods[method](usual).train(requested()).returns
+        found, OBJECTIVE_METHODS.methods[method](usual).train(requested()).returns
     )
     assert (found[:, 1:] != tested[method].returns[:, 1:]).any()
-    baseline = OBJECTIVES.methods["off_policy_reinforce"](own).train(requested())
+    baseline = OBJECTIVE_METHODS.methods["off_policy_reinforce"](own).train(requested())
     np.testing.assert_array_equal(baseline.returns, tested["off_policy_reinforce"].returns)
 
 

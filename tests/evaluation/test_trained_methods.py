@@ -14,7 +14,7 @@ from epg_tf.baselines.method import LABELS, LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import Evaluation
-from epg_tf.evaluation.methods import LOSSES
+from epg_tf.evaluation.methods import LOSS_METHODS
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_methods import NAMES, load_all
@@ -39,7 +39,7 @@ def saved(folder, **task):
 
 def test_maml_is_a_row_of_a_test_and_lives_as_long_as_a_rival(tiny, tmp_path):
     folder = saved(tmp_path / "start")
-    folders = LOSSES.folders(["ppo", f"maml:{folder}", f"maml10:{folder}"])
+    folders = LOSS_METHODS.folders(["ppo", f"maml:{folder}", f"maml10:{folder}"])
     request = loss_request(tiny, 0, 3)
     evaluation = Evaluation(
         LearnedLoss(initial_phi(tiny, 0), tiny, {}),
@@ -99,12 +99,15 @@ def test_a_start_that_does_not_fit_its_description_is_refused(tmp_path):
 
 
 def test_words_of_a_method_need_one_folder():
-    assert LOSSES.folders(["ppo", "maml10:b", "maml:a:1"]) == (("maml10", "b"), ("maml", "a:1"))
-    assert LOSSES.chosen(["reinforce", "maml:a"]) == LOSSES.chosen(["reinforce"])
+    assert LOSS_METHODS.folders(["ppo", "maml10:b", "maml:a:1"]) == (
+        ("maml10", "b"),
+        ("maml", "a:1"),
+    )
+    assert LOSS_METHODS.chosen(["reinforce", "maml:a"]) == LOSS_METHODS.chosen(["reinforce"])
     for words, message in (
         (["maml"], "^compare='maml' was meta-trained before; name its folder, e.g. maml:runs/maml"),
         (["maml:a", "maml:b", "maml:a"], "^compare='maml:a' is there twice"),
         (["mamml:a"], "is no method; name some of .*maml:FOLDER, maml10:FOLDER"),
     ):
         with pytest.raises(ConfigError, match=message):
-            LOSSES.chosen(words)
+            LOSS_METHODS.chosen(words)

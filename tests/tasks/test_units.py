@@ -24,7 +24,7 @@ from epg_tf.baselines.rl2 import RL2Trainer
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
-from epg_tf.evaluation.methods import LOSSES, OBJECTIVES, Evaluated
+from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, Evaluated
 from epg_tf.evaluation.requests import loss_request, objective_request
 from epg_tf.evaluation.trained_agent import train_agent, train_objective_agent
 from epg_tf.losses.lstm_objective import initial_parameters
@@ -113,7 +113,7 @@ def loss_method(method):
         with contextlib.closing(InnerLoops(experiment)) as loops:
             evaluated = Evaluated(experiment, initial_phi(experiment, 0), LossName("phi"), loops)
             request = loss_request(experiment, 0, 4)
-            return LOSSES.methods[method](evaluated).train(request).returns
+            return LOSS_METHODS.methods[method](evaluated).train(request).returns
 
     return returns
 
@@ -124,7 +124,7 @@ def objective_method(method):
         parameters = initial_parameters(np.random.default_rng(0), experiment.objective)
         evaluated = Evaluated(experiment, parameters, LossName("phi"))
         request = objective_request(experiment, None, 0, 2, 20, 2)
-        return OBJECTIVES.methods[method](evaluated).train(request).returns
+        return OBJECTIVE_METHODS.methods[method](evaluated).train(request).returns
 
     return returns
 
@@ -147,8 +147,8 @@ def meta_trained_by_rl2(name):
 
 
 METHODS = {
-    **{f"epg:{name}": loss_method(name) for name in LOSSES.methods},
-    **{f"metagenrl:{name}": objective_method(name) for name in OBJECTIVES.methods},
+    **{f"epg:{name}": loss_method(name) for name in LOSS_METHODS.methods},
+    **{f"metagenrl:{name}": objective_method(name) for name in OBJECTIVE_METHODS.methods},
     "metagenrl": meta_trained_objective,
     "maml": meta_trained_by_maml,
     "rl2": meta_trained_by_rl2,
