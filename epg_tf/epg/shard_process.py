@@ -74,6 +74,7 @@ class ShardProcess:
     def __init__(self, experiment: Experiment, measure_kl: bool, stop: threading.Event):
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._stop = stop
+        self._sending: threading.Thread | None = None
         try:
             self._process, self._connection = _start()
         except OSError as error:
@@ -97,6 +98,7 @@ class ShardProcess:
         # A suspended process does not empty the socket, so a long request waits in a thread.
         failed: list[BaseException] = []
         sending = threading.Thread(target=self._try_to_send, args=(request, failed), daemon=True)
+        self._sending = sending
         sending.start()
         deadline: float | None = None
         asked = False
@@ -159,6 +161,13 @@ class ShardProcess:
 
     def close(self) -> None:
         """Ends the process, in the middle of a life if need be."""
+        if self._sending is not None:
+            # Before the socket is closed: what a thread still sends would go to whatever gets the
+            # same file descriptor next.
+            self._sending.join(_POLL_SECONDS)
+            if self._sending.is_alive():
+                self._process.kill()
+                self._sending.join()
         self._connection.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)

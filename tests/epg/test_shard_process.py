@@ -158,6 +158,7 @@ def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch, param
         process.run(asked)
     process.close()
     assert process._process.returncode == -signal.SIGKILL
+    assert not process._sending.is_alive()  # it would write into the next process's socket
 
 
 def test_what_keeps_a_request_from_being_sent_arrives(process, reacher, monkeypatch):
