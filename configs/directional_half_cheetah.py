@@ -85,6 +85,7 @@ def _night() -> Experiment:
     usual = _policy_gradient(presets.night(_PAPER, update_period=32, updates=256, reward=True))
     return dataclasses.replace(
         usual,
+        surrogate=SurrogateConfig(baseline_learning_rate=1e-4, baseline_epochs=16),
         evolution=dataclasses.replace(
             usual.evolution, epochs=200, learning_rate_epochs=200, fitness_from="whole_life"
         ),

@@ -20,6 +20,7 @@ from ml_collections import ConfigDict
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.settings import Experiment
+from epg_tf.losses.settings import SurrogateConfig
 from epg_tf.runs.config_files import chosen
 from epg_tf.tasks.settings import TaskConfig
 
@@ -54,6 +55,7 @@ VARIANTS = {
     "laptop": _laptop(),
     "night": dataclasses.replace(
         presets.night(_PAPER, update_period=64, updates=128, reward=True),
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_epochs=16),
         ppo=PPOConfig(
             update_period=256,
             minibatch=32,

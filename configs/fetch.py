@@ -1,5 +1,6 @@
 """FetchReach, reward-free (EPG, Figure 11). Variants: `laptop` (default), `night` (the
-paper's life, evolved in coarse physics) and `paper`.
+paper's life, evolved in coarse physics), `paper`, and `target`, which is `night` with one target a
+life, which only the loss is told.
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps
 
@@ -21,6 +22,7 @@ from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig
 from epg_tf.epg.settings import Experiment
+from epg_tf.losses.settings import SurrogateConfig
 from epg_tf.runs.config_files import chosen
 from epg_tf.tasks.settings import TaskConfig
 
@@ -37,6 +39,7 @@ def _night() -> Experiment:
         inner=dataclasses.replace(
             usual.inner, minibatch=8, final_episodes=10, centred_observations=False
         ),
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_epochs=16),
         ppo=PPOConfig(
             update_period=32,
             minibatch=16,
@@ -63,11 +66,23 @@ def _night() -> Experiment:
     )
 
 
+def _target() -> Experiment:
+    """Returns `night` with a target for each life, which the loss is told."""
+    usual = _night()
+    return dataclasses.replace(
+        usual,
+        task=dataclasses.replace(usual.task, family="fetch_target"),
+        loss=dataclasses.replace(usual.loss, channels=("goal",)),
+        inner=dataclasses.replace(usual.inner, final_episodes=3),
+    )
+
+
 VARIANTS = {
     "laptop": presets.laptop(
         TaskConfig(family="fetch", frame_skip=20, episode_limit=25, physics="coarse"), updates=32
     ),
     "night": _night(),
+    "target": _target(),
     "paper": presets.paper(_PAPER, update_period=32, updates=256),
 }
 

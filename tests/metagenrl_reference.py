@@ -152,6 +152,9 @@ def objective(alpha, config, discount, length, chunks):
         for r, v, n in zip(*estimates, strict=True)
     ]
     means, deviations = np.mean(scalars, axis=0), np.std(scalars, axis=0)
+    if config.next_value == "value" and config.value_inputs == 2:  # in the same units
+        both = np.array(scalars)[:, 1:]
+        means[1:], deviations[1:] = np.mean(both), np.std(both)
     remaining, found = iter(scalars), []
     for action, predicted, reward, _, _ in chunks:
         rows = []

@@ -39,6 +39,9 @@ _MEANINGS = {
     "memory": "the agent's memory, see `memory`",
     "policy_log_prob": "log probability, under the policy as it is now, of the action as sampled: "
     "of each component, or of the choice in each part; only the newest M steps are read",
+    "action_effects": "coefficients [A, O], flattened, of a ridge regression of the change of each "
+    "normalised observation to the next step on the normalised action and observation, see "
+    "epg_tf.losses.action_effects",
     MINIBATCH: "which of the newest M steps to score, 0 the oldest of them",
 }
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from epg_tf.core.parameters import Params, split
 from epg_tf.core.types import Array
 from epg_tf.losses.backward_lstm import plain_backward_lstm
-from epg_tf.losses.channels import CONSTANT, HISTORY, MINIBATCH, Channel
+from epg_tf.losses.channels import CONSTANT, EFFECTS, HISTORY, MINIBATCH, Channel
 from epg_tf.losses.lstm_objective import BackwardLSTM
 from epg_tf.losses.objectives import Trajectories, total
 from epg_tf.losses.settings import LossConfig
@@ -29,12 +29,12 @@ _ACTIONS = ("action", PREDICTED)
 def loss_inputs(channels: Sequence[Channel], config: LossConfig) -> dict[str, tf.TensorSpec]:
     """Returns name -> shape and type of what an exported loss is given, for any number P of agents.
 
-    Recorded, policy and scored channels are [P, N, width], oldest step first, constants [P,
-    width], all float32; the minibatch is [P, B] int32, numbers of steps among the newest M.
+    Recorded, policy and scored channels are [P, N, width], oldest step first, constants and effects
+    [P, width], all float32; the minibatch is [P, B] int32, numbers of steps among the newest M.
     """
     specs = {}
     for channel in channels:
-        steps = [] if channel.kind == CONSTANT else [config.buffer_steps]
+        steps = [] if channel.kind in (CONSTANT, EFFECTS) else [config.buffer_steps]
         shape = [None, *steps, channel.width]
         specs[channel.name] = tf.TensorSpec(shape, tf.float32, channel.name)
     return specs | {MINIBATCH: tf.TensorSpec([None, None], tf.int32, MINIBATCH)}

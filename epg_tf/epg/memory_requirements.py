@@ -14,7 +14,7 @@ from epg_tf.epg.past_policies import agent_sizes
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import thread_count
 from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.temporal_conv import parameter_shapes
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.tasks.registry import make_family
 
 _FLOAT = 4  # bytes

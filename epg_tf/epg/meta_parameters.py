@@ -17,7 +17,7 @@ from epg_tf.core.types import Array
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.channels import Channel, declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
-from epg_tf.losses.temporal_conv import parameter_shapes
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.tasks.registry import make_family
 
 _START = "initial_policy/"  # before the names of theta_0's arrays

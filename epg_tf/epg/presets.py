@@ -221,6 +221,35 @@ def teaching(task: TaskConfig, reward: bool) -> Experiment:
     )
 
 
+def identifying(task: TaskConfig, channels: tuple[str, ...] = ()) -> Experiment:
+    """Returns an experiment like `teaching`, without reward, for families in which motors must be
+    found out: signs, gains, wiring.
+
+    The loss begins as `losses.identifying` alone. It sees the last 256 env steps, from which the
+    effects of actions are clear.
+
+    Args:
+      task: The family.
+      channels: Further inputs of the loss, such as "goal" or "observation_pairs".
+    """
+    usual = teaching(task, reward=False)
+    loss = dataclasses.replace(
+        stepwise(usual.loss),
+        start="identifying",
+        identifying=8,
+        buffer_steps=256,
+        filters=(2, 2),
+        context=2,
+        head=4,
+        channels=channels,
+    )
+    return dataclasses.replace(
+        usual,
+        loss=loss,
+        evolution=dataclasses.replace(usual.evolution, epochs=100, learning_rate_epochs=100),
+    )
+
+
 def evolved_starts(experiment: Experiment, scale: str) -> dict[str, Experiment]:
     """Returns EPG+I and PPO+I (section 4.2, Figure 13) by the name of the variant.
 

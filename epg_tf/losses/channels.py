@@ -19,6 +19,7 @@ from epg_tf.losses.settings import LossConfig
 HISTORY = "history"  # recorded in the buffer: `Experience.channel`
 POLICY = "policy"  # what the policy makes of a step, with gradient: `Policy.loss_input`
 CONSTANT = "constant"  # the same at all steps, with gradient: `shared_output`, then the memory
+EFFECTS = "effects"  # the same at all steps: what actions did, seen by `losses.identifying` alone
 SCORED = "scored"  # of the scored steps alone, with gradient: only the product units see it
 
 FEATURES = "features"  # what a loss shared over actions makes of an observation
@@ -33,7 +34,7 @@ class Channel:
     Attributes:
       name: What it is, one of those in `_ROWS` or `extra_channels.EXTRA_CHANNELS`.
       width: Its size per step, >= 1.
-      kind: `HISTORY`, `POLICY`, `CONSTANT` or `SCORED`.
+      kind: `HISTORY`, `POLICY`, `CONSTANT`, `EFFECTS` or `SCORED`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class _Row(NamedTuple):
 
 
 MEANS = "policy_mean"  # of Gaussian policies
+PROBABILITY = "policy_probability"  # of discrete actions
 LOG_STD = "policy_log_std"  # of kind `POLICY` where it depends on the state
 LOG_PROB = "policy_log_prob"  # of the action taken
 # Order is part of the parameters of pretrained losses: append, never reorder.
@@ -58,12 +60,17 @@ _ROWS = (
     _Row("action", HISTORY, lambda spec, loss: spec.action_size),
     _Row("reward", HISTORY, lambda spec, loss: int(loss.reward)),
     _Row("termination", HISTORY, lambda spec, loss: 1),
-    _Row("policy_probability", POLICY, lambda s, loss: s.action_size if s.discrete_actions else 0),
+    _Row(PROBABILITY, POLICY, lambda s, loss: s.action_size if s.discrete_actions else 0),
     _Row(MEANS, POLICY, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row(LOG_STD, CONSTANT, lambda s, loss: 0 if s.discrete_actions else s.action_size),
     _Row("memory", CONSTANT, lambda spec, loss: loss.memory_units),
     # log pi(a | s) of the action taken: of each component, or of the choice in each part.
     _Row(LOG_PROB, SCORED, lambda s, loss: _choices(s) if loss.products else 0),
+    _Row(
+        "action_effects",
+        EFFECTS,
+        lambda s, loss: s.action_size * s.observation_size if loss.identifying else 0,
+    ),
 )
 
 
@@ -72,7 +79,7 @@ _PARTS = {
     "observation": ("observation",),
     "action": ("action",),
     "termination": ("termination",),
-    "policy": ("policy_probability", MEANS, LOG_STD),
+    "policy": (PROBABILITY, MEANS, LOG_STD),
     "log_prob": (LOG_PROB,),
 }
 
@@ -202,6 +209,11 @@ def _without_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[
             yield "has 'log_prob' and 'policy', so nothing moves the policy; keep one of them"
         if config.start == "policy_gradient":
             yield "has 'log_prob', which config.loss.start='policy_gradient' needs; keep it"
+    if config.identifying and not {"policy", "observation"}.isdisjoint(config.without):
+        yield (
+            f"leaves config.loss.identifying={config.identifying} without observations or means; "
+            "keep both"
+        )
     if "observation" in config.without and config.start == "correlating":
         yield "has no observation for config.loss.start='correlating'; use 'centred'"
 
@@ -224,7 +236,7 @@ def network_channels(channels: Sequence[Channel], config: LossConfig) -> tuple[C
 
 def kernel_rows(channels: Sequence[Channel]) -> dict[str, range]:
     """Returns name -> the rows of a kernel that meet a channel; `SCORED` channels have none, since
-    only the kernel of product units meets them.
+    only the kernel of product units meets them, and `EFFECTS` neither.
     """
     rows = {}
     start = 0
@@ -245,4 +257,4 @@ def scored_width(channels: Sequence[Channel]) -> int:
 
 
 def _everywhere(channels: Sequence[Channel]) -> list[Channel]:
-    return [channel for channel in channels if channel.kind != SCORED]
+    return [channel for channel in channels if channel.kind not in (SCORED, EFFECTS)]

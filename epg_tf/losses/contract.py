@@ -33,8 +33,8 @@ class Experience(NamedTuple):
       terminated: [P, M], 1.0 where the environment ended the episode.
       truncated: [P, M], 1.0 where a time limit cut it.
       next_observation: [P, M, O], normalised, of the same episode also where that ends.
-      extra: Name -> [P, N, width] of the further channels that the learned loss declares; None
-        where there are none.
+      extra: Name -> [P, N, width] of the further channels that the learned loss declares, [P,
+        width] of effects of actions; None where there are none.
     """
 
     observation: tf.Tensor

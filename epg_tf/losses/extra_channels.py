@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.products import number_of_pairs, products_of_pairs
+from epg_tf.losses.action_effects import action_effects
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.turned_observation import turned_towards_reward
 
@@ -223,7 +224,8 @@ _SHIPPED = {
     ),
     "goal": ExtraChannel(
         _goal,
-        "where the goal is at the step (m, in the world), not normalised",
+        "where the goal is at the step (m, in the world; in fetch_target from the gripper, in "
+        "units of 0.05 m), not normalised",
         width=GOAL_SIZE,
         sees_reward=False,
         sees_goal=True,
@@ -314,9 +316,15 @@ def sees_goal(loss: LossConfig) -> bool:
 
 
 def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:
-    """Computes the further channels that a loss declares: name -> [P, N, width]."""
+    """Computes the further channels that a loss declares, name -> [P, N, width], and the effects of
+    actions, [P, A O], where it sees them.
+    """
     blind = recorded._replace(reward=tf.zeros_like(recorded.reward))
     values = {}
+    if loss.identifying:
+        values["action_effects"] = action_effects(
+            recorded.observation, recorded.action, recorded.ended, recorded.lived
+        )
     for name in loss.channels:
         channel = extra_channel(name)
         found = channel.compute(recorded if channel.sees_reward else blind, loss)

@@ -19,8 +19,9 @@ from epg_tf.losses.channels import (
     scored_width,
 )
 from epg_tf.losses.extra_channels import TOWARDS_REWARD
+from epg_tf.losses.identifying import WANTED, WHERE
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
-from epg_tf.losses.temporal_conv import parameter_shapes
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
 _GAIN = 3.0
@@ -40,7 +41,8 @@ def initial_parameters(
     the context also begin as correlations of the reward with features of the observation, so that
     where the floor goes can
     depend on what the task rewards. With "policy_gradient" the loss begins as REINFORCE (Williams
-    1992) on the declared reward, see `_reinforce`.
+    1992) on the declared reward, see `_reinforce`. With "identifying" the part of the loss that
+    `losses.identifying` computes is all that counts at first.
 
     A loss that is shared over actions begins so for each component of an action. The biases of its
     features are N(0, 1): with biases of 0 they would be two functions, the mean and the mean size.
@@ -62,6 +64,10 @@ def initial_parameters(
         _square(params, channels, config)
     if config.start == "policy_gradient":
         _reinforce(params, channels, config)
+    if config.start == "identifying":
+        params["output/kernel"][:] = 0.0
+    if config.identifying:
+        _identify(params)
     flat: Array = np.concatenate([values.ravel() for values in params.values()])
     return flat.astype(np.float32)
 
@@ -132,6 +138,17 @@ def with_floor(
             params["products/bias"][column] = -bias[unit]
     moved: Array = np.concatenate([values.ravel() for values in params.values()])
     return moved.astype(np.float32)
+
+
+def _identify(params: Mapping[str, Array]) -> None:
+    """Makes the wanted changes those of single components of the observation where the ranks
+    suffice, and else random ones of size 1; at no input is one wanted yet.
+    """
+    changes = params[WANTED]
+    if changes.shape[1] >= len(changes):
+        changes[:] = np.eye(len(changes), changes.shape[1])
+    changes /= np.maximum(np.linalg.norm(changes, axis=0), np.finfo(float).tiny)
+    params[WHERE][:] = 0.0
 
 
 def _correlate(params: Mapping[str, Array], channels: Sequence[Channel]) -> None:

@@ -12,8 +12,9 @@ The paper does not say in which units rewards and values come. Here as in the au
 input is standardised over an agent's batch (unlike there, without the padding), or one objective
 could not serve environments whose rewards differ in scale. So a score depends, through mean and
 deviation of these inputs, on all rewards and values of its batch. V(s_{t+1}) enters as the temporal
-difference r + gamma V(s_{t+1}) - V(s_t) unless `next_value` says otherwise: standardised by
-themselves, values would hide what one action changes under what states differ in.
+difference r + gamma V(s_{t+1}) - V(s_t) unless `next_value` says otherwise, because values hide
+what one action changes under what states differ in; then both values are standardised together, as
+in the authors' code.
 """
 
 from __future__ import annotations
@@ -132,9 +133,12 @@ class BackwardLSTM(Objective):
         """
         reward, value, next_value, mask = trajectories[1:]
         if self.config.next_value == "difference":
-            next_value = reward + self.discount * next_value - value
-        signals = (reward, value, next_value)
-        channels = [standardised(part, mask) for part in signals[: 1 + self.config.value_inputs]]
+            difference = reward + self.discount * next_value - value
+            values = [standardised(value, mask), standardised(difference, mask)]
+        else:  # in the same units, so that their difference shows
+            both = tf.concat([value, next_value], axis=2)
+            values = tf.split(standardised(both, tf.concat([mask, mask], axis=2)), 2, axis=2)
+        channels = [standardised(reward, mask), *values[: self.config.value_inputs]]
         if self.config.time:
             steps = mask.shape[2]
             channels.append(

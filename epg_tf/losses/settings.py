@@ -46,6 +46,12 @@ class LossConfig(Settings):
     factors: Literal[1, 2, 3] = setting(
         3, "linear forms that a product unit multiplies; 1: a soft square of one"
     )
+    identifying: Natural = setting(
+        0,
+        "ranks of the part of the loss that pulls each mean to what the effects of the action, as "
+        "the agent's own steps show them, make of the observation; 0: no such part, as in the "
+        "paper",
+    )
     shared_over_actions: bool = setting(
         False,
         "whether all components of an action share one set of parameters and observations enter "
@@ -82,11 +88,13 @@ class LossConfig(Settings):
     memory_inputs: Count = setting(
         64, "ones that the memory takes as input; with more of them it learns faster"
     )
-    start: Literal["random", "centred", "quadratic", "correlating", "policy_gradient"] = setting(
+    start: Literal[
+        "random", "centred", "quadratic", "correlating", "policy_gradient", "identifying"
+    ] = setting(
         "random",
         "of phi: centred keeps the policy's means near zero, quadratic by their squares; "
         "correlating also makes the context a correlation of the reward with features of the "
-        "observation; policy_gradient is REINFORCE",
+        "observation; policy_gradient is REINFORCE; identifying has nothing but its part",
     )
     truncation_as_end: bool = setting(True, "whether the termination channel marks time limits too")
 
@@ -103,6 +111,16 @@ class LossConfig(Settings):
             )
         if self.start == "policy_gradient":
             yield from self._policy_gradient_conflicts()
+        if self.start == "identifying" and not self.identifying:
+            yield (
+                "config.loss.start='identifying' is nothing but a part that config.loss."
+                "identifying=0 leaves out; set it to at least 1"
+            )
+        if self.identifying and self.shared_over_actions:
+            yield (
+                f"config.loss.identifying={self.identifying} has parameters for each dimension of "
+                "the observation, and config.loss.shared_over_actions=True fits any; leave one out"
+            )
         if self.start == "correlating":
             yield from self._correlating_conflicts()
 
@@ -185,5 +203,5 @@ class ObjectiveConfig(Settings):
     next_value: Literal["difference", "value"] = setting(
         "difference",
         "how the value of the next state enters: in a temporal difference, or itself, as the "
-        "paper prints it",
+        "paper prints it, standardised together with that of this state",
     )

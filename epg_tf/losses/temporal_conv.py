@@ -30,12 +30,16 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import parallel_convolution, parallel_matmul
-from epg_tf.core.parallel_models import ParallelConvolution, ParallelDense, ParallelModel
+from epg_tf.core.parallel_models import (
+    ParallelConvolution,
+    ParallelDense,
+    ParallelLayer,
+    ParallelModel,
+)
 from epg_tf.core.parameters import Params
-from epg_tf.core.shapes import convolution_length
 from epg_tf.losses.channels import (
     CONSTANT,
-    FEATURES,
+    EFFECTS,
     HISTORY,
     MINIBATCH,
     POLICY,
@@ -43,10 +47,11 @@ from epg_tf.losses.channels import (
     Channel,
     input_width,
     kernel_rows,
-    network_channels,
     scored_width,
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
+from epg_tf.losses.identifying import distance_to_floor, floors, identifying_shapes
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.policy_limits import excess
 from epg_tf.losses.product_units import product_units
 from epg_tf.losses.settings import LossConfig
@@ -60,10 +65,12 @@ class RecordedHistory(NamedTuple):
     Attributes:
       convolved: [P, T1, F1], the first convolution of the recorded channels.
       newest_history: [P, M, C_h], recorded channels of the newest steps.
+      floor: [P, A, 1 + inputs], see `losses.identifying`; None without such a part.
     """
 
     convolved: tf.Tensor
     newest_history: tf.Tensor
+    floor: tf.Tensor | None = None
 
 
 class PolicyChannels(NamedTuple):
@@ -144,12 +151,17 @@ class TemporalConv:
 
         Args:
           params: The weights.
-          inputs: Name -> [P, N, width] of the history channels; others are ignored.
+          inputs: Name -> [P, N, width] of the history channels, and [P, width] of the effects of
+            actions where the loss sees them; others are ignored.
         """
         history = tf.concat([inputs[name] for name in self.names(HISTORY)], axis=2)
         kernel = self._kernel(params, "convolution_1/kernel", HISTORY)
         convolved = parallel_convolution(history, kernel, self.config.strides[0])
-        return RecordedHistory(convolved, history[:, -self.update_period :])
+        floor = None
+        if self.config.identifying:
+            (effects,) = self.names(EFFECTS)
+            floor = floors(params, inputs[effects])
+        return RecordedHistory(convolved, history[:, -self.update_period :], floor)
 
     def per_step(
         self, params: Params, recorded: RecordedHistory, policy: PolicyChannels, steps: tf.Tensor
@@ -178,6 +190,8 @@ class TemporalConv:
             hidden = tf.concat([hidden, products], axis=2)
         outputs = parallel_matmul(hidden, params["output/kernel"])
         losses = (outputs + params["output/bias"][:, None])[:, :, 0]
+        if recorded.floor is not None:
+            losses += distance_to_floor(recorded.floor, self.channels, history, policy.scored)
         if self.config.mean_limit:
             losses += excess(self.channels, self.config, policy.scored, constants)
         return losses
@@ -188,7 +202,7 @@ class TemporalConv:
         Args:
           params: The weights.
           inputs: By channel: history, policy and scored channels [P, N, width], oldest step first,
-            constants [P, width]; "minibatch": [P, B] int, steps among the newest M.
+            constants and effects [P, width]; "minibatch": [P, B] int, steps among the newest M.
 
         Returns:
           [P, B] losses L_i.
@@ -287,6 +301,10 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
         ]
         dense = [ParallelDense(population, kernels[name], name) for name in names[2:]]
         self.stages = [*convolutions, *dense]
+        if config.identifying:
+            shapes = identifying_shapes(network.channels, config.identifying)
+            names_within = {name.partition("/")[2]: shape for name, shape in shapes.items()}
+            self.stages.append(ParallelLayer(population, names_within, "identifying"))
         self.build()
         self.trainable = False  # evolution moves it, not gradients
 
@@ -297,7 +315,8 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
     def prepare(self, agent: AgentLike, experience: Experience) -> PreparedUpdate:
         """Convolves the recorded channels."""
         del agent
-        inputs = {name: experience.channel(name) for name in self.network.names(HISTORY)}
+        names = self.network.names(HISTORY) + self.network.names(EFFECTS)
+        inputs = {name: experience.channel(name) for name in names}
         recorded = self.network.prepare(self.params, inputs)
         return PreparedUpdate(recorded, experience.observation, experience.raw_action)
 
@@ -351,38 +370,3 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
         }
         channels = [Channel(**channel) for channel in config["channels"]]
         return cls(config["population"], channels, LossConfig(**settings), config["update_period"])
-
-
-def parameter_shapes(channels: Sequence[Channel], config: LossConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the parts of phi, in the order of the flat vector.
-
-    Args:
-      channels: Declared inputs, from `declared_channels`.
-      config: Sizes, and whether the loss is shared over actions.
-    """
-    channels = network_channels(channels, config)
-    inputs, products = input_width(channels), config.products
-    first, second = config.filters
-    steps = config.buffer_steps
-    for width, stride in zip(config.widths, config.strides, strict=True):
-        steps = convolution_length(steps, width, stride)
-    pooled = second * (steps if config.pooling == "flatten" else 1)
-    shapes: dict[str, tuple[int, ...]] = {
-        "convolution_1/kernel": (config.widths[0], inputs, first),
-        "convolution_1/bias": (first,),
-        "convolution_2/kernel": (config.widths[1], first, second),
-        "convolution_2/bias": (second,),
-        "context/kernel": (pooled, config.context),
-        "context/bias": (config.context,),
-        "head/kernel": (inputs + config.context, config.head),
-        "head/bias": (config.head,),
-    }
-    if products:
-        meets = inputs + config.context + scored_width(channels)
-        shapes["products/kernel"] = (meets, config.factors * products)
-        shapes["products/bias"] = (config.factors * products,)
-    shapes |= {"output/kernel": (config.head + products, 1), "output/bias": (1,)}
-    if config.shared_over_actions:
-        shapes[f"{FEATURES}/kernel"] = (1, config.features)
-        shapes[f"{FEATURES}/bias"] = (config.features,)
-    return shapes

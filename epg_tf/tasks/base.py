@@ -270,7 +270,7 @@ class Simulation(abc.ABC):
         """
 
     def goals(self) -> Array | None:
-        """Returns where the goals are now (m), [P, 3]; None where that is not known."""
+        """Returns what losses are told of the goals now, [P, 3]; None where there are none."""
         return None
 
     @abc.abstractmethod

@@ -239,6 +239,12 @@ class BodyFamily(TaskFamily):
         del state
         return None
 
+    def told_goal(self, state: State) -> Array | None:
+        """Returns what a loss with the channel "goal" is told, [P, 3]; by default the goals' places
+        (m, in the world), None where there are none.
+        """
+        return self.marker(state)
+
 
 def _model_path(family: BodyFamily) -> pathlib.Path:
     """Returns where the model of a family is, from any working folder."""

@@ -52,7 +52,7 @@ class FetchReach(BodyFamily):
     goal_reaching = True
     settles = True
     coarse = CoarsePhysics(timestep_factor=4.0)  # with 10 targets are reached sooner
-    quantities = (
+    quantities: tuple[Quantity, ...] = (
         Quantity(
             "nearest",
             "m along x and y each, from the gripper's start to the next target",
@@ -156,6 +156,41 @@ class FetchReach(BodyFamily):
     def marker(self, state: State) -> Array:
         """Returns the target."""
         return state.goal.copy()
+
+
+class FetchTarget(FetchReach):
+    """Rewards a small distance to a target that stays the same for a life and is not observed.
+
+    So no fixed policy reaches it. Of the paper's family, whose loss sees the target and no reward
+    (Appendix A), this is the reading in which a task is a target. A loss with the channel "goal" is
+    told target - gripper, in steps of an action of 1.
+    """
+
+    name = "fetch_target"
+    observation_size = 6
+    quantities = (
+        Quantity(
+            "target",
+            "m along x, y and z, from the gripper's start",
+            (-EXTENT, EXTENT),
+            nominal=EXTENT / 2,
+            size=3,
+            possible=(-0.2, 0.2),
+        ),
+    )
+
+    def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
+        """Returns the arm's only start and the task's target."""
+        del generator
+        return self._qpos.copy(), self._qvel.copy(), self.middle + task["target"]
+
+    def observe(self, state: State) -> Array:
+        """Returns gripper - start (m), velocity of the gripper (m/s)."""
+        return np.concatenate([self.gripper(state) - self.middle, self.velocity(state)], axis=1)
+
+    def told_goal(self, state: State) -> Array:
+        """Returns target - gripper in commanded movements of an action of 1 (0.05 m)."""
+        return (state.goal - self.gripper(state)) / MOVE
 
 
 def _model_file() -> pathlib.Path:

@@ -35,12 +35,7 @@ class Hopper(PlanarWalker):
 
     def terminated(self, state: State) -> Array:
         """Returns True where the torso is low or tilted, or a joint or velocity is out of range."""
-        extent = np.maximum(np.abs(state.qpos[:, 2:]).max(axis=1), np.abs(state.qvel).max(axis=1))
-        return ~(
-            (state.qpos[:, 1] > MINIMUM_HEIGHT)
-            & (np.abs(state.qpos[:, 2]) < HEALTHY_TILT)
-            & (extent < MAXIMUM_STATE)
-        )
+        return _fallen(state) | (np.abs(state.qpos[:, 2]) >= HEALTHY_TILT)
 
 
 class RandomHopper(Hopper):
@@ -63,8 +58,10 @@ class RandomHopper(Hopper):
         return self.velocity(before, after)
 
     def terminated(self, state: State) -> Array:
-        """Returns True where the torso is lower than 0.7 m or tilted by 0.5 rad or more."""
-        return (state.qpos[:, 1] <= MINIMUM_HEIGHT) | (np.abs(state.qpos[:, 2]) >= MAXIMUM_TILT)
+        """Returns True where the torso is lower than 0.7 m or tilted by 0.5 rad or more, or a joint
+        or velocity is out of range.
+        """
+        return _fallen(state) | (np.abs(state.qpos[:, 2]) >= MAXIMUM_TILT)
 
 
 class DirectionalHopper(RandomHopper):
@@ -85,5 +82,13 @@ class DirectionalHopper(RandomHopper):
         return after.task["direction"] * super().reward(before, after, action)
 
     def terminated(self, state: State) -> Array:
-        """Returns True where the torso is lower than 0.7 m."""
-        return state.qpos[:, 1] <= MINIMUM_HEIGHT
+        """Returns True where the torso is lower than 0.7 m, or a joint or velocity is out of
+        range.
+        """
+        return _fallen(state)
+
+
+def _fallen(state: State) -> Array:
+    """Returns True where the torso is low, or a joint or velocity is out of range."""
+    extent = np.maximum(np.abs(state.qpos[:, 2:]).max(axis=1), np.abs(state.qvel).max(axis=1))
+    return ~((state.qpos[:, 1] > MINIMUM_HEIGHT) & (extent < MAXIMUM_STATE))

@@ -70,8 +70,10 @@ class BodySimulation(Simulation):
         return self._state
 
     def goals(self) -> Array | None:
-        """Returns where the goals are now (m), [P, 3]; None in families that draw no marker."""
-        return self.family.marker(self._state)
+        """Returns what losses are told of the goals now, [P, 3], or None; see
+        `BodyFamily.told_goal`.
+        """
+        return self.family.told_goal(self._state)
 
     def model(self, row: int) -> mujoco.MjModel:
         """Returns a copy of the model of simulation `row`, for rendering."""

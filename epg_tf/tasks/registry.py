@@ -17,7 +17,7 @@ from epg_tf.tasks.ant import Ant, ForwardBackwardAnt, GoalAnt, GoalAntNoReset
 from epg_tf.tasks.base import Simulation, TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.checks import make_checked_family
-from epg_tf.tasks.fetch import FetchReach
+from epg_tf.tasks.fetch import FetchReach, FetchTarget
 from epg_tf.tasks.gymnasium_checks import (
     make_checked_environment,
     make_checked_gymnasium_family,
@@ -61,6 +61,7 @@ FAMILIES: dict[str, type[TaskFamily]] = {
         ForwardBackwardAnt,
         GoalAntNoReset,
         FetchReach,
+        FetchTarget,
     )
 }
 

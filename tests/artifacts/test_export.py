@@ -19,8 +19,8 @@ from epg_tf.artifacts.exported import loss_inputs
 from epg_tf.core.errors import RecordError
 from epg_tf.core.parameters import parameter_count
 from epg_tf.epg.meta_parameters import divided, initial_phi, initial_policy
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.shared_conv import learned_loss
-from epg_tf.losses.temporal_conv import parameter_shapes
 from epg_tf.tasks import registry
 from tests.tasks.families import Choices
 

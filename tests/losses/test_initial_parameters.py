@@ -10,11 +10,11 @@ from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import (
     PolicyChannels,
     TemporalConv,
-    parameter_shapes,
 )
 from tests.losses.learned import STEPS, A, M, N, O, P, make_loss, scored
 

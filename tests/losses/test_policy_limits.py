@@ -15,8 +15,9 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.losses.channels import declared_channels, kernel_rows
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.losses.temporal_conv import TemporalConvLoss
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import make_family
 

@@ -13,9 +13,10 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.meta_parameters import initial_phi, vector_shapes
 from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.shared_conv import learned_loss
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.losses.temporal_conv import TemporalConvLoss
 from epg_tf.tasks.settings import TaskConfig
 from tests.losses.learned import A, M, N, O, P, make_loss, scored, with_extra
 

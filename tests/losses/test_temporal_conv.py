@@ -9,8 +9,8 @@ import numpy as np
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
-from epg_tf.losses.temporal_conv import parameter_shapes
 from tests.losses.learned import A, M, O, P, inputs_by_name, make_loss
 
 

@@ -10,8 +10,9 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, declared_channels, input_width
 from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.losses.temporal_conv import TemporalConvLoss
 from tests.losses.learned import STEPS, A, M, N, O, P, inputs_by_name, make_loss, scored
 
 SPEC = EnvironmentSpec(O, A)

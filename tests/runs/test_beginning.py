@@ -22,7 +22,8 @@ from epg_tf.epg.meta_parameters import initial_phi, initial_policy, loss_channel
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, kernel_rows
-from epg_tf.losses.temporal_conv import TemporalConvLoss, parameter_shapes
+from epg_tf.losses.parameter_shapes import parameter_shapes
+from epg_tf.losses.temporal_conv import TemporalConvLoss
 from epg_tf.runs import pages
 from epg_tf.runs.beginning import beginning, facts_of, scaled
 from epg_tf.runs.evolution import EVOLUTION, EvolutionSystem
