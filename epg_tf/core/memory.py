@@ -54,8 +54,8 @@ def refuse_what_cannot_fit(needs: Sequence[MemoryRequirement], processes: int = 
         return
     largest = max(needs, key=lambda need: need.size)
     raise ConfigError(
-        f"{largest.settings}: {largest.purpose} need about {_gib(largest.size)} of memory, all that "
-        f"these settings keep at once {_gib(total)}, and {limit} leaves a process "
+        f"{largest.settings}: {largest.purpose} need about {_gib(largest.size)} of memory, all "
+        f"that these settings keep at once {_gib(total)}, and {limit} leaves a process "
         f"{_gib(max(there_is, 0.0))}; make these settings smaller, or allow it more memory"
     )
 
