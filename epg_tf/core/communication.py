@@ -328,8 +328,8 @@ def _launched() -> tuple[int, int] | None:
             continue  # cluster managers number single processes, too
         if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
             raise HorovodUnusable(
-                f"{launcher}RANK={rank}, {launcher}SIZE={size} in the environment is no rank of a "
-                "job; unset both, or start all ranks by horovodrun"
+                f"{launcher}RANK={rank} in the environment is no rank below {launcher}SIZE={size}; "
+                "unset both, or start all ranks by horovodrun"
             )
         return int(rank), int(size)
     return None

@@ -85,7 +85,7 @@ def test_a_rank_that_is_none_ends_the_command_in_one_line(monkeypatch):
     monkeypatch.setenv("HOROVOD_RANK", "abc")
     process = commands.run("meta_train", "--config=point_goal", "--run_dir=/nowhere/run")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
-    assert process.stderr.startswith("error: HOROVOD_RANK=abc, HOROVOD_SIZE=1 in the environment")
+    assert process.stderr.startswith("error: HOROVOD_RANK=abc in the environment is no rank")
 
 
 @pytest.mark.parametrize(
