@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import operator
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,18 +31,21 @@ class MemoryRequirement:
     Attributes:
       size: Bytes, not more than what is really used.
       purpose: What is kept there, in the plural.
-      settings: Those that the size grows with, e.g. "config.loss.buffer_steps=512".
+      settings: Names of those that the size grows with, e.g. "loss.buffer_steps".
     """
 
     size: float
     purpose: str
-    settings: str
+    settings: Sequence[str]
 
 
-def refuse_what_cannot_fit(needs: Sequence[MemoryRequirement], processes: int = 1) -> None:
+def refuse_what_cannot_fit(
+    experiment: object, needs: Sequence[MemoryRequirement], processes: int = 1
+) -> None:
     """Refuses settings whose needs are larger than all the memory there is.
 
     Args:
+      experiment: The settings.
       needs: Of one process.
       processes: Number of such processes that share the machine.
 
@@ -53,8 +57,9 @@ def refuse_what_cannot_fit(needs: Sequence[MemoryRequirement], processes: int = 
     if total <= there_is:
         return
     largest = max(needs, key=lambda need: need.size)
+    named = [f"config.{name}={operator.attrgetter(name)(experiment)}" for name in largest.settings]
     raise ConfigError(
-        f"{largest.settings}: {largest.purpose} need about {_gib(largest.size)} of memory, all "
+        f"{', '.join(named)}: {largest.purpose} need about {_gib(largest.size)} of memory, all "
         f"that these settings keep at once {_gib(total)}, and {limit} leaves a process "
         f"{_gib(max(there_is, 0.0))}; make these settings smaller, or allow it more memory"
     )

@@ -1,6 +1,7 @@
 """Tests how much memory is found, and what is refused for it."""
 
 import resource
+import types
 
 import pytest
 
@@ -9,20 +10,22 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.memory import MemoryRequirement, available, group_limits, refuse_what_cannot_fit
 
 GIB = 2.0**30
+SETTINGS = types.SimpleNamespace(group=types.SimpleNamespace(a=1, b=2), c=(3,))
 NEEDS = [
-    MemoryRequirement(GIB, "small ones", "config.a=1"),
-    MemoryRequirement(3 * GIB, "L", "config.b=2"),
+    MemoryRequirement(GIB, "small ones", ["group.a"]),
+    MemoryRequirement(3 * GIB, "L", ["group.b", "c"]),
 ]
 
 
 def test_what_does_not_fit_is_refused_with_the_largest_need(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda processes: (8 * GIB / processes, "X"))
-    refuse_what_cannot_fit(NEEDS, 2)
+    refuse_what_cannot_fit(SETTINGS, NEEDS, 2)
     with pytest.raises(ConfigError) as error:
-        refuse_what_cannot_fit(NEEDS, 4)
+        refuse_what_cannot_fit(SETTINGS, NEEDS, 4)
     assert str(error.value) == (
-        "config.b=2: L need about 3 GiB of memory, all that these settings keep at once 4 GiB, and "
-        "X leaves a process 2 GiB; make these settings smaller, or allow it more memory"
+        "config.group.b=2, config.c=(3,): L need about 3 GiB of memory, all that these settings "
+        "keep at once 4 GiB, and X leaves a process 2 GiB; make these settings smaller, or allow "
+        "it more memory"
     )
 
 
@@ -46,7 +49,7 @@ def test_a_limit_of_address_space_is_for_each_process_and_for_libraries_too(limi
         assert limit == "`ulimit -v`" and left == pytest.approx(1.3 * GIB, abs=0.1 * GIB)
     limit_address_space(mapped + GIB / 2)
     with pytest.raises(ConfigError, match="`ulimit -v` leaves a process 0 GiB"):
-        refuse_what_cannot_fit(NEEDS)
+        refuse_what_cannot_fit(SETTINGS, NEEDS)
 
 
 def test_a_limit_of_a_control_group_is_shared_by_its_processes(monkeypatch):
