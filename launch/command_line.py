@@ -6,6 +6,7 @@ Import this before anything that imports TensorFlow.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -200,7 +201,7 @@ def _fail_for_memory(error: Exception) -> NoReturn:
 
 def _parse(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS([argv[0], *arguments.prepared(argv[1:], list(flags.FLAGS))])
+        others = flags.FLAGS([argv[0], *arguments.prepared(argv[1:], list(flags.FLAGS))])
     except ConfigError as error:
         if _VERBOSE:
             raise
@@ -213,6 +214,10 @@ def _parse(argv: list[str]) -> list[str]:
         if _VERBOSE:
             raise
         fail(_what_is_wrong(error))
+    for name, value in flags.FLAGS.flag_values_dict().items():
+        if isinstance(value, float) and not math.isfinite(value):  # bounds let NaN pass
+            fail(f"--{name}={value} must be a finite number")
+    return others
 
 
 def _what_is_wrong(error: Exception) -> str:

@@ -10,25 +10,25 @@ import abc
 import concurrent.futures
 import contextlib
 import importlib.util
-import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from epg_tf.core.errors import CommunicationError, Stopped
-from epg_tf.core.heartbeats import Heartbeats, MissingRanks
+from epg_tf.core.heartbeats import Heartbeats, MissingRanks, start_guard
 from epg_tf.core.types import Array
 
 _Result = TypeVar("_Result")
 
 _LAUNCHERS = ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_")  # each sets RANK and SIZE of a process
 _POLL_SECONDS = 0.1  # signals are handled between two polls
+_STARTING_SECONDS = 300.0  # in which processes start and connect, also on busy machines
+_GRACE_SECONDS = 30.0  # by which Gloo's timeout is longer: missing ranks are to be named first
 # With Horovod's own default its thread runs every millisecond, which costs up to half a core; a
 # collective takes about as long as the cycle. This package reports failures itself.
 _DEFAULTS = {"HOROVOD_CYCLE_TIME": "20", "HOROVOD_LOG_LEVEL": "fatal"}
@@ -140,6 +140,10 @@ class SingleProcess(Communicator):
 class HorovodCommunicator(Communicator):
     """Connects several processes by Horovod.
 
+    Its transport, Gloo, gives up by itself after a timeout of its own, which includes the time to
+    connect. It is set so that `timeout` decides; but elastic ranks, which connect again without a
+    loss, can use a shorter one, and so notice a new rank that does not come.
+
     Args:
       horovod: The module horovod.tensorflow.
       timeout: Seconds that this rank waits for others at most.
@@ -156,19 +160,25 @@ class HorovodCommunicator(Communicator):
         self._elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
         self.rank, self.size = _launched() or (0, 1)
         self._heartbeats = Heartbeats(self.rank, self.size)
-        self._connect()
-        self._members: Any = None
+        gloo = min(timeout, 1e6) + _GRACE_SECONDS
         if self._elastic:
-            self._heartbeats.start_guard()
-            self._members = horovod.elastic.ObjectState(self._broadcast_tuple, horovod.rank)
+            gloo = min(gloo, _STARTING_SECONDS)
+            start_guard()
+        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(gloo)))
+        self._connect(horovod.init, min(timeout, _STARTING_SECONDS))
+        if self._elastic:
+            self._members: Any = horovod.elastic.ObjectState(
+                lambda numbers: tuple(self.broadcast(np.array(numbers, np.int64)).tolist()),
+                horovod.rank,
+            )
 
-    def _connect(self) -> None:
-        """Connects to the other processes, and sets ranks and sizes."""
+    def _connect(self, connect: Callable[[], object], seconds: float) -> None:
+        """Connects to the other processes within some seconds, and sets ranks and sizes."""
         self._collectives = 0
         try:
-            self._result(_started(self._horovod.init))
-        except TimeoutError:
-            raise _lost(self._missing()) from None
+            self._received(_started(connect), seconds)
+        except CommunicationError:
+            raise
         except (ValueError, RuntimeError) as error:
             raise HorovodUnusable(
                 f"Horovod cannot connect the processes ({_first_line(error)}); name the network "
@@ -185,7 +195,7 @@ class HorovodCommunicator(Communicator):
 
         started = time.perf_counter()
         self._collectives += 1
-        self._heartbeats.reached(self._collectives)
+        self._heartbeats.place = self._collectives
         try:
             total: Array = self._received(
                 _started(
@@ -194,7 +204,8 @@ class HorovodCommunicator(Communicator):
                         op=self._horovod.Sum,
                         name=f"sum_{values.size}",
                     ).numpy()
-                )
+                ),
+                self._timeout,
             )
         except tf.errors.OpError as error:  # another rank has gone
             if self._elastic:
@@ -204,40 +215,43 @@ class HorovodCommunicator(Communicator):
         self.bytes_sent += values.nbytes
         return total
 
-    def _received(self, future: concurrent.futures.Future[_Result]) -> _Result:
-        """Returns the result of a collective; under elastic Horovod, missing ranks are removed.
+    def _received(self, future: concurrent.futures.Future[_Result], seconds: float) -> _Result:
+        """Returns the result of what all ranks do together, for which it waits some seconds; under
+        elastic Horovod, ranks that are missing then are removed.
 
         Raises:
           RanksLost: They cannot be removed, or that does not help.
           Stopped: `stop` was called.
-          Exception: What the collective raised, for instance because a rank was removed.
+          Exception: What the operation raised, for instance because a rank was removed.
         """
         try:
-            return self._result(future)
+            return self._result(future, seconds)
         except TimeoutError:
             missing = self._missing()
         if future.done():  # the last rank came while the heartbeats were compared
             return future.result()
-        if self._elastic and missing.processes:
+        if self._elastic:
             self._heartbeats.remove(missing.processes)
             with contextlib.suppress(TimeoutError):
-                return self._result(future)
+                return self._result(future, _STARTING_SECONDS)
         raise _lost(missing)
 
-    def _result(self, future: concurrent.futures.Future[_Result]) -> _Result:
+    def _result(self, future: concurrent.futures.Future[_Result], seconds: float) -> _Result:
         """Returns the result of an operation; signals are handled meanwhile.
 
         Raises:
-          TimeoutError: It took longer than the timeout; it continues in a thread of its own.
+          TimeoutError: It took longer; it continues in a thread of its own. The time in which this
+            process itself was stopped does not count.
           Stopped: `stop` was called.
         """
-        deadline = time.monotonic() + self._timeout
-        while time.monotonic() < deadline:
+        waited = 0.0
+        while waited < seconds:
             try:
                 return future.result(_POLL_SECONDS)
             except TimeoutError:
                 if self._stop.is_set():
                     raise Stopped from None
+            waited += _POLL_SECONDS
         raise TimeoutError
 
     def _missing(self) -> MissingRanks:
@@ -257,17 +271,14 @@ class HorovodCommunicator(Communicator):
         return result
 
     def _reconnect(self) -> None:
-        self._result(_started(self._horovod.shutdown))
-        self._connect()
+        """Connects the ranks that are left and those that are new."""
+        horovod = self._horovod  # a stopped rank can hold up its shutdown, too
+        self._connect(lambda: (horovod.shutdown(), horovod.init()), self._timeout)
 
     def admit(self) -> None:
         """Raises Horovod's own exception for `run` if ranks wait to join."""
         if self._elastic:
             self._members.check_host_updates()
-
-    def _broadcast_tuple(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the tuple that rank 0 holds."""
-        return tuple(self.broadcast(np.array(numbers, np.int64)).tolist())
 
     def stop(self) -> None:
         """Ends the waiting for other ranks."""
@@ -306,20 +317,30 @@ def _first_line(error: Exception) -> str:
 
 
 def _launched() -> tuple[int, int] | None:
-    """Returns rank and size that a launcher of several processes has set, or None."""
+    """Returns rank and size that a launcher of several processes has set, or None.
+
+    Raises:
+      HorovodUnusable: They are no rank of a job.
+    """
     for launcher in _LAUNCHERS:
-        if f"{launcher}RANK" in os.environ:
-            rank = int(os.environ[f"{launcher}RANK"])
-            size = int(os.environ.get(f"{launcher}SIZE", "1"))
-            if size > 1 or launcher == "HOROVOD_":  # cluster managers number single processes, too
-                return rank, size
+        rank, size = (os.environ.get(f"{launcher}{key}", "1") for key in ("RANK", "SIZE"))
+        if f"{launcher}RANK" not in os.environ or (launcher != "HOROVOD_" and size == "1"):
+            continue  # cluster managers number single processes, too
+        if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+            raise HorovodUnusable(
+                f"{launcher}RANK={rank} in the environment is no rank below {launcher}SIZE={size}; "
+                "unset both, or start all ranks by horovodrun"
+            )
+        return int(rank), int(size)
     return None
 
 
 def launched_rank() -> int | None:
     """Returns the rank that a launcher of several processes has set, or None without one."""
-    launched = _launched()
-    return None if launched is None else launched[0]
+    with contextlib.suppress(HorovodUnusable):
+        if launched := _launched():
+            return launched[0]
+    return None
 
 
 def join(timeout: float) -> Communicator:
@@ -362,20 +383,10 @@ def _horovod() -> Any:
         import horovod.tensorflow as horovod
     except (ImportError, OSError, AttributeError, tf.errors.OpError) as error:
         raise HorovodUnusable(
-            f"Horovod, built with TensorFlow {_built_with()}, does not work with the installed "
-            f"TensorFlow {tf.__version__} ({_first_line(error)}): rebuild it with `make horovod`"
+            f"Horovod does not work with the installed TensorFlow {tf.__version__} "
+            f"({_first_line(error)}): rebuild it with `make horovod`"
         ) from error
     return horovod
-
-
-def _built_with() -> str:
-    """Returns the version of TensorFlow that Horovod was built with, if it is recorded."""
-    spec = importlib.util.find_spec("horovod")
-    try:
-        folder = Path((spec and spec.origin) or "").parent
-        return str(json.loads((folder / "metadata.json").read_text(encoding="utf-8"))["tensorflow"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "of an unknown version"
 
 
 def pin_gpu(local_rank: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import operator
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +20,8 @@ except ImportError:  # Windows
     resource = None
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
+# What libraries and threads map after settings are checked (bytes), measured on two CPUs.
+_MAPPED_LATER = 0.7 * 2**30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,58 +31,60 @@ class MemoryRequirement:
     Attributes:
       size: Bytes, not more than what is really used.
       purpose: What is kept there, in the plural.
-      settings: Those that the size grows with, e.g. "config.loss.buffer_steps=512".
+      settings: Names of those that the size grows with, e.g. "loss.buffer_steps".
     """
 
     size: float
     purpose: str
-    settings: str
+    settings: Sequence[str]
 
 
 def refuse_what_cannot_fit(
-    needs: Sequence[MemoryRequirement], processes: int = 1, limit: float | None = None
+    experiment: object, needs: Sequence[MemoryRequirement], processes: int = 1
 ) -> None:
     """Refuses settings whose needs are larger than all the memory there is.
 
     Args:
+      experiment: The settings.
       needs: Of one process.
-      processes: Number of such processes that share the memory.
-      limit: Bytes that there are; of this machine by default.
+      processes: Number of such processes that share the machine.
 
     Raises:
       ConfigError: They cannot fit; the message names the settings of the largest need.
     """
-    there_are = available() if limit is None else limit
-    total = processes * sum(need.size for need in needs)
-    if total <= there_are:
+    there_is, limit = available(processes)
+    total = sum(need.size for need in needs)
+    if total <= there_is:
         return
     largest = max(needs, key=lambda need: need.size)
+    named = [f"config.{name}={operator.attrgetter(name)(experiment)}" for name in largest.settings]
     raise ConfigError(
-        f"{largest.settings}: {largest.purpose} need about {_gib(processes * largest.size)} of "
-        f"memory, all that these settings keep at once {_gib(total)}, and there are "
-        f"{_gib(there_are)}; make these settings smaller"
+        f"{', '.join(named)}: {largest.purpose} need about {_gib(largest.size)} of memory, all "
+        f"that these settings keep at once {_gib(total)}, and {limit} leaves a process "
+        f"{_gib(max(there_is, 0.0))}; make these settings smaller, or allow it more memory"
     )
 
 
-def available() -> float:
-    """Returns the bytes of memory that this process may use at most, whatever others use now.
+def available(processes: int = 1) -> tuple[float, str]:
+    """Returns the bytes that this process may still take, whatever others use now, and by what
+    they are limited; infinity where the system tells no limit.
 
-    That is the machine's memory, or a lower limit of the process or of its control groups; infinity
-    where the system tells none of them.
+    Args:
+      processes: Number of processes that share the machine and its control groups.
     """
-    limits = [_of_machine(), *group_limits(_CONTROL_GROUPS, Path("/proc/self/cgroup"))]
-    if resource is not None:
-        own, _ = resource.getrlimit(resource.RLIMIT_AS)
-        limits += [] if own == resource.RLIM_INFINITY else [own]
-    return float(min(limits))
-
-
-def _of_machine() -> float:
-    """Returns the bytes that the machine has; infinity where the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
+    if resource is None:
+        return float("inf"), "this machine"
+    page, mapped = resource.getpagesize(), 0
+    with contextlib.suppress(OSError):  # macOS has no such file
+        mapped = page * int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    shared = [(os.sysconf("SC_PHYS_PAGES") * page, "this machine")]
+    for size in group_limits(_CONTROL_GROUPS, Path("/proc/self/cgroup")):
+        shared.append((size, "its control group"))
+    limits = [(size / processes - peak(), limit) for size, limit in shared]
+    own, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if own != resource.RLIM_INFINITY:
+        limits.append((own - mapped - _MAPPED_LATER, "`ulimit -v`"))
+    return min(limits)
 
 
 def peak() -> float:
@@ -96,31 +102,17 @@ def group_limits(mount: Path, membership: Path) -> Iterator[int]:
       mount: Where control groups are mounted.
       membership: File with the lines NUMBER:CONTROLLERS:PATH of the process.
     """
-    try:
-        lines = membership.read_text("utf-8").splitlines()
-    except OSError:
-        return
+    lines = membership.read_text("utf-8").splitlines() if membership.exists() else []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
         root = mount / "memory" if controllers else mount
         name = "memory.limit_in_bytes" if controllers else "memory.max"
-        group = root / path.lstrip("/")
         # A limit of a group holds for all groups in it; in a container the path may not exist.
-        for folder in (group, *group.parents):
-            yield from _limit(folder / name)
-            if folder == root:
-                break
-
-
-def _limit(path: Path) -> Iterator[int]:
-    try:
-        text = path.read_text("utf-8").strip()
-    except OSError:
-        return
-    if text.isdecimal():  # else "max"
-        yield int(text)
+        for part in (path, *Path(path).parents):
+            with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
+                yield int((root / str(part).lstrip("/") / name).read_text("utf-8"))
 
 
 def _gib(size: float) -> str:

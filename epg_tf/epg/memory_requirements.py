@@ -36,7 +36,8 @@ def refuse_lives_that_cannot_fit(experiment: Experiment, count: int) -> None:
       ConfigError: They cannot fit; the message names the settings of the largest need.
     """
     spec = make_family(experiment.task).spec
-    refuse_what_cannot_fit(memory_requirements(experiment, spec, thread_count(experiment), count))
+    needs = memory_requirements(experiment, spec, thread_count(experiment), count)
+    refuse_what_cannot_fit(experiment, needs)
 
 
 def evolution_requirements(experiment: Experiment, threads: int) -> list[MemoryRequirement]:
@@ -54,9 +55,7 @@ def evolution_requirements(experiment: Experiment, threads: int) -> list[MemoryR
     if rows := experiment.past.policies:
         weights, moments = agent_sizes(experiment)
         size = _STATE_COPIES * rows * _FLOAT * (weights + 2 * moments)  # moments are float64
-        needs.append(
-            MemoryRequirement(size, "policies of earlier epochs", f"config.past.policies={rows}")
-        )
+        needs.append(MemoryRequirement(size, "policies of earlier epochs", ["past.policies"]))
     return needs
 
 
@@ -76,21 +75,9 @@ def memory_requirements(
     most = count or max(evolution.lives, validated)
     agents = lives * min(threads, math.ceil(most / lives))  # that are at work at once
     return [
-        MemoryRequirement(
-            _FLOAT * agents * size,
-            purpose,
-            ", ".join(f"config.{name}={_value(experiment, name)}" for name in (*names, _SHARD)),
-        )
+        MemoryRequirement(_FLOAT * agents * size, purpose, (*names, "compute.shard_lives"))
         for size, purpose, names in _needs_of_an_agent(experiment, spec)
     ]
-
-
-_SHARD = "compute.shard_lives"
-
-
-def _value(experiment: Experiment, path: str) -> object:
-    group, field = path.split(".")
-    return getattr(getattr(experiment, group), field)
 
 
 def _needs_of_an_agent(

@@ -38,35 +38,23 @@ def memory_requirements(
       threads: Shards that run at once.
       ranks: Processes that share the shards.
     """
-    agent, objective, meta = experiment.agent, experiment.objective, experiment.meta
-    replay, networks, noise, *at_once = _sizes(experiment, specs, threads, ranks)
-    drawn, layers, cells = at_once
-    count, hidden = f"config.agents={experiment.agents}", f"config.agent.hidden={agent.hidden}"
-    chunk = f"config.agent.chunk={agent.chunk}"
-    batch = f"config.agent.batch={agent.batch}, {chunk}"
-    units = f"config.objective.lstm_units={objective.lstm_units}"
+    replay, networks, noise, drawn, layers, cells = _sizes(experiment, specs, threads, ranks)
+    compiled = _COMPILED * experiment.agent.chunk * experiment.meta.virtual_steps
+    batch = "agent.batch agent.chunk"
     rows = (
-        (replay, "replays", f"config.agent.replay_steps={agent.replay_steps}, {count}"),
-        (networks, "networks", f"{hidden}, {count}"),
-        (noise, "actions' noises", f"config.round_steps={experiment.round_steps}"),
-        (
-            drawn,
-            "batches",
-            f"{batch}, config.shard_agents={experiment.shard_agents}",
-        ),
-        (layers, "outputs of networks for a batch", f"{batch}, {hidden}"),
-        (
-            _COMPILED * agent.chunk * meta.virtual_steps,
-            "compiled steps of a chunk",
-            f"{chunk}, config.meta.virtual_steps={meta.virtual_steps}",
-        ),
+        (replay, "replays", "agent.replay_steps agents"),
+        (networks, "networks", "agent.hidden agents"),
+        (noise, "actions' noises", "round_steps"),
+        (drawn, "batches", f"{batch} shard_agents"),
+        (layers, "outputs of networks for a batch", f"{batch} agent.hidden"),
+        (compiled, "compiled steps of a chunk", "agent.chunk meta.virtual_steps"),
         (
             cells,
             "states of objectives for a batch",
-            f"{batch}, {units}, config.objective.action_filters={objective.action_filters}",
+            f"{batch} objective.lstm_units objective.action_filters",
         ),
     )
-    return [MemoryRequirement(*row) for row in rows]
+    return [MemoryRequirement(size, purpose, names.split()) for size, purpose, names in rows]
 
 
 def _sizes(

@@ -130,7 +130,7 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
     ):
         super().__init__(experiment, seed, communicator, facts_of(earlier))
         needs = evolution_requirements(experiment, shards.threads)
-        refuse_what_cannot_fit(needs, self.communicator.local_size)
+        refuse_what_cannot_fit(experiment, needs, self.communicator.local_size)
         self._experiment, self._seed, self._shards = experiment, seed, shards
         self._earlier = earlier
         self.state = self._before = self._first = beginning(experiment, seed, earlier)

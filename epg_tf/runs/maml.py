@@ -67,7 +67,7 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
 
     def __init__(self, experiment: MAMLExperiment, seed: int, threads: int = 1):
         super().__init__(experiment, seed)
-        refuse_what_cannot_fit(memory_requirements(experiment))
+        refuse_what_cannot_fit(experiment, memory_requirements(experiment))
         configure_tensorflow(threads)
         self._experiment, self._seed = experiment, seed
         self._stop = threading.Event()
@@ -188,19 +188,15 @@ def memory_requirements(experiment: MAMLExperiment) -> list[MemoryRequirement]:
     sampled = 2 * (2 * spec.observation_size + 2 * spec.action_size + 4)
     # Outputs of the layers, of the gradient step through them, and of the gradient of both.
     derived = 4 * hidden
-    pairs = experiment.policy.observation_pairs
-    products = 3 * number_of_pairs(spec.observation_size) * pairs  # factors, products, inputs
-    named = (
-        f"config.outer.tasks={experiment.outer.tasks}, config.adaptation.env_steps="
-        f"{adaptation.env_steps}, config.adaptation.steps={adaptation.steps}"
-    )
+    # Factors, products and inputs.
+    products = 3 * number_of_pairs(spec.observation_size) * experiment.policy.observation_pairs
+    names = ("outer.tasks", "adaptation.env_steps", "adaptation.steps")
     return [
-        MemoryRequirement(4.0 * samples * batches * sampled, "the samples", named),
+        MemoryRequirement(4.0 * samples * batches * sampled, "the samples", names),
         MemoryRequirement(
             4.0 * samples * batches * (derived + products),
             "the outputs of policies that gradients need",
-            f"{named}, config.policy.hidden={experiment.policy.hidden}, "
-            f"config.policy.observation_pairs={pairs}",
+            (*names, "policy.hidden", "policy.observation_pairs"),
         ),
     ]
 

@@ -129,9 +129,8 @@ class MetaGenRLSystem(System[RoundResult]):
         ranks = self.communicator
         threads = experiment.threads or cpus(ranks.local_size)
         specs = {name: named_environment(name).spec for name in experiment.environments}
-        refuse_what_cannot_fit(
-            memory_requirements(experiment, specs, threads, ranks.size), ranks.local_size
-        )
+        needs = memory_requirements(experiment, specs, threads, ranks.size)
+        refuse_what_cannot_fit(experiment, needs, ranks.local_size)
         self._experiment, self._seed = experiment, seed
         self._population = Population(experiment, seed, ranks)
         self._path = Path()

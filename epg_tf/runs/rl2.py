@@ -48,7 +48,7 @@ class RL2System(OneCheckpoint[IterationResult]):
 
     def __init__(self, experiment: RL2Experiment, seed: int):
         super().__init__(experiment, seed)
-        refuse_what_cannot_fit([_need(experiment)])
+        refuse_what_cannot_fit(experiment, [_need(experiment)])
         self._experiment = experiment
         self._trainer = RL2Trainer(experiment, seed)
         self._agent = self._trainer.agent
@@ -144,8 +144,7 @@ def _need(experiment: RL2Experiment) -> MemoryRequirement:
     return MemoryRequirement(
         4.0 * _NUMBERS * units * steps,
         "gradients of trials",
-        f"config.trials={experiment.trials}, config.task.episode_limit="
-        f"{experiment.task.episode_limit} and config.network.lstm_units={units}",
+        ("trials", "task.episode_limit", "network.lstm_units"),
     )
 
 

@@ -5,6 +5,7 @@ the real one.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -26,16 +27,15 @@ from epg_tf.core.errors import Stopped
 from epg_tf.core.heartbeats import Heartbeats, MissingRanks
 from tests.thread_ranks import on_ranks
 
-DEFAULTS = communication._DEFAULTS
 VALUES = np.array([[1, -2], [3, 2**62]])
 
 
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch):
     """Starts every test as a user's own process."""
-    for name in [name for name in os.environ if name.startswith(("HOROVOD_", "OMPI_", "PMI_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(communication, "_DEFAULTS", {})
+    others = {k: v for k, v in os.environ.items() if not re.match("HOROVOD_|OMPI_|PMI_", k)}
+    monkeypatch.setattr(os, "environ", others)
+    monkeypatch.setattr(communication, "_STARTING_SECONDS", 0.5)
 
 
 def played(size=2, rank=0, allreduce=None, init=None):
@@ -105,8 +105,7 @@ def test_ranks_add_up_and_count(launched):
 
 def test_join_prepares_horovod(launched, monkeypatch):
     """Horovod's thread sleeps longer than by default, unless the user has said otherwise."""
-    monkeypatch.setattr(communication, "_DEFAULTS", DEFAULTS)
-    monkeypatch.setattr(os, "environ", {**os.environ, "HOROVOD_LOG_LEVEL": "info"})
+    monkeypatch.setenv("HOROVOD_LOG_LEVEL", "info")
     seen = {}
     horovod = played(init=lambda: seen.update(os.environ))
     monkeypatch.setattr(communication, "_horovod", lambda: horovod)
@@ -217,6 +216,95 @@ def test_who_comes_while_heartbeats_are_compared_is_not_removed(launched, monkey
     np.testing.assert_array_equal(total, horovod.size() * VALUES)
 
 
+class World:
+    """What the ranks of a job do together, as a future; each wait for it moves its clock on.
+
+    Attributes:
+      now: Seconds since all but rank 1 began.
+      comes: When rank 1 takes part; infinity if it is frozen.
+      fails: When Gloo gives up, or notices that rank 1 was killed.
+      removed: When rank 1 was removed, or None.
+    """
+
+    def __init__(self, monkeypatch, elastic):
+        self.now, self.comes, self.fails, self.removed = 0.0, 0.0, float("inf"), None
+        world = self
+
+        class Played(Heartbeats):
+            def missing(self, place, wait):
+                return MissingRanks("no heartbeat from rank 1", 0, ["machine-7"])
+
+            def remove(self, processes):
+                assert processes == ["machine-7"]
+                world.removed = world.now
+
+        monkeypatch.setattr(communication, "Heartbeats", Played)
+        monkeypatch.setattr(communication, "_started", lambda operation: self)
+        monkeypatch.setattr(communication, "_STARTING_SECONDS", 300.0)
+        monkeypatch.setenv("HOROVOD_ELASTIC", "1" if elastic else "0")
+
+    def done(self):
+        return self.now >= self.comes
+
+    def result(self, seconds=0.0):
+        self.now += seconds
+        if self.done():
+            return VALUES
+        if self.now >= self.fails or self.removed is not None:
+            gone()
+        raise TimeoutError
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "elastic"])
+def world(request, launched, monkeypatch):
+    return World(monkeypatch, request.param)
+
+
+def begun(world, timeout):
+    """Returns the ranks of a world, whose clock starts, and the seconds that Gloo waits."""
+    ranks, world.now = HorovodCommunicator(played_elastic(None), timeout), 0.0
+    return ranks, float(os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"])
+
+
+@pytest.mark.parametrize("timeout", [15.0, 60.0, 3600.0])
+def test_the_timeout_decides_when_a_frozen_rank_is_removed_or_ends_the_job(world, timeout):
+    ranks, gloo = begun(world, timeout)
+    world.comes, world.fails = float("inf"), gloo
+    with pytest.raises(HorovodInternalError if ranks._elastic else RanksLost):
+        ranks.sum(VALUES)
+    if world.fails == 300.0:  # elastic ranks then connect again, which waits for rank 1, too
+        assert ranks._elastic and timeout > 270 and world.removed is None
+        world.now, world.fails = 0.0, float("inf")
+        with pytest.raises(tf.errors.OpError):  # the world ends so; Horovod would connect
+            ranks._reconnect()
+    assert (world.removed is not None) == ranks._elastic
+    assert timeout <= world.now < timeout + 1.0
+
+
+@pytest.mark.parametrize("timeout", [60.0, 3600.0])
+def test_a_rank_that_is_stopped_for_less_than_the_timeout_loses_nothing(world, timeout):
+    ranks, gloo = begun(world, timeout)
+    world.comes, world.fails = 45.0, gloo
+    np.testing.assert_array_equal(ranks.sum(VALUES), VALUES)
+    assert world.removed is None and 45.0 <= world.now < 46.0
+
+
+@pytest.mark.parametrize("timeout", [15.0, 60.0, 3600.0])
+def test_a_killed_rank_is_noticed_at_once(world, timeout):
+    ranks, _ = begun(world, timeout)
+    world.comes, world.fails = float("inf"), 0.0
+    with pytest.raises(HorovodInternalError if ranks._elastic else RanksLost):
+        ranks.sum(VALUES)
+    assert world.now < 1.0 and world.removed is None
+
+
+def test_connecting_ends_after_minutes_whatever_a_shard_takes(world):
+    world.comes = float("inf")
+    with pytest.raises(tf.errors.OpError if "1" == os.environ["HOROVOD_ELASTIC"] else RanksLost):
+        HorovodCommunicator(played_elastic(None), 3600.0)
+    assert 300.0 <= world.now < 301.0
+
+
 def test_processes_that_cannot_connect_are_told_what_to_do(launched):
     def init():
         raise ValueError("Horovod initialization failed.\nPlease check log messages")
@@ -240,11 +328,9 @@ SYMBOL = "mpi_lib.so: undefined symbol: _ZN10tensorflow"
 def test_horovod_for_another_tensorflow_is_told_how_to_rebuild(
     launched, monkeypatch, tmp_path, failure
 ):
-    """Both versions are named."""
     folder = tmp_path / "horovod"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
-    (folder / "metadata.json").write_text('{"tensorflow": "2.14.7"}')
     error = failure.format(repr(SYMBOL + "\nmore"))
     (folder / "tensorflow.py").write_text(f"import tensorflow as tf\nraise {error}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -254,8 +340,8 @@ def test_horovod_for_another_tensorflow_is_told_how_to_rebuild(
         communication.join(10.0)
     sys.modules.pop("horovod", None)
     assert str(raised.value) == (
-        "Horovod, built with TensorFlow 2.14.7, does not work with the installed TensorFlow "
-        f"{tf.__version__} ({SYMBOL}): rebuild it with `make horovod`"
+        f"Horovod does not work with the installed TensorFlow {tf.__version__} ({SYMBOL}): rebuild "
+        "it with `make horovod`"
     )
 
 
@@ -269,6 +355,31 @@ def test_processes_that_do_not_see_each_other_are_refused(monkeypatch):
     assert communication.launched_rank() == 2
     with pytest.raises(HorovodUnusable, match="4 processes .*horovodrun --gloo"):
         communication.join(10.0)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "rank", "size"),
+    [
+        ("HOROVOD_", "abc", "2"),
+        ("HOROVOD_", "abc", None),
+        ("HOROVOD_", "-1", "2"),
+        ("HOROVOD_", "2", "2"),
+        ("OMPI_COMM_WORLD_", "0", "two"),
+        ("PMI_", "", "4"),
+    ],
+)
+def test_ranks_that_are_none_are_named(monkeypatch, launcher, rank, size):
+    """Also where errors are printed, which asks for the rank again."""
+    monkeypatch.setenv(f"{launcher}RANK", rank)
+    if size is not None:
+        monkeypatch.setenv(f"{launcher}SIZE", size)
+    with pytest.raises(HorovodUnusable) as raised:
+        communication.join(10.0)
+    assert str(raised.value) == (
+        f"{launcher}RANK={rank} in the environment is no rank below {launcher}SIZE={size or 1}; "
+        "unset both, or start all ranks by horovodrun"
+    )
+    assert communication.launched_rank() is None
 
 
 def test_a_gpu_is_pinned_by_local_rank(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import signal
 import subprocess
@@ -65,8 +66,8 @@ def crew(launcher):
 def test_the_silent_and_the_late_are_named(crew):
     """Rank 0 dies, rank 2 is still busy; rank 1 reports, whichever rank looks."""
     for rank in (1, 3):
-        crew[rank].reached(7)
-    crew[2].reached(6)
+        crew[rank].place = 7
+    crew[2].place = 6
     crew[0].close()
     time.sleep(0.2)
     for asking in (1, 3):
@@ -91,7 +92,7 @@ def test_ranks_that_never_came_are_silent(launcher):
 
 def test_no_rank_is_named_when_all_are_there(crew):
     for rank in crew:
-        rank.reached(3)
+        rank.place = 3
     time.sleep(0.2)
     missing = crew[2].missing(3, time.sleep)
     assert missing.reporting_rank == 0 and "network" in missing.reasons
@@ -118,8 +119,8 @@ from epg_tf.core import heartbeats
 
 heartbeats.PERIOD_SECONDS = 0.05
 rank = heartbeats.Heartbeats(1, 2)
-rank.start_guard()
-rank.reached(3)
+heartbeats.start_guard()
+rank.place = 3
 print(heartbeats.process_name(), flush=True)
 time.sleep(60)
 """
@@ -152,11 +153,11 @@ def test_a_stopped_rank_is_ended_by_its_guard_once_another_asks(other_rank):
     (guard,) = children(rank.pid)
     asking = Heartbeats(0, 2)
     time.sleep(0.5)
-    assert asking.missing(3, time.sleep).processes == ()
-    assert asking.missing(4, time.sleep).processes == (name,)  # alive, but late
+    assert not asking.missing(3, time.sleep).processes
+    assert asking.missing(4, time.sleep).processes == [name]  # alive, but late
     rank.send_signal(signal.SIGSTOP)
     missing = asking.missing(3, time.sleep)
-    assert missing.processes == (name,) and "no heartbeat from rank 1" in missing.reasons
+    assert missing.processes == [name] and "no heartbeat from rank 1" in missing.reasons
     assert rank.poll() is None
     asking.remove(["another-process"])
     time.sleep(0.3)
@@ -167,10 +168,16 @@ def test_a_stopped_rank_is_ended_by_its_guard_once_another_asks(other_rank):
     asking.close()
 
 
-def test_no_rank_asks_for_its_own_end(launcher):
-    """Although a heartbeat of its earlier rank may name it."""
-    Heartbeats(0, 2).remove([heartbeats.process_name(), "another-process"])
-    assert [key for key in Store.kept if "removed" in key] == ["/removed/another-process"]
+def test_a_process_that_runs_is_not_ended_for_an_entry_of_its_earlier_number(launcher):
+    """Ranks get new numbers when they connect again; one of them is this process itself."""
+
+    def entry(rank, number, process):
+        Store.kept[f"/heartbeats/{rank}"] = json.dumps([number, 3, process]).encode()
+
+    for rank, process in enumerate([heartbeats.process_name(), "other", "stopped"], start=1):
+        entry(rank, 5, process)
+    missing = Heartbeats(0, 5).missing(3, lambda seconds: entry(4, 1, "other"))
+    assert missing.processes == ["stopped"]
 
 
 def test_a_guard_ends_with_its_rank(other_rank):

@@ -26,9 +26,8 @@ def test_cpus_are_those_of_the_machine_where_a_process_has_no_own(
 
 def test_memory_that_is_not_known_refuses_nothing(monkeypatch):
     memory = other_systems.fresh("epg_tf.core.memory", monkeypatch)
-    monkeypatch.setattr(memory, "group_limits", lambda mount, membership: iter(()))
-    assert memory.available() == float("inf") and memory.peak() != memory.peak()
-    memory.refuse_what_cannot_fit([MemoryRequirement(1e18, "the samples", "config.a=1")])
+    assert memory.available()[0] == float("inf") and memory.peak() != memory.peak()
+    memory.refuse_what_cannot_fit(None, [MemoryRequirement(1e18, "the samples", ["a"])])
 
 
 @pytest.mark.parametrize(("system", "size"), [("linux", 3 * 1024), ("darwin", 3)])

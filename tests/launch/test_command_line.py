@@ -9,6 +9,7 @@ from absl import flags
 
 from epg_tf.core import files
 from launch import command_line
+from tests.launch import commands
 
 
 @pytest.fixture
@@ -78,6 +79,13 @@ def test_the_named_rank_prints_when_rank_0_is_lost(rank, capsys):
     waited = rank(1)
     assert failure("rank 0 is lost", 1, 1) == "at once, with 1"
     assert capsys.readouterr().err == "error: rank 0 is lost\n" and waited == []
+
+
+def test_a_rank_that_is_none_ends_the_command_in_one_line(monkeypatch):
+    monkeypatch.setenv("HOROVOD_RANK", "abc")
+    process = commands.run("meta_train", "--config=point_goal", "--run_dir=/nowhere/run")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert process.stderr.startswith("error: HOROVOD_RANK=abc in the environment is no rank")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ REFUSED = {
         ("evolution --config.inner.minibatch=5", "config.inner.minibatch=5"),
         ("evolution --config.task.family=chess", "config.task.family='chess'"),
         ("evolution --seed=-1", "seed"),
+        ("evolution --rank_timeout=nan", "--rank_timeout=nan must be a finite number"),
         ("evolution fast", "fast"),
         ("evolution --begin_with=nothing", "nothing"),
         ("evolution --begin_with=random_hopper", "begin_with=random_hopper"),
@@ -83,6 +84,7 @@ REFUSED = {
         ("--loss=point_goal --compare=maml", "--compare='maml' was meta-trained"),
         ("--loss=point_goal --compare=maml:/nowhere", "no such folder"),
         ("--loss=point_goal --alpha=1.5", "alpha"),
+        ("--loss=point_goal --alpha=nan", "--alpha=nan must be a finite number"),
         ("--loss=point_goal --compare_updates=0", "compare_updates"),
         ("--loss=point_goal --save_policy=EXPORT --overwrite", "policy.json is not there"),
         ("--loss=OBJECTIVE --environment=gymnasium:CartPole-v1", "its actions are discrete"),
@@ -158,6 +160,7 @@ REFUSED = {
     "benchmark": [
         ("--config=point_goal --cores=1 --cores=many", "--cores=many"),
         ("--config=point_goal --cores=0", "--cores=0"),
+        ("--config=point_goal --network_milliseconds=nan", "=nan must be a finite number"),
         ("--config=point_goal --cores=1 --shard_lives=", "--shard_lives="),
         ("--config=point_goal --json=DIR/missing/b.json", "--json="),
         ("--config=point_goal --json=FILE", "--json="),
