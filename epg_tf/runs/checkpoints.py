@@ -181,7 +181,9 @@ def _load(path: Path, epoch: int, wanted: Wanted | None) -> Checkpoint:
         raise RecordError(f"{path}: not a checkpoint of epg_tf, it lacks {', '.join(missing)}")
     version = content[_VERSION].tolist()
     if version != FORMAT_VERSION:
-        raise VersionError(f"{path}: format version {version}, this program reads {FORMAT_VERSION}")
+        raise VersionError(
+            f"{path}: format version {version!r:.50}, this program reads {FORMAT_VERSION}"
+        )
     checksum = content.pop(_CHECKSUM)
     if not np.array_equal(checksum, _checksum(epoch, content)):
         raise RecordError(f"{path}: the content does not match its checksum")
@@ -222,8 +224,8 @@ def _check_run(path: Path, run: Mapping[str, Any], identity: RunIdentity) -> Non
 
 def _check_fit(path: Path, found: Checkpoint, wanted: Wanted) -> None:
     """Refuses arrays and facts that the run cannot go on from."""
-    names = [*(name for name in wanted.arrays if name not in wanted.optional), *wanted.facts]
-    if missing := [name for name in names if name not in {**found.arrays, **found.facts}]:
+    missing = sorted(wanted.arrays.keys() - wanted.optional - found.arrays.keys())
+    if missing := [*missing, *sorted(wanted.facts.keys() - found.facts.keys())]:
         raise VersionError(
             f"{path}: it lacks {', '.join(missing)[:100]}, so another version of epg_tf wrote it"
         )
@@ -234,15 +236,12 @@ def _check_fit(path: Path, found: Checkpoint, wanted: Wanted) -> None:
                 f"{path}: {name} has type {values.dtype} and shape {values.shape}, this run's has "
                 f"{like.dtype} and {like.shape}"
             )
-        usable = np.ones((), bool)
-        if values.dtype.kind in "iu":
-            usable = values >= 0
-        elif values.dtype.kind == "f" and (name in wanted.finite or not wanted.nan):
-            usable = np.isfinite(values) if name in wanted.finite else ~np.isnan(values)
-        if not np.all(usable):
-            raise RecordError(f"{path}: {name} holds numbers that are not usable")
+        below = values.dtype.kind in "iu" and (values < 0).any()
+        endless = name in wanted.finite and not np.isfinite(values).all()
+        if below or endless or not (wanted.nan or np.array_equal(values, values)):
+            raise RecordError(f"{path}: {name} is negative, infinite or NaN somewhere")
     for name, like in wanted.facts.items():
-        value = found.facts.get(name)
+        value = found.facts[name]
         whole = type(value) is int and 0 <= value < 2**62
         if not (whole or (isinstance(like, float) and type(value) is float and value < math.inf)):
             raise RecordError(f"{path}: {name}={value!r:.50} is not usable")
