@@ -24,6 +24,9 @@ from epg_tf.core.optimizers import adam_update
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.registry import make_family
 
+FAILED = "failed_validation_lives"
+"""Column of the lives that failed in validation; NaN in iterations without one."""
+
 COLUMNS = (
     "epoch",
     "return_before_mean",
@@ -32,6 +35,7 @@ COLUMNS = (
     "validation_return_mean",
     "gradient_norm",
     "failed_lives",
+    FAILED,
     "env_steps",
     "seconds",
 )
@@ -85,7 +89,7 @@ class MetaTraining:
             observed=observed,
             env_steps=state.env_steps + self._experiment.iteration_steps,
         )
-        moved, validation = self._validated(moved)
+        moved, validation, failed = self._validated(moved)
         before = batches[0].returns[succeeded]
         numbers = {
             "epoch": moved.iteration,
@@ -95,6 +99,7 @@ class MetaTraining:
             "validation_return_mean": validation,
             "gradient_norm": norm,
             "failed_lives": int((~succeeded).sum()),
+            FAILED: failed,
             "env_steps": moved.env_steps,
             "seconds": time.perf_counter() - started,
         }
@@ -152,14 +157,15 @@ class MetaTraining:
         )
         return moved, norm, succeeded
 
-    def _validated(self, state: MAMLState) -> tuple[MAMLState, float]:
-        """Returns the state with its best start, and the mean return in validation; NaN without.
+    def _validated(self, state: MAMLState) -> tuple[MAMLState, float, float]:
+        """Returns the state with its best start, the mean return in validation, and how many lives
+        failed there; NaN without.
 
         Validation is in exact physics, always in the same tasks, which meta-training never meets.
         """
         outer, adaptation = self._experiment.outer, self._experiment.adaptation
         if not outer.validation_period or state.iteration % outer.validation_period:
-            return state, np.nan
+            return state, np.nan, np.nan
         lives = self._validation
         keys = [LifeKey(self._seed, "validation", 0, number) for number in range(outer.tasks)]
         lives.begin(keys, state.start)
@@ -173,7 +179,7 @@ class MetaTraining:
             state = dataclasses.replace(
                 state, best=state.start, best_return=found, best_iteration=state.iteration
             )
-        return state, found
+        return state, found, float(lives.failed.sum())
 
 
 def _mean(returns: Array) -> float:

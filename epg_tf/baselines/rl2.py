@@ -24,6 +24,9 @@ from epg_tf.tasks.trials import TrialEnvironment
 
 _LOSSES = ("policy_loss", "value_loss", "clipped_share")
 
+FAILED = "failed_validation_trials"
+"""Column of the trials in which physics failed; NaN in iterations without a validation."""
+
 
 @dataclasses.dataclass(frozen=True)
 class IterationResult:
@@ -50,6 +53,7 @@ def metric_columns(experiment: RL2Experiment) -> tuple[str, ...]:
         *_episode_columns("training_return", experiment),
         *_episode_columns("validation_return", experiment),
         "diverged_trials",
+        FAILED,
         *_LOSSES,
         "seconds",
     )
@@ -108,13 +112,14 @@ class RL2Trainer:
           A result per iteration.
 
         Raises:
-          RunFailed: A loss is not finite.
+          RunFailed: A loss is not finite, or all trials of an iteration failed.
         """
         for iteration in range(done + 1, self.experiment.iterations + 1):
             started = time.perf_counter()
             metrics = self._learn(iteration)
             due = iteration % self.experiment.validation_period == 0
-            returns = self._validate() if due else np.full(self.experiment.trial.episodes, np.nan)
+            nothing = np.full(self.experiment.trial.episodes, np.nan), np.nan
+            returns, metrics[FAILED] = self._validate() if due else nothing
             metrics |= self._by_episode("validation_return", returns)
             is_best = bool(returns[-1] > best_return)
             best_return = float(returns[-1]) if is_best else best_return
@@ -126,6 +131,11 @@ class RL2Trainer:
         experiment, count = self.experiment, self.experiment.trials
         keys = [LifeKey(self._seed, "rl2", iteration, number) for number in range(count)]
         trials = play_trials(self._environment, self.agent, keys)
+        if trials.diverged.all():
+            raise RunFailed(
+                f"all {count} trials of iteration {iteration} failed: "
+                f"{self._environment.divergence}; correct the environment"
+            )
         trajectory = without_exploration(trials, experiment.trial.exploratory_episodes)
         if iteration == 1:
             self.agent.observe(trajectory)
@@ -152,8 +162,10 @@ class RL2Trainer:
         columns = _episode_columns(name, self.experiment)
         return dict(zip(columns, map(float, returns), strict=True))
 
-    def _validate(self) -> Array:
-        """Returns the mean return of each episode of trials in exact physics, [K]."""
+    def _validate(self) -> tuple[Array, float]:
+        """Returns the mean return of each episode of trials in exact physics, [K], and the number
+        of trials that failed.
+        """
         experiment = self.experiment
         count = experiment.validation_trials
         if self._validation is None:
@@ -162,7 +174,7 @@ class RL2Trainer:
             self._validation = TrialEnvironment(family, count, experiment.trial_steps)
         keys = [LifeKey(self._seed, "validation", 0, number) for number in range(count)]
         trials = play_trials(self._validation, self.agent, keys)
-        return mean_returns(trials, experiment.trial.episodes)
+        return mean_returns(trials, experiment.trial.episodes), float(trials.diverged.sum())
 
 
 def mean_returns(trials: Trials, episodes: int) -> Array:

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from epg_tf.agents.acting import ActingDeterministic
 from epg_tf.agents.deterministic import initial_weights, weight_shapes
-from epg_tf.core.errors import VersionError
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.losses.objectives import Chunks, ObjectiveModel
@@ -128,23 +127,7 @@ class PopulationLearner:
         ]
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Takes what `arrays` returned.
-
-        Raises:
-          VersionError: An array is missing or has another shape, as in checkpoints of versions
-            whose twin critics had the axes [2, P, ...].
-        """
-        for name, shape in self._shapes(self._groups[-1].stop):
-            if name not in arrays:
-                raise VersionError(
-                    f"agents' array {name} is missing, so another version of epg_tf wrote them; "
-                    f"begin a new run"
-                )
-            if arrays[name].shape != shape:
-                raise VersionError(
-                    f"agents' array {name} has shape {arrays[name].shape} instead of "
-                    f"{shape}, so it belongs to other agents; begin a new run"
-                )
+        """Takes what `arrays` returned."""
         flat = {
             network: Learned(*(_joined(arrays, f"{saved_as}/{kind}") for kind in Learned._fields))
             for network, saved_as in _SAVED_AS.items()

@@ -30,7 +30,7 @@ from epg_tf.runs.folder import BEGUN_WITH, RunFolder, RunLength, RunTarget, begi
 from epg_tf.runs.identity import OWN_FILES, RunKind
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
-from epg_tf.runs.system import Failures, OneCheckpoint
+from epg_tf.runs.system import Failures, OneCheckpoint, failures
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.units import remarks
 
@@ -119,6 +119,7 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
     stopping = "stopping as soon as the lives have finished the update they are in"
     columns = COLUMNS
     newer = NEWER_COLUMNS
+    finite = frozenset({"phi", "best_phi"})
 
     def __init__(
         self,
@@ -250,7 +251,7 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
             "first_fitness_mean": rows[0]["fitness_mean"] if rows else None,
             "last_fitness_mean": rows[-1]["fitness_mean"] if rows else None,
             "best_validation_return_mean": state.best_return,
-            "failed_lives": int(sum(row["failed_lives"] for row in rows)),
+            "failed_lives": failures(rows, "failed_lives"),
         }
 
     def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:

@@ -119,11 +119,8 @@ class RunFolder:
         changed = self._changed_families(before, target.allow_changed_family)
         if target.overwrite:
             self._check_replaceable()
-        files.prepare_folder(
-            self.path, self._identity.kind.own, overwrite=target.overwrite, resume=target.resume
-        )
+        files.prepare_folder(self.path, (), overwrite=target.overwrite, resume=target.resume)
         self._lock.acquire()
-        files.remove_unfinished(self.path, self._identity.kind.own)
         self.facts = now if before is None else {name: before.get(name) for name in now}
         stated = self._identity.begun if before is None else before
         self.facts |= {name: stated[name] for name in (BEGUN_WITH,) if name in stated}
@@ -136,17 +133,21 @@ class RunFolder:
         self.warnings += [UNLOCKED] if UNLOCKED else []
         if changed:
             self.warnings.append(f"{changed} changed, so numbers from here on are of other tasks")
+        own = self._identity.kind.own
         if before is None:
-            self._describe()
+            with files.replaced(self.path, own):  # nothing is there unless it is to be overwritten
+                self._describe()
+        files.remove_unfinished(self.path, own)
 
-    def newest_checkpoint(self) -> checkpoints.Checkpoint | None:
-        """Returns the newest checkpoint that can be read, and warns of newer ones; None in a new
-        run.
+    def newest_checkpoint(self, wanted: checkpoints.Wanted) -> checkpoints.Checkpoint | None:
+        """Returns the newest checkpoint that the run can go on from, and warns of newer ones; None
+        in a new run.
 
         Raises:
-          RecordError: None can be read, though there is or was one.
+          RecordError: There is none, though there is or was a checkpoint; or it is of a run of
+            another seed or other settings.
         """
-        found, damaged = checkpoints.load_newest(self.path / "checkpoints")
+        found, damaged = checkpoints.load_newest(self.path / "checkpoints", wanted)
         if found is None and (damaged or self.metrics.read()):
             reason = "there is none, but metrics.csv has rows"
             raise RecordError(
@@ -201,6 +202,14 @@ class RunFolder:
         description["machine"] = machine()  # of the newest start
         files.write_json(self.path / CONFIG, description)
 
+    def check(self) -> None:
+        """Checks that the folder is where it was; to be called before it is written to.
+
+        Raises:
+          RecordError: It was moved or deleted.
+        """
+        self._lock.check()
+
     def close(self) -> None:
         """Closes the log and lets other processes use the folder."""
         self.board.close()
@@ -234,12 +243,7 @@ class RunFolder:
                 "overwrite=True to start a run in it, or choose another folder"
             )
         before = files.read_json(self.path / CONFIG, "the run's config")
-        if before.get("seed") != self._identity.seed:
-            raise RecordError(
-                f"seed={self._identity.seed}: the run in {self.path} has seed "
-                f"{before.get('seed')}; pass that, overwrite=True, or another folder"
-            )
-        self._check_same_settings(before)
+        self._check_same_run(before)
         self._check_same_beginning(before)
         return before
 
@@ -286,20 +290,18 @@ class RunFolder:
                 "(it has no config.json of one); move them away or choose another folder"
             )
 
-    def _check_same_settings(self, before: Mapping[str, Any]) -> None:
-        kind = self._identity.kind
+    def _check_same_run(self, before: Mapping[str, Any]) -> None:
+        """Refuses to resume a run of another seed or other settings."""
         try:
-            then = saved_settings.read(before.get("config"), kind.from_mapping).to_mapping()
+            difference = self._identity.difference(before, f"the run in {self.path}")
         except ConfigError as error:
             raise RecordError(
                 f"{self.path}: config.json is damaged, or of another version of epg_tf ({error}); "
                 "restore it, or pass overwrite=True to start again"
             ) from error
-        now = self._identity.settings
-        for field, old, value in saved_settings.changes(then, now, kind.may_change):
+        if difference:
             raise RecordError(
-                f"{field}={value!r}: the run in {self.path} has {old!r}; resume with that, pass "
-                "overwrite=True, or choose another folder"
+                f"{difference}; resume with that, pass overwrite=True, or choose another folder"
             )
 
 

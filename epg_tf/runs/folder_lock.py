@@ -20,6 +20,23 @@ UNLOCKED = (
 """What users must know where folders cannot be locked; else empty."""
 
 
+def check_in_place(folder: Path, before: os.stat_result) -> None:
+    """Checks that a path still names the folder that it named before, which a process holds open.
+
+    Raises:
+      RecordError: It does not.
+    """
+    try:
+        if os.path.samestat(os.stat(folder), before):
+            return
+    except OSError:
+        pass
+    raise RecordError(
+        f"{folder}: the folder was moved or deleted while a run wrote to it, so the run ends; "
+        "resume it with the folder's new name, or start it again"
+    )
+
+
 class FolderLock:
     """Keeps other processes from writing to a folder, until it is released or this process ends."""
 
@@ -54,6 +71,16 @@ class FolderLock:
                 f"{self._folder}: cannot be locked ({error.strerror}); choose another folder"
             ) from error
         self._descriptor = descriptor
+
+    def check(self) -> None:
+        """Checks that what was locked is still what the path names; does nothing if it is not
+        locked by this object.
+
+        Raises:
+          RecordError: The folder was moved or deleted; another one may be in its place.
+        """
+        if self._descriptor is not None:
+            check_in_place(self._folder, os.fstat(self._descriptor))
 
     def release(self) -> None:
         """Unlocks the folder; does nothing if it is not locked by this object."""

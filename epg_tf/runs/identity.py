@@ -32,7 +32,7 @@ class RunKind:
     Attributes:
       name: Of the system, e.g. "evolution".
       unit: What a step of it is called, e.g. "epoch".
-      own: Names of what a run writes; overwriting removes them in this order, config.json last.
+      own: Names of what a run writes, which overwriting replaces.
       may_change: Settings, as "config.GROUP.FIELD", that may differ when a run is resumed.
       per_rank: Settings that may differ between the ranks of a run.
       from_mapping: Makes an experiment of settings, or raises ConfigError.
@@ -66,6 +66,32 @@ class RunIdentity:
         """Raises ConfigError where the seed cannot name random streams."""
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ConfigError(f"seed={self.seed!r} must be a whole number of at least 0")
+
+    def described(self) -> dict[str, Any]:
+        """Returns what files say of a run, for JSON."""
+        return {"seed": self.seed, "config": self.settings}
+
+    def difference(self, description: Mapping[str, Any], where: str) -> str:
+        """Compares with what a file says of the run that wrote it.
+
+        Args:
+          description: As `described`; others of its entries do not matter.
+          where: Names the file, or its folder.
+
+        Returns:
+          The seed or the first setting that differs and decides numbers, e.g. "seed=1: the run in
+          runs/a has seed 0"; empty where there is none.
+
+        Raises:
+          ConfigError: The settings there are not usable.
+        """
+        before, now = description.get("seed"), self.seed
+        if type(before) is not int or before != now:
+            return f"seed={now}: {where} has seed {before!r:.50}"
+        there = saved_settings.read(description.get("config"), self.kind.from_mapping).to_mapping()
+        for field, old, new in saved_settings.changes(there, self.settings, self.kind.may_change):
+            return f"{field}={new!r}: {where} has {old!r}"
+        return ""
 
     def experiment(self) -> Any:
         """Returns the experiment that the settings describe."""

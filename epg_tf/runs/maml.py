@@ -15,7 +15,7 @@ import numpy as np
 
 from epg_tf.agents.normalizer import Moments
 from epg_tf.artifacts.artifact import save
-from epg_tf.baselines.maml import COLUMNS, MetaTraining
+from epg_tf.baselines.maml import COLUMNS, FAILED, MetaTraining
 from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
@@ -28,7 +28,7 @@ from epg_tf.runs import standstill
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength
 from epg_tf.runs.identity import OWN_FILES, RunKind
-from epg_tf.runs.system import OneCheckpoint
+from epg_tf.runs.system import OneCheckpoint, failures
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.units import remarks
 
@@ -60,6 +60,8 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
     kind = MAML
     stopping = "stopping before the next iteration"
     columns = COLUMNS
+    newer = (FAILED,)
+    finite = frozenset({"weights", *(f"best_{name}" for name in Initialisation._fields)})
     curves = {
         "return before adaptation": "return_before_mean",
         "return after adaptation": "return_after_mean",
@@ -154,7 +156,7 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
             "last_return_before_mean": last.get("return_before_mean"),
             "last_return_after_mean": last.get("return_after_mean"),
             "best_validation_return_mean": state.best_return,
-            "failed_lives": int(sum(row["failed_lives"] for row in rows)),
+            "failed_lives": failures(rows, "failed_lives", FAILED),
         }
 
     def costs(self, path: Path) -> list[str]:
@@ -170,13 +172,20 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
             f"{metrics['return_after_mean']:.2f} after{_validation(result.state.best_return)}"
         )
 
+    def notes(self, result: IterationResult) -> list[str]:
+        """Returns a line on lives that failed in validation, if any did."""
+        failed, count = result.metrics[FAILED], self._experiment.outer.tasks
+        line = f"iteration {self.done}: {failed:.0f} of {count} validation lives failed"
+        return [line] if failed > 0 else []
+
     def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns how a finished run ended."""
         learned = f"meta-trained an initialisation of {summary['parameters']} parameters in"
         return [
             f"{self.what_it_did(summary, learned)} {duration(summary['seconds'])}, "
             f"{count(summary['env_steps'])} env steps"
-            f"{_validation(summary['best_validation_return_mean'])}"
+            f"{_validation(summary['best_validation_return_mean'])}, "
+            f"{summary['failed_lives']} failed lives"
         ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,12 @@ from epg_tf.metagenrl.validation import (
 )
 from epg_tf.runs import checkpoints, metagenrl_checkpoints, standstill
 from epg_tf.runs.folder import CONFIG, RunFolder, RunLength, RunTarget
+from epg_tf.runs.folder_lock import check_in_place
 from epg_tf.runs.identity import RunKind
 from epg_tf.runs.kept_objectives import drop_after, keep_best, kept_name
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
-from epg_tf.runs.system import Failures, System
+from epg_tf.runs.system import Failures, System, failures
 from epg_tf.tasks.registry import named_environment
 from epg_tf.tasks.units import remarks
 
@@ -134,7 +136,6 @@ class MetaGenRLSystem(System[RoundResult]):
         self._experiment, self._seed = experiment, seed
         self._population = Population(experiment, seed, ranks)
         self._path = Path()
-        self._folder: RunFolder | None = None
         self.standstill = standstill.of_metagenrl(experiment)
         self.state = initial_state(experiment, seed)
         self.length = RunLength(experiment.rounds, "config.steps_per_agent", experiment.round_steps)
@@ -157,7 +158,8 @@ class MetaGenRLSystem(System[RoundResult]):
         rounds = meta_learn(self._experiment, self._seed, self._population, self.state)
         while self.done < self._experiment.rounds:
             result = next(rounds)
-            metagenrl_checkpoints.save_shards(self._path, self._population)
+            check_in_place(self._path, self._place)
+            metagenrl_checkpoints.save_shards(self._path, self._population, self.identity)
             self._wait()
             self.state = result.state
             yield result
@@ -185,14 +187,15 @@ class MetaGenRLSystem(System[RoundResult]):
 
     def restore(self, path: Path, folder: RunFolder | None) -> None:
         """Restores objective and agents; raises as `System.restore`."""
-        self._path, self._folder = path, folder or self._folder
+        self._path = path
         self._wait()
         if not (path / CONFIG).is_file():
             raise RecordError(
                 f"{path}: rank {self.communicator.rank} does not see what rank 0 wrote there; name "
                 "a folder that all hosts share"
             )
-        state, damaged = metagenrl_checkpoints.restore(path, self._population, self._seed)
+        self._place = os.stat(path)
+        state, damaged = metagenrl_checkpoints.restore(path, self._population, self.identity)
         digest = hashlib.sha256(state.parameters.tobytes() + str(state.round).encode()).digest()
         self.communicator.check_same(f"what was restored from {path}", digest)
         self.state = state
@@ -234,7 +237,7 @@ class MetaGenRLSystem(System[RoundResult]):
                 name: value for name, value in last.items() if name.startswith("training_return")
             },
             "best": best and {"round": int(best["epoch"]), **{name: best[name] for name in names}},
-            "failed_agents": int(last.get("failed_agents", 0)),
+            "failed_agents": failures([last], "failed_agents"),
         }
 
     def costs(self, path: Path) -> list[str]:

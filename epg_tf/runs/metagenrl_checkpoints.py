@@ -22,6 +22,8 @@ from epg_tf.metagenrl.population import Population
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.state import ObjectiveState, initial_state
 from epg_tf.runs import checkpoints
+from epg_tf.runs.checkpoints import Wanted
+from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 
 _KEEP = 3
@@ -35,9 +37,10 @@ class Needed(enum.Enum):
     NONE = "none"
 
 
-def save_state(path: Path, state: ObjectiveState) -> None:
+def save_state(path: Path, state: ObjectiveState, identity: RunIdentity) -> None:
     """Saves the objective; the shards of the same round must be saved before."""
-    checkpoints.save(path / "checkpoints", state.round, *arrays_of(state), _KEEP)
+    arrays, facts = arrays_of(state)
+    checkpoints.save(path / "checkpoints", state.round, arrays, facts, _KEEP, identity)
 
 
 def arrays_of(state: ObjectiveState) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -50,19 +53,24 @@ def arrays_of(state: ObjectiveState) -> tuple[dict[str, Array], dict[str, Any]]:
     return arrays, {"updates": state.updates}
 
 
-def save_shards(path: Path, population: Population) -> None:
+def save_shards(path: Path, population: Population, identity: RunIdentity) -> None:
     """Saves the shards of this rank, after a round or before the first."""
     experiment = population.experiment
     for number, shard in population.shards.items():
         folder = _shard_folder(path, number)
+        for made in (folder.parent, folder):
+            made.mkdir(exist_ok=True)
         if shard.round:
             steps = shard.replay.newest(experiment.round_steps)
             keep = _replay_rounds(experiment) + _KEEP - 1
-            checkpoints.save(folder / "steps", shard.round, steps, {}, keep)
-        checkpoints.save(folder / "weights", shard.round, shard.arrays(), {}, _KEEP)
+            checkpoints.save(folder / "steps", shard.round, steps, {}, keep, identity)
+        arrays = shard.arrays()
+        checkpoints.save(folder / "weights", shard.round, arrays, {}, _KEEP, identity)
 
 
-def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveState, list[str]]:
+def restore(
+    path: Path, population: Population, identity: RunIdentity
+) -> tuple[ObjectiveState, list[str]]:
     """Restores objective and agents of the newest round that is undamaged on all ranks.
 
     If none is, because steps of earlier rounds are damaged, the newest one whose weights are, and
@@ -73,13 +81,14 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
       the state is the initial one, which is then saved.
 
     Raises:
-      RecordError: There is or was a checkpoint, but none can be read.
+      RecordError: There is or was a checkpoint, but none can be read; or one is of a run of another
+        seed or other settings.
     """
     communicator = population.communicator
     errors: list[tuple[Needed, RecordError]] = []
     found = np.zeros(_KEEP, np.int64)
     rounds = checkpoints.epochs(path / "checkpoints")[-_KEEP:]
-    found[: len(rounds)] = np.array(rounds, np.int64) + 1  # 0: none
+    found[: len(rounds)] = [min(each, 2**62) + 1 for each in rounds]  # 0: none
     found = communicator.broadcast(found)
     newest_first = sorted((int(each) - 1 for each in found if each), reverse=True)
     # Steps of earlier rounds are part of all checkpoints: where some are damaged, none may be
@@ -88,7 +97,9 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
         state: ObjectiveState | None = None
         messages: list[str] = []
         try:
-            state, messages = _read(path, population, number, needed)
+            state, messages = _read(path, population, number, needed, identity)
+        except checkpoints.OtherRunError:
+            raise
         except RecordError as error:
             errors.append((needed, error))
         failures = communicator.sum(np.array([state is None], np.int64))
@@ -113,53 +124,55 @@ def restore(path: Path, population: Population, seed: int) -> tuple[ObjectiveSta
             f"{path}: no checkpoint can be read ({reason}); {remedy}, or pass overwrite=True to "
             "start again"
         )
-    state = initial_state(population.experiment, seed)
-    save_shards(path, population)  # or a kill in the first round would leave rows alone
+    state = initial_state(population.experiment, identity.seed)
+    save_shards(path, population, identity)  # or a kill in the first round would leave rows alone
     communicator.sum(np.zeros(1, np.int64))
     if communicator.rank == 0:
-        save_state(path, state)
+        save_state(path, state, identity)
     return state, []
 
 
 def _read(
-    path: Path, population: Population, number: int, needed: Needed
+    path: Path, population: Population, number: int, needed: Needed, identity: RunIdentity
 ) -> tuple[ObjectiveState, list[str]]:
     """Reads a checkpoint into the population; returns the objective, and messages about replays
     that begin later than they should, which does not happen where all steps are `needed`.
     """
-    saved = checkpoints.load(path / "checkpoints", number)
+    arrays, facts = arrays_of(initial_state(population.experiment, identity.seed))
+    wanted = Wanted(identity, arrays, facts, finite={"parameters"})
+    saved = checkpoints.load(path / "checkpoints", number, wanted)
     messages = []
     for shard_number, shard in population.shards.items():
         folder = _shard_folder(path, shard_number)
-        weights = checkpoints.load(folder / "weights", number)
-        messages += _restore_replay(shard, folder, number, population.experiment, needed)
+        # Agents that failed have numbers that are not finite; rewards were not scaled once.
+        wanted = Wanted(identity, shard.arrays(), {}, nan=True, optional={"reward_units"})
+        weights = checkpoints.load(folder / "weights", number, wanted)
+        messages += _restore_replay(shard, folder, number, identity, needed)
         shard.load(number, weights.arrays)
-    try:
-        state = ObjectiveState(
-            round=number,
-            parameters=saved.arrays["parameters"],
-            first_moment=saved.arrays["first_moment"],
-            second_moment=saved.arrays["second_moment"],
-            updates=saved.facts["updates"],
-        )
-    except KeyError as error:
-        raise VersionError(f"{path}: the checkpoint of round {number} has no {error}") from error
-    return state, messages
+    own = {name: saved.arrays[name] for name in arrays}
+    return ObjectiveState(round=number, updates=saved.facts["updates"], **own), messages
 
 
 def _restore_replay(
-    shard: AgentShard, folder: Path, number: int, experiment: MetaGenRLExperiment, needed: Needed
+    shard: AgentShard, folder: Path, number: int, identity: RunIdentity, needed: Needed
 ) -> list[str]:
     """Fills the replay with the steps of the newest rounds; returns messages about missing ones.
 
     Raises:
       RecordError: Steps that are `needed` are damaged.
     """
+    experiment = identity.experiment()
+    shapes = shard.replay.shapes(experiment.round_steps)
+    like = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
+    wanted = Wanted(identity, like, {}, nan=True)
     shard.replay.clear()
     messages: list[str] = []
     for earlier in range(max(0, number - _replay_rounds(experiment)) + 1, number + 1):
         try:
-            shard.replay.extend(_steps(folder, earlier, shard, experiment))
+            steps = checkpoints.load(folder / "steps", earlier, wanted).arrays
+            shard.replay.extend({name: steps[name] for name in shapes})
+        except checkpoints.OtherRunError:
+            raise
         except RecordError as error:
             if needed is Needed.ALL or (needed is Needed.NEWEST and earlier == number):
                 raise
@@ -169,28 +182,6 @@ def _restore_replay(
                 f"will differ from those of an undisturbed run"
             ]
     return messages
-
-
-def _steps(
-    folder: Path, number: int, shard: AgentShard, experiment: MetaGenRLExperiment
-) -> dict[str, Array]:
-    """Reads the steps of one round.
-
-    Raises:
-      RecordError: They are missing, damaged, or other agents'. Also where another version wrote
-        them: if it wrote the weights, too, reading these says so.
-    """
-    try:
-        found = checkpoints.load(folder / "steps", number).arrays
-    except VersionError as error:
-        raise RecordError(str(error)) from error
-    shapes = shard.replay.shapes(experiment.round_steps)
-    if {name: values.shape for name, values in found.items()} != shapes:
-        raise RecordError(
-            f"{folder / 'steps' / f'epoch_{number:08d}.npz'}: steps of other agents, "
-            f"{', '.join(sorted(found))[:100] or 'nothing'}"
-        )
-    return found
 
 
 def _replay_rounds(experiment: MetaGenRLExperiment) -> int:

@@ -154,10 +154,12 @@ class MetricsFile:
         """Returns the lines of the file with their ends; a line without an end was torn. A byte
         order mark and other ends of lines, which spreadsheets write, are left out.
         """
+        if not self._path.exists():
+            return []
+        if not self._path.is_file():  # a named pipe would block forever
+            raise RecordError(f"{self._path}: this is no regular file; move it away")
         try:
-            text = (
-                self._path.read_text("utf-8-sig", errors="replace") if self._path.exists() else ""
-            )
+            text = self._path.read_text("utf-8-sig", errors="replace")
         except OSError as error:
             raise RecordError(f"{self._path}: {error.strerror}; check the path") from error
         return [f"{line}\n" for line in text.split("\n")[:-1]]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.artifact import load, save
-from epg_tf.artifacts.loss_files import holds_loss
-from epg_tf.baselines.rl2 import IterationResult, RL2Trainer, metric_columns
+import numpy as np
+
+from epg_tf.artifacts.artifact import save
+from epg_tf.baselines.rl2 import FAILED, IterationResult, RL2Trainer, metric_columns
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
@@ -16,7 +18,7 @@ from epg_tf.core.types import Array
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.folder import RunFolder, RunLength
 from epg_tf.runs.identity import OWN_FILES, RunKind
-from epg_tf.runs.system import OneCheckpoint
+from epg_tf.runs.system import OneCheckpoint, failures
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.units import remarks
 
@@ -29,6 +31,7 @@ RL2 = RunKind(
     from_mapping=RL2Experiment.from_mapping,
 )
 
+_BEST, _BEST_ITERATION = "best_policy", "best_iteration"  # of a checkpoint
 _NUMBERS = 20  # float32 that backpropagation keeps of an env step, for each unit of the LSTM
 
 
@@ -45,6 +48,8 @@ class RL2System(OneCheckpoint[IterationResult]):
 
     kind = RL2
     stopping = "stopping after this iteration"
+    newer = (FAILED,)
+    optional = frozenset({_BEST, _BEST_ITERATION})
 
     def __init__(self, experiment: RL2Experiment, seed: int):
         super().__init__(experiment, seed)
@@ -53,6 +58,8 @@ class RL2System(OneCheckpoint[IterationResult]):
         self._trainer = RL2Trainer(experiment, seed)
         self._agent = self._trainer.agent
         self._done, self._best_return = 0, float("-inf")
+        self._best: tuple[Array, int] | None = self._agent.policy_vector(), 0
+        self.finite = {name for name in self.arrays()[0] if not name.startswith("optimizer")}
         self.length = RunLength(experiment.iterations, "config.iterations")
         self.columns = metric_columns(experiment)
         ends = sorted({1, experiment.trial.episodes})
@@ -71,48 +78,64 @@ class RL2System(OneCheckpoint[IterationResult]):
             yield result
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Returns the agent, and the best validation return so far."""
-        return self._agent.arrays(), {"best_return": self._best_return}
+        """Returns the agent, and what did best in validation so far, with its return."""
+        arrays = self._agent.arrays()
+        if self._best is not None:
+            vector, iteration = self._best
+            arrays |= {_BEST: vector, _BEST_ITERATION: np.array(iteration)}
+        return arrays, {"best_return": self._best_return}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Sets the agent to a checkpoint."""
+        arrays = checkpoint.arrays
         self._done, self._best_return = checkpoint.epoch, float(checkpoint.facts["best_return"])
-        self._agent.load(checkpoint.arrays)
+        self._agent.load(arrays)
+        known = _BEST in arrays and _BEST_ITERATION in arrays
+        self._best = (arrays[_BEST], int(arrays[_BEST_ITERATION])) if known else None
 
     def keep(self, folder: RunFolder, result: IterationResult | None) -> None:
-        """Writes `best/` where validation has just found it; checkpoints do not hold it."""
+        """Writes `best/` after a validation that found it, and where a kill may have come before
+        that.
+        """
         if result is not None and result.is_best:
-            self._save_policy(folder, "best", self._best_return)
+            self._best = self._agent.policy_vector(), self._done
+        if result is None or result.is_best:
+            self._save_best(folder)
 
-    def _save_policy(self, folder: RunFolder, name: str, validation_return: float | None) -> None:
+    def _save_best(self, folder: RunFolder) -> None:
+        """Writes `best/`, if there is one; checkpoints of earlier versions do not hold it."""
+        if self._best is not None and self._best_return > -math.inf:
+            self._save(folder, "best", *self._best, self._best_return)
+
+    def _save(
+        self,
+        folder: RunFolder,
+        name: str,
+        vector: Array,
+        iteration: int,
+        validation_return: float | None,
+    ) -> None:
         facts = {
             **folder.facts,
-            "iteration": self._done,
-            "env_steps": self._env_steps(),
+            "iteration": iteration,
+            "env_steps": self._experiment.env_steps_after(self._done),
             "validation_return": validation_return,
         }
-        self._write(folder.path / name, self._agent.policy_vector(), facts)
-
-    def _write(self, path: Path, vector: Array, facts: Mapping[str, Any]) -> None:
-        save(path, vector, self._experiment, facts, self._agent.policy_shapes())
-
-    def _env_steps(self) -> int:
-        return self._experiment.env_steps_after(self._done)
+        shapes = self._agent.policy_shapes()
+        save(folder.path / name, vector, self._experiment, facts, shapes)
 
     def finish(self, folder: RunFolder, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Writes `final/`, and in `best/` the env steps of the whole run, which found out that it
         is the best.
         """
-        del rows
-        self._save_policy(folder, "final", None)
-        if holds_loss(folder.path / "best"):
-            best = load(folder.path / "best", RL2Experiment)
-            facts = {**best.facts, "env_steps": self._env_steps()}
-            self._write(folder.path / "best", best.phi, facts)
+        vector = self._agent.policy_vector()
+        self._save(folder, "final", vector, self._done, None)
+        self._save_best(folder)
         return {
-            "env_steps": self._env_steps(),
-            "parameters": int(self._agent.policy_vector().size),
+            "env_steps": self._experiment.env_steps_after(self._done),
+            "parameters": int(vector.size),
             "best_validation_return": self._best_return,
+            "failed_trials": failures(rows, "diverged_trials", FAILED),
         }
 
     def costs(self, path: Path) -> list[str]:
@@ -128,12 +151,22 @@ class RL2System(OneCheckpoint[IterationResult]):
         )
         return f"mean return by episode {returns}  best validation {result.best_return:.2f}"
 
+    def notes(self, result: IterationResult) -> list[str]:
+        """Returns a line on validation trials that failed, if any did."""
+        failed, count = result.metrics[FAILED], self._experiment.validation_trials
+        line = f"iteration {self.done}: {failed:.0f} of {count} validation trials failed"
+        return [line] if failed > 0 else []
+
     def ending(self, summary: Mapping[str, Any]) -> list[str]:
         """Returns how a finished run ended."""
+        best = summary["best_validation_return"]
+        validation = f"best validation return of a trial's last episode {best:.2f}"
+        if best == -math.inf:
+            validation = "never validated (there is no best/)"
         return [
             f"meta-trained a policy of {summary['parameters']} parameters in "
-            f"{duration(summary['seconds'])}, {count(summary['env_steps'])} env steps; best "
-            f"validation return of a trial's last episode {summary['best_validation_return']:.2f}"
+            f"{duration(summary['seconds'])}, {count(summary['env_steps'])} env steps; "
+            f"{validation}, {summary['failed_trials']} failed trials"
         ]
 
 

@@ -68,7 +68,8 @@ class Session(Generic[StepT]):
 
         Raises:
           Interrupted, Stopped: `stop` was called.
-          RecordError: The folder cannot be used in this way; nothing has been deleted.
+          RecordError: The folder cannot be used in this way; nothing has been deleted. Or it was
+            moved or deleted meanwhile; nothing is written to what is there now.
           OSError: A file cannot be written; earlier checkpoints are unchanged.
           RunFailed: Too many steps in a row failed.
         """
@@ -153,6 +154,7 @@ class Session(Generic[StepT]):
         system, folder = self._system, self._folder
         if folder is None:
             return
+        folder.check()
         folder.metrics.append(result.metrics)
         numbers = {name: value for name, value in result.metrics.items() if name != "epoch"}
         folder.board.scalars(system.done, numbers, system.kind.name)
@@ -164,16 +166,21 @@ class Session(Generic[StepT]):
             self._progress.lines([notice])
 
     def _save(self, folder: RunFolder) -> None:
-        checkpoints.save(folder.path / "checkpoints", self._system.done, *self._system.arrays())
+        system = self._system
+        arrays, facts = system.arrays()
+        path = folder.path / "checkpoints"
+        checkpoints.save(path, system.done, arrays, facts, identity=system.identity)
 
     def _draw(self) -> None:
         if self._folder is not None:
+            self._folder.check()
             rows = self._folder.metrics.read()
             self._system.draw(rows, self._path / "learning_curve.png")
 
     def _leave(self) -> None:
         """Records that the run was stopped, if it had begun."""
         if self._folder is not None and self._begun:
+            self._folder.check()
             self._system.leave(self._folder)
             self._progress.stopped(self._system.done)
 
@@ -182,6 +189,7 @@ class Session(Generic[StepT]):
         folder = self._folder
         if folder is None:
             return
+        folder.check()
         rows, unit = folder.metrics.read(), self._system.kind.unit
         summary = {
             f"{unit}s": self._system.done,

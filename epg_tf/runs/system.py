@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from epg_tf.core.communication import Communicator, SingleProcess
-from epg_tf.core.errors import VersionError
 from epg_tf.core.types import Array
-from epg_tf.runs.checkpoints import Checkpoint
+from epg_tf.runs.checkpoints import Checkpoint, Wanted
 from epg_tf.runs.folder import RunFolder, RunLength
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.standstill import Standstill, is_most
@@ -124,8 +124,8 @@ class System(abc.ABC, Generic[StepT]):
             state in memory is the newest one.
 
         Raises:
-          RecordError: No checkpoint can be read, though there is or was one.
-          VersionError: Another version of this package wrote the checkpoint.
+          RecordError: No checkpoint can be read, though there is or was one; or it is of a run of
+            another seed or other settings.
         """
 
     def keep(self, folder: RunFolder, result: StepT | None) -> None:
@@ -177,27 +177,32 @@ class System(abc.ABC, Generic[StepT]):
         return "ended after" if is_most(unchanged, summary[f"{unit}s"]) else learned
 
 
+def failures(rows: Sequence[Mapping[str, Any]], *columns: str) -> int:
+    """Returns the sum of some columns; what was not counted, NaN, is 0. A row may lack columns."""
+    counted = (row.get(column, 0) for row in rows for column in columns)
+    return int(sum(number for number in counted if 0 < number < math.inf))
+
+
 class OneCheckpoint(System[StepT]):
-    """A system whose whole state is in one checkpoint a step."""
+    """A system whose whole state is in one checkpoint a step.
+
+    Attributes:
+      finite: Names of its arrays whose numbers are always finite.
+      optional: Names of its arrays that checkpoints of earlier versions lack.
+    """
+
+    finite: Set[str]
+    optional: Set[str] = frozenset()
 
     @abc.abstractmethod
     def load(self, checkpoint: Checkpoint) -> None:
-        """Continues from a checkpoint.
-
-        Raises:
-          KeyError, ValueError: Another version of this package wrote it.
-        """
+        """Continues from a checkpoint that fits."""
 
     def restore(self, path: Path, folder: RunFolder | None) -> None:
         """Continues from the newest checkpoint that can be read; raises as `System.restore`."""
-        checkpoint = None if folder is None else folder.newest_checkpoint()
-        if checkpoint is None:
+        del path
+        if folder is None:
             return
-        try:
+        wanted = Wanted(self.identity, *self.arrays(), finite=self.finite, optional=self.optional)
+        if checkpoint := folder.newest_checkpoint(wanted):
             self.load(checkpoint)
-        except (KeyError, ValueError) as error:
-            raise VersionError(
-                f"{path}: the checkpoint of {self.kind.unit} {checkpoint.epoch} does not fit "
-                f"({error}), so another version of epg_tf wrote it; resume with that one, or start "
-                "another run"
-            ) from error

@@ -69,6 +69,11 @@ class TaskEnvironment(py_environment.PyEnvironment):
         self.seed(seed)
 
     @property
+    def divergence(self) -> str:
+        """Returns what was wrong where physics failed last; empty before."""
+        return self._simulation.divergence
+
+    @property
     def batched(self) -> bool:
         """Returns True: every array has a leading axis P, which the specs do not contain."""
         return True

@@ -72,6 +72,11 @@ class TrialEnvironment(py_environment.PyEnvironment):
         self.diverged = np.zeros(self._population, bool)
 
     @property
+    def divergence(self) -> str:
+        """Returns what was wrong where physics failed last; empty before."""
+        return self._inner.divergence
+
+    @property
     def batched(self) -> bool:
         """Returns True."""
         return True

@@ -204,6 +204,13 @@ def test_the_initialisation_moves_by_adam_on_the_mean_gradient_of_lives_that_did
         offset[2] = np.nan
 
 
+def test_lives_that_fail_in_validation_are_counted(slopes):
+    del slopes
+    results = MetaTraining(TINY, 0).iterations(initial_state(TINY, 0))
+    found = [result.metrics["failed_validation_lives"] for result in results]
+    np.testing.assert_array_equal(found, [np.nan, 1.0])
+
+
 def test_meta_training_ends_where_no_gradient_is_finite(slopes):
     """Instead of saving statistics of no step."""
     slopes[1][:] = np.nan

@@ -216,8 +216,11 @@ def test_overwrite_begins_again_and_keeps_files_of_others(finished, tmp_path):
 
 
 def test_a_resumed_run_keeps_its_seed(finished, tmp_path):
+    """Here one that had no checkpoint yet."""
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "metrics.csv").unlink()
     config = folder / "config.json"
     config.write_text(config.read_text().replace('"seed": 0', '"seed": 3'))
     flags = [*EVOLUTION.flags(), f"--run_dir={folder}", "--resume"]

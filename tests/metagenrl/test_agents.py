@@ -10,6 +10,8 @@ import pytest
 from epg_tf.metagenrl.population import Population, meta_learn
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import metagenrl_checkpoints
+from epg_tf.runs.identity import RunIdentity
+from epg_tf.runs.metagenrl import METAGENRL
 from tests.metagenrl.test_population import TINY
 
 
@@ -79,9 +81,10 @@ def test_units_come_back_from_disk(tmp_path):
     population = Population(experiment, 0)
     results = meta_learn(experiment, 0, population)
     state = next(results).state
-    metagenrl_checkpoints.save_shards(tmp_path, population)
-    metagenrl_checkpoints.save_state(tmp_path, state)
+    identity = RunIdentity(METAGENRL, experiment.to_mapping(), 0)
+    metagenrl_checkpoints.save_shards(tmp_path, population, identity)
+    metagenrl_checkpoints.save_state(tmp_path, state, identity)
     undisturbed = next(results).state
-    state, _ = metagenrl_checkpoints.restore(tmp_path, fresh := Population(experiment, 0), 0)
+    state, _ = metagenrl_checkpoints.restore(tmp_path, fresh := Population(experiment, 0), identity)
     resumed = next(meta_learn(experiment, 0, fresh, state)).state
     assert resumed.parameters.tobytes() == undisturbed.parameters.tobytes()

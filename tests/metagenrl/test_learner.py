@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.agents.deterministic import policy_action
-from epg_tf.core.errors import RecordError
 from epg_tf.core.parameters import flattened
 from epg_tf.core.types import EnvironmentSpec, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, parameter_count
@@ -301,25 +300,6 @@ def test_arrays_are_all_that_learning_goes_on_from():
     assert all(
         part.tobytes() == other.arrays()[name].tobytes() for name, part in learner.arrays().items()
     )
-
-
-@pytest.mark.parametrize("population", [2, P])
-def test_checkpoints_with_twins_first_are_refused(population):
-    """They held [2, P, ...] as "critics"; with two agents the shapes alone would not tell."""
-    learner = make_learner(keys=KEYS[:population], alpha=ALPHA[:population])
-    arrays = learner.arrays()
-    before = {name: part.tobytes() for name, part in arrays.items()}
-    swapped = {n: p.swapaxes(0, 1) if n.startswith("twin") else p for n, p in arrays.items()}
-    old = {name.replace("twin_critics", "critics"): part for name, part in swapped.items()}
-    for given, named in ((old, "is missing"), (swapped, "has shape")):
-        if given is swapped and population == 2:
-            continue
-        with pytest.raises(RecordError, match=f"twin_critics/weights/0 {named}") as error:
-            make_learner(keys=KEYS[:population], alpha=ALPHA[:population]).load(given)
-        assert "\n" not in str(error.value)
-        with pytest.raises(RecordError):
-            learner.load(given)
-    assert {name: part.tobytes() for name, part in learner.arrays().items()} == before
 
 
 @pytest.mark.parametrize("why", ["inactive", "ill"])

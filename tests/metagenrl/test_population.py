@@ -18,6 +18,8 @@ from epg_tf.metagenrl.shard_plans import lifetimes, plan_shards
 from epg_tf.metagenrl.state import initial_state, objective_step
 from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.runs import metagenrl_checkpoints
+from epg_tf.runs.identity import RunIdentity
+from epg_tf.runs.metagenrl import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
 from tests import reference
 from tests.thread_ranks import on_ranks
@@ -46,6 +48,11 @@ TINY = {
 @pytest.fixture(scope="module")
 def tiny():
     return MetaGenRLExperiment.from_mapping(TINY)
+
+
+@pytest.fixture(scope="module")
+def identity(tiny):
+    return RunIdentity(METAGENRL, tiny.to_mapping(), 0)
 
 
 @pytest.fixture(scope="module")
@@ -85,27 +92,27 @@ def test_numbers_do_not_depend_on_ranks(tiny, results):
 
 
 @pytest.mark.parametrize("stop", [1, 3])
-def test_resumes_to_the_same_bits(tiny, results, tmp_path, stop):
+def test_resumes_to_the_same_bits(tiny, identity, results, tmp_path, stop):
     """Agents, their ages and their replays come back from disk; the replay has wrapped by then."""
     population = Population(tiny, 0)
     for result in meta_learn(tiny, 0, population):
-        metagenrl_checkpoints.save_shards(tmp_path, population)
-        metagenrl_checkpoints.save_state(tmp_path, result.state)
+        metagenrl_checkpoints.save_shards(tmp_path, population, identity)
+        metagenrl_checkpoints.save_state(tmp_path, result.state, identity)
         if result.state.round == stop:
             break
     fresh = Population(tiny, 0)
-    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh, 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh, identity)
     assert (state.round, notes) == (stop, [])
     for result, alone in zip(meta_learn(tiny, 0, fresh, state), results[stop:], strict=True):
         assert result.state.parameters.tobytes() == alone.state.parameters.tobytes()
         assert result.metrics["objective_gradient"] == alone.metrics["objective_gradient"]
 
 
-def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_path):
+def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, identity, results, tmp_path):
     """Its row is written before its checkpoint; the run then starts over, with the same bits."""
-    metagenrl_checkpoints.restore(tmp_path, Population(tiny, 0), 0)
+    metagenrl_checkpoints.restore(tmp_path, Population(tiny, 0), identity)
     MetricsFile(tmp_path / "metrics.csv").append(results[0].metrics)
-    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), identity)
     assert (state.round, notes) == (0, [])
     assert (
         next(meta_learn(tiny, 0, fresh, state)).state.parameters.tobytes()
@@ -113,13 +120,13 @@ def test_a_kill_in_the_first_round_leaves_a_run_that_goes_on(tiny, results, tmp_
     )
 
 
-def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, results, tmp_path):
+def test_a_damaged_shard_sends_all_back_to_an_older_round(tiny, identity, results, tmp_path):
     population = Population(tiny, 0)
     for result in meta_learn(tiny, 0, population):
-        metagenrl_checkpoints.save_shards(tmp_path, population)
-        metagenrl_checkpoints.save_state(tmp_path, result.state)
+        metagenrl_checkpoints.save_shards(tmp_path, population, identity)
+        metagenrl_checkpoints.save_state(tmp_path, result.state, identity)
     (tmp_path / "agents" / "shard_001" / "weights" / "epoch_00000004.npz").write_bytes(b"torn")
-    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), 0)
+    state, notes = metagenrl_checkpoints.restore(tmp_path, fresh := Population(tiny, 0), identity)
     assert state.round == 3
     assert "shard_001" in notes[0]
     assert (

@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -169,6 +171,34 @@ def test_overwrite_replaces_runs_alone(run, tmp_path):
     before = content(tmp_path)
     with pytest.raises(RecordError, match="overwrite=True would replace checkpoints, config.json"):
         run(path=tmp_path, overwrite=True)
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("failing", ["permission", "rename", "write"])
+def test_a_failing_overwrite_deletes_nothing(run, tmp_path, monkeypatch, failing):
+    run()
+    for name in ("checkpoints", "final"):
+        (tmp_path / "run" / name).mkdir()
+        (tmp_path / "run" / name / "precious").write_text("old")
+    before, rename, access = content(tmp_path), os.rename, os.access
+
+    def fails(*words):
+        raise OSError(errno.EIO, "Input/output error")
+
+    def denied(path, mode):
+        return "checkpoints" not in str(path) and access(path, mode)
+
+    def rename_once(source, target):
+        return fails() if "checkpoints" == Path(source).name else rename(source, target)
+
+    if failing == "permission":
+        monkeypatch.setattr(os, "access", denied)
+    elif failing == "rename":
+        monkeypatch.setattr(os, "rename", rename_once)
+    else:
+        monkeypatch.setattr("epg_tf.core.files.write_json", fails)
+    with pytest.raises((RecordError, OSError), match="checkpoints: .* not writable|Input/output"):
+        run(overwrite=True)
     assert content(tmp_path) == before
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import epg_tf
+from epg_tf.baselines import rl2
 from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.core.errors import ConfigError
+from epg_tf.core.errors import ConfigError, RunFailed
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.config_files import load_experiment
+from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.rl2 import RL2System, cost_lines
+from epg_tf.runs.session import run_in_folder
+from epg_tf.tasks.hidden_goal import HiddenGoal
 from tests.baselines.test_rl2 import TINY
 
 
@@ -35,13 +41,49 @@ def test_settings_that_need_too_much_memory_are_refused():
         RL2System(huge, 0)
 
 
+def test_trials_that_all_fail_end_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        HiddenGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
+    )
+    system = RL2System(RL2Experiment.from_mapping(TINY), 0)
+    with pytest.raises(
+        RunFailed, match="^all 4 trials of iteration 1 failed: the reward was not finite; correct"
+    ):
+        list(run_in_folder(system, RunTarget(tmp_path / "run")))
+    assert not epg_tf.read_run(tmp_path / "run").finished
+
+
+def test_trials_that_fail_in_validation_are_counted_and_said(tmp_path, monkeypatch):
+    """Iteration 2 of 3 has one."""
+    play = rl2.play_trials
+
+    def failing(environment, agent, keys):
+        trials = play(environment, agent, keys)
+        trials.diverged[0] |= len(keys) == 2
+        return trials
+
+    monkeypatch.setattr(rl2, "play_trials", failing)
+    system, lines = RL2System(RL2Experiment.from_mapping(TINY), 0), []
+    results = list(run_in_folder(system, RunTarget(tmp_path / "run"), lines.append))
+    found = [result.metrics["failed_validation_trials"] for result in results]
+    np.testing.assert_array_equal(found, [np.nan, 1.0, np.nan])
+    assert "iteration 2: 1 of 2 validation trials failed" in lines
+    assert lines[-1].endswith(", 1 failed trials")
+    assert epg_tf.read_run(tmp_path / "run").summary["failed_trials"] == 1
+
+
 def test_a_resumed_run_goes_on_with_the_best_return_so_far():
-    """A later validation that is worse writes no `best/`."""
+    """A later validation that is worse writes no `best/`; nor do checkpoints of earlier versions,
+    which did not hold what was best.
+    """
     tiny = RL2Experiment.from_mapping(TINY)
-    arrays, facts = RL2System(tiny, 0).arrays()
     resumed = RL2System(tiny, 0)
+    arrays, facts = resumed.arrays()
+    assert resumed.optional < set(arrays)
+    arrays = {name: values for name, values in arrays.items() if name not in resumed.optional}
     done = tiny.validation_period - 1
     resumed.load(Checkpoint(done, arrays, {**facts, "best_return": 1e9}))
     result = next(resumed.steps(lambda lives: None))
     assert result.iteration == tiny.validation_period
     assert (result.best_return, result.is_best) == (1e9, False)
+    assert set(resumed.arrays()[0]) == set(arrays)

@@ -16,7 +16,7 @@ import epg_tf
 from epg_tf.artifacts import loss_files
 from epg_tf.artifacts.artifact import load
 from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.core.errors import ConfigError, Interrupted, RecordError, VersionError
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError
 from epg_tf.epg.shards import Shards
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import checkpoints
@@ -225,25 +225,46 @@ def test_the_step_of_a_damaged_checkpoint_is_repeated(case, finished, copied, da
     assert case.left(copied) == case.left(finished)
 
 
-@pytest.mark.parametrize("damage", [torn, Path.unlink])
-def test_no_readable_checkpoint_loses_nothing(case, copied, damage):
-    for path in (copied / "checkpoints").iterdir():
-        damage(path)
+def test_an_edited_seed_does_not_fit_the_checkpoints(case, copied):
+    """Nor does a checkpoint that was copied from the run of another seed."""
+    path = copied / "config.json"
+    path.write_text(path.read_text("utf-8").replace('"seed": 0', '"seed": 1'), "utf-8")
     before = contents(copied)
-    with pytest.raises(RecordError, match="no checkpoint can be read .* overwrite=True"):
-        case.run(copied, resume=True)
+    newest = copied / "checkpoints" / "epoch_00000003.npz"
+    with pytest.raises(RecordError, match=f"^seed=1: the run that wrote {newest} has seed 0; "):
+        list(run_in_folder(case.make(case.tiny, 1), RunTarget(copied, resume=True)))
     assert {**before, **contents(copied)} == before
 
 
-def test_a_checkpoint_of_another_version_is_refused(case, copied):
-    if case.unit == "round":
-        pytest.skip("MetaGenRL goes back to an older round, see test_metagenrl.py")
-    newest, _ = checkpoints.load_newest(copied / "checkpoints")
-    missing = sorted(newest.arrays)[0]
-    arrays = {name: array for name, array in newest.arrays.items() if name != missing}
-    checkpoints.save(copied / "checkpoints", newest.epoch, arrays, newest.facts)
-    with pytest.raises(VersionError, match=f"checkpoint of {case.unit} 3 does not fit .*{missing}"):
-        case.run(copied, resume=True)
+def test_checkpoints_that_do_not_say_what_run_they_are_of_go_on(case, finished, copied):
+    """Those of earlier versions."""
+    (copied / "summary.json").unlink()
+    for path in copied.rglob("epoch_*.npz"):
+        saved = checkpoints.load(path.parent, int(path.stem[6:]))
+        checkpoints.save(path.parent, saved.epoch, saved.arrays, saved.facts, 9)
+    case.run(copied, resume=True)
+    assert case.left(copied) == case.left(finished)
+
+
+def test_a_run_whose_folder_is_moved_ends_and_writes_nothing_more(case, finished, tmp_path):
+    folder, moved = tmp_path / "run", tmp_path / "moved"
+    steps = run_in_folder(case.make(case.tiny, 0), RunTarget(folder))
+    next(steps)
+    folder.rename(moved)
+    folder.mkdir()
+    with pytest.raises(RecordError, match=f"^{folder}: the folder was moved or deleted while"):
+        next(steps)
+    assert not any(folder.iterdir())
+    case.run(moved, resume=True)
+    assert case.left(moved) == case.left(finished)
+
+
+def test_a_damaged_best_is_written_again(case, finished, copied):
+    if "best" not in case.losses:
+        pytest.skip("without tests of objectives there is none")
+    (copied / "best" / "loss.npz").write_bytes(b"torn")
+    case.run(copied, resume=True)
+    assert case.left(copied) == case.left(finished)
 
 
 def test_a_longer_run_continues_a_finished_one(case, finished, tmp_path):
@@ -315,10 +336,10 @@ def test_an_error_at_any_moment_of_recording_is_made_up_for(
     }[moment]
     plain, calls = getattr(owner, name), itertools.count()
 
-    def failing(*words):
+    def failing(*words, **named):
         if next(calls) == fail_at:
             raise OSError(28, "No space left on device")
-        return plain(*words)
+        return plain(*words, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, failing)
