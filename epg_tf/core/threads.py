@@ -40,7 +40,7 @@ def configure_tensorflow(threads: int) -> None:
             warnings.warn(
                 f"TensorFlow has started with each operation on {each or 'several'} threads, so "
                 "the last bits of results could differ from those on one thread; to rule that out, "
-                "start another process with tf.config.threading.set_intra_op_parallelism_threads(1)",
+                "restart, and begin with tf.config.threading.set_intra_op_parallelism_threads(1)",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""Tests epg_tf.core.threads: TensorFlow's threads cannot change once it has started, and need not."""
+"""Tests epg_tf.core.threads: TensorFlow's threads cannot change once it has started."""
 
 from __future__ import annotations
 
