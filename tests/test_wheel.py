@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 from tests.launch import commands
 
 ROOT = commands.ROOT
-PARTS = ("epg_tf", "launch", "configs", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+# What docs/Dockerfile installs from.
+COPIES = re.findall(r"^COPY (.*) \S+$", (ROOT / "docs/Dockerfile").read_text(), re.MULTILINE)
+PARTS = " ".join(COPIES).split()
 
 
 @pytest.fixture(scope="module")

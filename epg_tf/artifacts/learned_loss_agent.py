@@ -32,7 +32,7 @@ class LearnedLossAgent(tf_agent.TFAgent):
     agent keeps the newest N of them, and updates its policy after every M-th; steps after that wait
     for the next call. Its `LossInfo` is of the newest update, NaN before the first: the loss before
     it, "kl", the KL divergence (nats) that it caused, and "finite", whether all gradients were: it
-    leaves out steps of others. `initialize` begins another life.
+    leaves out steps of others. `initialize` begins another life. Checkpoints hold policies alone.
 
     `collect_policy` draws actions and leaves it to the environment to clip them, as those of this
     package do, and `wrappers.ActionClipWrapper`. `policy` takes the most likely ones.
