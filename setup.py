@@ -43,6 +43,8 @@ setup(
         "horovod": ["horovod==0.28.1"],
         # gymnasium[box2d] would also install pygame-ce, which overwrites TF-Agents' pygame.
         "lunar": ["box2d==2.3.10"],
+        # With a later typing-extensions, which a later IPython needs, agents cannot be saved.
+        "notebook": ["ipykernel", "ipython<8.22", "typing-extensions==4.5.0"],
         "test": ["box2d==2.3.10", "hypothesis", "pytest", "pytest-xdist", "wheel"],
     },
 )

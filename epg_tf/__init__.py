@@ -11,6 +11,7 @@ Evolved Policy Gradients:
   evaluate: trains fresh agents with a loss and by other methods.
   train_agent: trains one of those agents; returns a `TrainedAgent`, which acts and can be saved.
   load_loss, save_loss: read and write a `LearnedLoss`.
+  LearnedLossAgent: an agent of TF-Agents that learns with a loss.
   export_loss: writes a loss as a SavedModel with a card, for use without this package.
   open_saved_model: reads an exported loss or a saved policy.
 
@@ -29,6 +30,7 @@ Settings, results and runs of both:
   summarize: a `Summary` of each method in a table of `Results`.
   read_results: the table that a test wrote.
   read_run: a `RunRecord` of a run's folder.
+  load_environment: tasks of a family as an environment of TF-Agents.
   register_environments: makes the tasks known to Gymnasium; importing this package calls it.
 
 Errors, all with the base `EpgError`:

@@ -7,6 +7,7 @@ from .artifacts.artifact import (
     save_objective,
 )
 from .artifacts.export import export_loss, export_objective
+from .artifacts.learned_loss_agent import LearnedLossAgent
 from .artifacts.saved_models import open_saved_model
 from .core.errors import (
     CommunicationError,
@@ -35,6 +36,7 @@ from .runs.evolution import evolve_in_folder
 from .runs.metagenrl import meta_learn_in_folder
 from .runs.reader import RunRecord, read_run
 from .tasks.gymnasium_environment import register_environments
+from .tasks.tf_agents_environment import load_environment
 
 __version__: str
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Experiment",
     "Interrupted",
     "LearnedLoss",
+    "LearnedLossAgent",
     "LearnedObjective",
     "MetaGenRLExperiment",
     "ObjectiveState",
@@ -66,6 +69,7 @@ __all__ = [
     "evolve_in_folder",
     "export_loss",
     "export_objective",
+    "load_environment",
     "load_experiment",
     "load_loss",
     "load_objective",

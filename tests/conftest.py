@@ -24,7 +24,7 @@ from epg_tf.epg.shards import configure_tensorflow  # noqa: E402
 from epg_tf.losses.contract import Experience  # noqa: E402
 
 configure_tensorflow(2)
-tf.constant(0)  # TensorFlow has started: a test that asks for other threads fails, not one after it
+tf.constant(0)  # TensorFlow has started: from here on a test cannot change its threads
 
 _HERE = Path(__file__).parent
 _LONGEST = {"launch", "runs", "artifacts", "metagenrl", "evaluation", "epg", "baselines"}

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import epg_tf
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.export import export_loss
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.tasks.registry import make_family
-from epg_tf.tasks.settings import TaskConfig
-from epg_tf.tasks.tf_agents_environment import TaskEnvironment
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -119,9 +114,9 @@ def test_a_keras_actor_learns_with_an_objective_without_this_package(tmp_path):
 
 
 @pytest.mark.slow
-def test_tf_agents_learns_with_an_exported_loss(exported):
+def test_tf_agents_learns_with_a_learned_loss():
     """On PointGoal; the agent is never given a reward it could use: its loss declares none."""
-    returns = example("tf_agents_learner").train(str(exported("point_goal")), seed=1)
+    returns = example("tf_agents_learner").train("point_goal", seed=1)
     assert len(returns) == 1024 // 25
     assert np.mean(returns[-10:]) > np.mean(returns[:5]) + 3
 
@@ -163,29 +158,3 @@ def test_examples_refuse_losses_of_other_inputs(loss, words, tmp_path):
         export_loss(epg_tf.load_loss(loss), tmp_path, "card")
     with pytest.raises(SystemExit, match=f"this example takes losses of other inputs.*{words}"):
         example("train_without_reward").train(str(tmp_path), "Hopper-v5")
-    loaded = tf.saved_model.load(str(tmp_path))
-    family = make_family(TaskConfig("point_goal", 1, 25))
-    specs = TaskEnvironment(family, 1, 0)
-    if json.loads(loaded.describe()["json"].numpy())["format_version"] == 1:
-        with pytest.raises(ValueError, match=f"this agent takes losses of other inputs.*{words}"):
-            example("tf_agents_learner").LearnedLossAgent(
-                specs.time_step_spec(), specs.action_spec(), loaded
-            )
-
-
-@pytest.mark.slow
-def test_the_learner_of_tf_agents_acts_on_what_the_loss_sees(exported):
-    """Values as they are before the first update; then centred, and not clipped."""
-    scaling = example("tf_agents_learner").Scaling(tf.TensorSpec([2], tf.float32), 0.01)
-    values = tf.constant([[0.05, -50.0]])
-    np.testing.assert_array_equal(scaling.normalize(values), values)
-    scaling.update(tf.constant([[[1.0, 0.0], [3.0, 0.2]]]))
-    np.testing.assert_allclose(
-        scaling.normalize(values), [[-1.95 / (1 + 1e-4) ** 0.5, -50.1 / (0.01 + 1e-4) ** 0.5]], 1e-4
-    )
-
-
-@pytest.mark.slow
-def test_the_learner_of_tf_agents_refuses_a_loss_whose_observations_are_not_centred(not_centred):
-    with pytest.raises(ValueError, match="format_version=2; this agent reads 1 and centres"):
-        example("tf_agents_learner").train(not_centred)

@@ -37,6 +37,8 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "launch": (7, ("configs",)),
 }
 
+TF_AGENTS = ("epg_tf.artifacts.saved_policy", "epg_tf.artifacts.learned_loss_agent")
+
 # (library, rooms or modules that may import it)
 RESERVED = [
     ("mujoco", ("tasks", "baselines", "launch.command_line")),
@@ -44,7 +46,7 @@ RESERVED = [
     ("gymnasium_robotics", ("tasks", "baselines")),
     ("gym", ("tasks", "baselines")),
     ("tf_agents.utils.value_ops", ("losses", "baselines")),
-    ("tf_agents", ("tasks", "baselines", "epg_tf.artifacts.saved_policy")),
+    ("tf_agents", ("tasks", "baselines", *TF_AGENTS)),
     ("horovod", ("epg_tf.core.communication",)),
     ("absl", ("launch",)),
 ]

@@ -6,8 +6,11 @@ import re
 import subprocess
 import sys
 
+import yaml
+
 import epg_tf
 from epg_tf.core import errors
+from tests.test_imports import ROOT
 
 
 def test_every_exported_name_is_described():
@@ -33,3 +36,23 @@ def test_the_import_needs_no_libraries_for_pictures_and_bars():
         [sys.executable, "-c", check], capture_output=True, text=True, check=True
     )
     assert process.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == epg_tf.__version__
+    bibtex = (ROOT / "docs" / "how_it_works.md").read_text()
+    for paper in citation["references"]:
+        assert f"title = {{{paper['title']}}}" in bibtex
+        assert all(author["family-names"] in bibtex for author in paper["authors"])
+
+
+def test_the_environment_of_conda_installs_this_folder():
+    """pip runs beside the file, whose paths are relative to it."""
+    environment = yaml.safe_load((ROOT / "docs" / "environment.yml").read_text())
+    python, _, of_pip = environment["dependencies"]
+    assert python == "python=3.11"
+    constraints, folder = of_pip["pip"]
+    assert (ROOT / "docs" / constraints.removeprefix("--constraint ")).is_file()
+    assert (ROOT / "docs" / folder / "setup.py").is_file()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import sys
+import types
 
+import numpy as np
 import pytest
 
 import epg_tf
@@ -38,6 +42,79 @@ def tiny_settings(tiny, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+class Tracker(types.ModuleType):
+    """Stands in for Weights & Biases, MLflow and Optuna; records what it is given.
+
+    Attributes:
+      settings: Plain values.
+      metrics: (step, name -> number) in their order.
+      summary: Name -> number.
+      saved: Folders.
+    """
+
+    TrialPruned = type("TrialPruned", (Exception,), {})
+
+    def __init__(self):
+        super().__init__("tracker")
+        self.settings, self.summary = {}, {}
+        self.metrics, self.saved, self.values = [], [], []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def init(self, *, project, config):
+        self.settings = json.loads(json.dumps(config))
+        return self
+
+    def log(self, metrics, *, step):
+        self.metrics.append((step, {name: float(value) for name, value in metrics.items()}))
+
+    def start_run(self):
+        return self
+
+    def log_dict(self, dictionary, artifact_file):
+        self.settings = json.loads(json.dumps(dictionary))
+
+    def log_metrics(self, metrics, *, step):
+        assert all(np.isfinite(value) for value in metrics.values())
+        self.log(metrics, step=step)
+
+    def log_artifacts(self, folder, name):
+        self.saved.append(folder)
+
+    def create_study(self, *, direction):
+        assert direction == "maximize"
+        return self
+
+    def optimize(self, objective, n_trials):
+        assert n_trials > 1
+        self.values.append(objective(self))
+        self.pruning = True
+        with pytest.raises(self.TrialPruned):
+            objective(self)
+
+    def suggest_float(self, name, low, high, *, log):
+        return (low * high) ** 0.5
+
+    def report(self, value, step):
+        self.metrics.append((step, {"reported": value}))
+
+    def should_prune(self):
+        return getattr(self, "pruning", False)
+
+
+@pytest.fixture
+def trackers(monkeypatch):
+    """Puts stand-ins where the page imports trackers; name -> stand-in."""
+    found = {name: Tracker() for name in ("wandb", "mlflow", "optuna")}
+    for name, tracker in found.items():
+        monkeypatch.setitem(sys.modules, name, tracker)
+    return found
+
+
 def run(blocks, space):
     for block in blocks:
         exec(
@@ -49,7 +126,7 @@ def run(blocks, space):
 
 
 @pytest.mark.slow
-def test_the_page_on_evolution_runs_as_printed(tiny_settings, tmp_path, capsys):
+def test_the_page_on_evolution_runs_as_printed(tiny_settings, trackers, tmp_path, capsys):
     """Also resumed: the loop of the first part is left after one epoch."""
     evolve, *others = (block for block in BLOCKS if "objective" not in block)
     left = evolve.replace("run_dir=", "write=print, run_dir=") + "    break\n"
@@ -65,6 +142,16 @@ def test_the_page_on_evolution_runs_as_printed(tiny_settings, tmp_path, capsys):
     assert -100.0 < space["total"] < 0.0
     assert "did you mean 'random_hopper'?" in printed
     assert (tmp_path / "runs" / "point-agent" / "policy.json").is_file()
+    assert (tmp_path / "runs" / "tf-agents-policy" / "saved_model.pb").is_file()
+    assert space["learner"].train_step_counter.numpy() >= 3
+    for name in ("wandb", "mlflow"):
+        tracker = trackers[name]
+        assert [step for step, _ in tracker.metrics] == [1, 2, 3]
+        assert "fitness_mean" in tracker.metrics[0][1] and tracker.settings["evolution"]
+    assert trackers["wandb"].summary["best_return"] == space["result"].state.best_return
+    assert (tmp_path / trackers["mlflow"].saved[0] / "loss.json").is_file()
+    assert np.isfinite(trackers["optuna"].values[0])
+    assert [step for step, _ in trackers["optuna"].metrics] == [1, 2, 3, 1]
     assert "| seed, commit |" in (tmp_path / "runs/point-exported/card.md").read_text()
 
 

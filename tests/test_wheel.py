@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 from tests.launch import commands
 
 ROOT = commands.ROOT
-PARTS = ("epg_tf", "launch", "configs", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+# What docs/Dockerfile installs from.
+COPIES = re.findall(r"^COPY (.*) \S+$", (ROOT / "docs/Dockerfile").read_text(), re.MULTILINE)
+PARTS = " ".join(COPIES).split()
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,9 @@ class Installed:
         subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True)
         pip = [self.bin / "python", "-m", "pip", "install", "--quiet", "--no-cache-dir"]
         constraints = ["-c", ROOT / "constraints.txt"]
-        subprocess.run([*pip, *constraints, wheel], check=True, cwd=self.home, timeout=900)
+        subprocess.run(
+            [*pip, *constraints, f"{wheel}[notebook]"], check=True, cwd=self.home, timeout=900
+        )
 
     def run(self, *words) -> subprocess.CompletedProcess:
         """Runs a program of the environment, without this process's paths."""
@@ -132,3 +137,24 @@ for result in epg_tf.evolve_in_folder(experiment, 0, "python-run"):
 def test_no_other_name_is_on_the_import_path(installed, name):
     process = installed.run("python", "-c", f"import {name}")
     assert process.returncode == 1 and "ModuleNotFoundError" in process.stderr
+
+
+@pytest.mark.slow
+def test_a_notebook_trains_after_other_work_of_tensorflow_and_saves(installed):
+    """In a kernel that the extra `notebook` brings."""
+    code = """
+from jupyter_client.manager import run_kernel
+cell = '''
+import tensorflow as tf
+tf.constant(1) + 1
+import epg_tf
+agent = epg_tf.train_agent(epg_tf.load_loss("point_goal"), seed=0, updates=1, lives=2)
+agent.save("notebook-agent")
+'''
+with run_kernel() as client:
+    answer = client.execute_interactive(cell, timeout=120)
+    print(answer["content"]["status"])
+"""
+    process = installed.run("python", "-c", code)
+    assert process.returncode == 0 and process.stdout.endswith("ok\n"), process.stdout
+    assert (installed.home / "notebook-agent" / "saved_model.pb").is_file()

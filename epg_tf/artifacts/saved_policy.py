@@ -79,8 +79,8 @@ class AgentPolicy(tf_policy.TFPolicy):
 class TrainedPolicy(AgentPolicy):
     """An agent of EPG that no longer learns.
 
-    Gaussian actions are scaled to the family's bounds, and clipped to them; discrete ones are the
-    environment's own numbers, one for each part.
+    Gaussian actions are scaled to the family's bounds; discrete ones are the environment's own
+    numbers, one for each part.
 
     Args:
       family: Where it learned.
@@ -89,6 +89,7 @@ class TrainedPolicy(AgentPolicy):
       activation: Keras name of the activation between layers.
       shift: [O], of the normalisation of observations, (x - shift) * scale, x in a policy's units.
       scale: [O].
+      clip: Whether continuous actions are clipped to the family's bounds.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class TrainedPolicy(AgentPolicy):
         activation: str,
         shift: Array,
         scale: Array,
+        clip: bool = True,
     ):
         self._discrete = family.discrete_actions
         self._action_units = _float32(family.action_units)
@@ -107,12 +109,20 @@ class TrainedPolicy(AgentPolicy):
         # Where logits have each number of each part; behind their end those that it does not have.
         places = np.cumsum(known).reshape(known.shape) - 1
         self._places = np.where(known, places, family.action_size)
-        super().__init__(family, clip=not self._discrete)
+        super().__init__(family, clip=clip and not self._discrete)
         # With a population axis of length 1, as the functions of populations take them.
         self._weights = [tf.Variable(weight[None], trainable=False) for weight in weights]
         self._activation = tf.keras.activations.get(activation)
         self._observation_units = family.observation_units
-        self._shift, self._scale = (tf.Variable(part, trainable=False) for part in (shift, scale))
+        self._shift, self._scale = (
+            tf.Variable(part, trainable=False, dtype=tf.float32) for part in (shift, scale)
+        )
+
+    def assign(self, weights: Sequence[Array], shift: Array, scale: Array) -> None:
+        """Takes other weights and another normalisation of the same shapes."""
+        values = [*(weight[None] for weight in weights), shift, scale]
+        for variable, value in zip(self._variables(), values, strict=True):
+            variable.assign(value)
 
     def _variables(self) -> list[tf.Variable]:
         return [*self._weights, self._shift, self._scale]

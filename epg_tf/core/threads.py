@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import tensorflow as tf
 
 from epg_tf.core.eager_tensors import stop_leak
-from epg_tf.core.errors import ConfigError
 
 
 def cpus(processes: int) -> int:
@@ -25,24 +25,22 @@ def has_gpu() -> bool:
 def configure_tensorflow(threads: int) -> None:
     """Makes TensorFlow run each operation on one thread, and `threads` operations at once.
 
-    From then on eager tensors do not leak either, see `core.eager_tensors`.
-
-    Raises:
-      ConfigError: TensorFlow has already started with other settings; results would not be
-        reproducible.
+    Where it has started already, e.g. in a notebook, it keeps the threads that it has, and warns if
+    that could change results. From then on eager tensors do not leak either, see
+    `core.eager_tensors`.
     """
     stop_leak()
     current = tf.config.threading
-    each = current.get_intra_op_parallelism_threads()
-    together = current.get_inter_op_parallelism_threads()
-    if (each, together) == (1, threads):
-        return
     try:
         current.set_intra_op_parallelism_threads(1)
         current.set_inter_op_parallelism_threads(threads)
-    except RuntimeError as error:
-        raise ConfigError(
-            f"threads={threads}: TensorFlow has started with {together} operations at once, each "
-            f"on {each} threads (0: its own choice); keep the number of threads the same in "
-            "a process, and make the first Shards before any other use of TensorFlow"
-        ) from error
+    except RuntimeError:
+        each = current.get_intra_op_parallelism_threads()
+        if each != 1:
+            warnings.warn(
+                f"TensorFlow has started with each operation on {each or 'several'} threads, so "
+                "the last bits of results could differ from those on one thread; to rule that out, "
+                "restart, and begin with tf.config.threading.set_intra_op_parallelism_threads(1)",
+                RuntimeWarning,
+                stacklevel=2,
+            )

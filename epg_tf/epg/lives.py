@@ -12,6 +12,7 @@ from epg_tf.agents.buffer import Buffer
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey, LifeResults, SavedAgent
 from epg_tf.epg.learner import Learner
+from epg_tf.epg.settings import InnerConfig
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import (
     EndedEpisodes,
@@ -144,7 +145,12 @@ class Lives:
         started = time.perf_counter()
         self._moments = normalizer.merge(self._moments, self._buffer.newest())
         self._read_scaling()
-        inputs = self._buffer, self._shift, self._scale, self._minibatches(epochs)
+        inputs = (
+            self._buffer,
+            self._shift,
+            self._scale,
+            minibatches(self._orders, self._inner, epochs),
+        )
         finite, kl = self._learner.update(*inputs)
         self._failed |= ~finite
         if self._passive is not None:
@@ -182,16 +188,6 @@ class Lives:
             raise ValueError("there is no passive learner; call add_passive_learner() first")
         self._learner, self._passive, self._keys = self._passive, None, keys
         self._policy = self._learner.acting_policy()
-
-    def _minibatches(self, epochs: int) -> Array:
-        """Shuffles the newest M steps, each used once per epoch: [S, P, B] int32."""
-        period, size = self._inner.update_period, self._inner.minibatch
-        orders = [
-            np.concatenate([stream.permutation(period) for _ in range(epochs)])
-            for stream in self._orders
-        ]
-        stacked = np.stack(orders).reshape(self._population, -1, size)
-        return stacked.swapaxes(0, 1).astype(np.int32)
 
     def play_final_episodes(self, noise_factor: float, check_stop: Callable[[], None]) -> None:
         """Plays the final episodes with the final policies.
@@ -299,6 +295,25 @@ def weighted_return(returns: Sequence[float], final_return: float) -> float:
     count = len(returns)
     weights = np.arange(1, count + 2) / count
     return float(final_return + weights @ every / count)
+
+
+def minibatches(streams: Sequence[np.random.Generator], inner: InnerConfig, epochs: int) -> Array:
+    """Shuffles the newest M steps of P lives, each used once per epoch.
+
+    Args:
+      streams: P of them.
+      inner: Settings.
+      epochs: How often each of the steps is used.
+
+    Returns:
+      [S, P, B] int32.
+    """
+    orders = [
+        np.concatenate([stream.permutation(inner.update_period) for _ in range(epochs)])
+        for stream in streams
+    ]
+    stacked = np.stack(orders).reshape(len(streams), -1, inner.minibatch)
+    return stacked.swapaxes(0, 1).astype(np.int32)
 
 
 def life_streams(keys: Sequence[LifeKey], purpose: str) -> list[np.random.Generator]:

@@ -38,6 +38,7 @@ def register_environments() -> None:
             gymnasium.register(
                 environment_id,
                 "epg_tf.tasks.gymnasium_environment:TaskEnv",
+                vector_entry_point="epg_tf.tasks.gymnasium_vector:TaskVectorEnv",
                 max_episode_steps=family.default_episode_limit,
                 kwargs=settings,
             )
@@ -83,12 +84,8 @@ class TaskEnv(gymnasium.Env):
         height: int = 480,
         width: int = 480,
     ):
-        if frame_skip is None:
-            frame_skip = FAMILIES.get(family, TaskFamily).default_frame_skip
-        _check_numbers({"frame_skip": frame_skip, "height": height, "width": width})
-        if not isinstance(task_range, str):
-            raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
-        self._family = make_family(TaskConfig(family, frame_skip, NO_LIMIT, task_range))
+        _check_numbers({"height": height, "width": width})
+        self._family = endless_family(family, frame_skip, task_range)
         self.metadata = _metadata(self._family)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
@@ -108,10 +105,7 @@ class TaskEnv(gymnasium.Env):
         self._task: Task | None = None
         self._observation = np.zeros(0, np.float32)
         self._terminated = False
-        self.observation_space = spaces.Box(
-            -np.inf, np.inf, (self._family.observation_size,), np.float32
-        )
-        self.action_space = _action_space(self._family)
+        self.observation_space, self.action_space = spaces_of(self._family)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None
@@ -128,7 +122,7 @@ class TaskEnv(gymnasium.Env):
         Raises:
           ValueError: `options` names something unknown, or a value has the wrong size.
         """
-        wanted = _wanted_task(options)
+        wanted = wanted_task(options)
         given = self._family.complete_task(wanted) if isinstance(wanted, Mapping) else None
         super().reset(seed=seed)
         task = self._task if seed is None and wanted is None else None
@@ -143,7 +137,7 @@ class TaskEnv(gymnasium.Env):
         self._terminated = False
         if self.render_mode == "human":
             self.render()
-        return self._observation.copy(), {"task": _plain(task)}
+        return self._observation.copy(), {"task": plain(task)}
 
     def step(self, action: Array | int) -> tuple[Array, float, bool, bool, dict[str, object]]:
         """Advances by one env step.
@@ -164,7 +158,7 @@ class TaskEnv(gymnasium.Env):
         result = self._simulation.step(self._row(action)[None])
         self._observation, self._terminated = result.observation[0], bool(result.terminated[0])
         info: dict[str, object] = {
-            "task": _plain(self._task),
+            "task": plain(self._task),
             "diverged": bool(result.diverged[0]),
         }
         if self._family.goal_reaching:
@@ -234,23 +228,38 @@ def _metadata(family: TaskFamily) -> dict[str, Any]:
     return {"render_modes": [MODE] if draws else [], "render_fps": 50}
 
 
-def _action_space(family: TaskFamily) -> spaces.Box | spaces.Discrete | spaces.MultiDiscrete:
+def endless_family(family: str, frame_skip: int | None, task_range: str) -> TaskFamily:
+    """Returns a family whose episodes have no time limit; arguments as of `TaskEnv`."""
+    if frame_skip is None:
+        frame_skip = FAMILIES.get(family, TaskFamily).default_frame_skip
+    _check_numbers({"frame_skip": frame_skip})
+    if not isinstance(task_range, str):
+        raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
+    return make_family(TaskConfig(family, frame_skip, NO_LIMIT, task_range))
+
+
+def spaces_of(
+    family: TaskFamily,
+) -> tuple[spaces.Box, spaces.Box | spaces.Discrete | spaces.MultiDiscrete]:
+    """Returns the spaces of observations and of actions of one environment of a family."""
+    seen = spaces.Box(-np.inf, np.inf, (family.observation_size,), np.float32)
     if family.action_parts:
-        return spaces.MultiDiscrete(list(family.action_parts), start=family.choices[0])
+        return seen, spaces.MultiDiscrete(list(family.action_parts), start=family.choices[0])
     if family.discrete_actions:
-        return spaces.Discrete(family.action_size, start=int(family.choices[0]))
+        return seen, spaces.Discrete(family.action_size, start=int(family.choices[0]))
     low, high = (bound.astype(np.float32) for bound in family.action_bounds)
-    return spaces.Box(low, high, dtype=np.float32)
+    return seen, spaces.Box(low, high, dtype=np.float32)
 
 
-def _plain(task: Task) -> dict[str, float | list[float]]:
+def plain(task: Task) -> dict[str, float | list[float]]:
+    """Returns a task in plain numbers."""
     return {name: value.tolist() for name, value in task.items()}
 
 
-def _wanted_task(
+def wanted_task(
     options: Mapping[str, object] | None,
 ) -> Mapping[str, object] | Literal["new"] | None:
-    """Returns the task that `options` names, if any."""
+    """Returns the task that the options of a reset name, if any; errors as of `TaskEnv.reset`."""
     if not isinstance(options or {}, Mapping):
         raise ValueError(f"options={options!r} must be a mapping, such as {{'task': 'new'}}")
     unknown = sorted(set(options or ()) - {"task"}, key=str)

@@ -1,18 +1,38 @@
-"""Makes a population of tasks one batched PyEnvironment for TF-Agents' drivers and agents."""
+"""Makes a population of tasks one batched environment for TF-Agents' drivers and agents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from tf_agents.environments import py_environment
+from tf_agents.environments import py_environment, tf_py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.registry import simulate
+from epg_tf.tasks.registry import make_family, named_environment, simulate
+from epg_tf.tasks.settings import TaskConfig
+
+
+def load_environment(
+    task: str | TaskConfig, population: int = 1, seed: int = 0
+) -> tf_py_environment.TFPyEnvironment:
+    """Returns P tasks of a family as one batched environment of TF-Agents.
+
+    Args:
+      task: "FAMILY" or "FAMILY@EPISODE_LIMIT", with the family's own frame skip, or the settings of
+        an experiment.
+      population: P, >= 1.
+      seed: Of tasks and starts, >= 0.
+
+    Raises:
+      ConfigError: No family has that name, or its settings do not fit it.
+      ValueError: As of `TaskEnvironment`.
+    """
+    family = named_environment(task) if isinstance(task, str) else make_family(task)
+    return tf_py_environment.TFPyEnvironment(TaskEnvironment(family, population, seed))
 
 
 class TaskEnvironment(py_environment.PyEnvironment):

@@ -11,14 +11,16 @@ import pytest
 from tf_agents.environments.utils import validate_py_environment
 from tf_agents.specs.array_spec import BoundedArraySpec
 
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.hopper import RandomHopper
 from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.point_goal import PointGoal
+from epg_tf.tasks.reacher import RandomReacher
 from epg_tf.tasks.registry import FAMILIES, make_family
 from epg_tf.tasks.settings import TaskConfig
-from epg_tf.tasks.tf_agents_environment import TaskEnvironment
+from epg_tf.tasks.tf_agents_environment import TaskEnvironment, load_environment
 from tests.tasks.families import Wanderer
 
 FIRST, MID, LAST = 0, 1, 2
@@ -49,6 +51,17 @@ def test_gymnasiums_environments_fit_their_specs(identifier, population):
         make_family(TaskConfig(f"gymnasium:{identifier}", 1, 30)), population, seed=1
     )
     validate_py_environment(environment, episodes=4)
+
+
+def test_environments_are_loaded_by_name_or_from_settings():
+    named = load_environment("random_reacher@15", population=3, seed=4)
+    config = TaskConfig("random_reacher", RandomReacher.default_frame_skip, 15)
+    configured, other = (load_environment(config, 3, seed) for seed in (4, 5))
+    assert (named.batch_size, named.action_spec().shape) == (3, (2,))
+    starts = [environment.reset().observation.numpy() for environment in (named, configured, other)]
+    assert (starts[0] == starts[1]).all() and (starts[0] != starts[2]).any()
+    with pytest.raises(ConfigError, match="^environment 'walker': 'walker' is not a task family"):
+        load_environment("walker")
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
