@@ -307,9 +307,8 @@ def test_the_valley_of_a_night_cannot_become_a_hill(name):
 
 @pytest.mark.parametrize("name", ON_A_LAPTOP + NIGHTS)
 def test_the_nights_of_reaching_keep_the_zero_of_observations(name):
-    reaching = (
-        name.startswith(("random_reacher:night", "fetch:", "goal_ant:night"))
-        and name != "fetch:laptop"
+    reaching = name.startswith(
+        ("random_reacher:night", "fetch:night", "fetch:target", "goal_ant:night")
     )
     assert experiment(name).inner.centred_observations == (not reaching)
 
