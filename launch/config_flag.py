@@ -257,7 +257,7 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
             print(f"{name}={value!r}")
         for line in cost(experiment) if cost else ():
             print(line)
-    raise SystemExit(0)
+    command_line.end()
 
 
 def test_flags_for(name: str) -> str:

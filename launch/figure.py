@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 
 
 def _roots() -> list[Path]:
-    missing = [folder for folder in _RUNS.value if not Path(folder).is_dir()]
+    missing = [folder for folder in _RUNS.value or [""] if not folder or not Path(folder).is_dir()]
     if missing and (len(_RUNS.value) > 1 or flags.FLAGS["runs"].present):
         raise command_line.UsageError(f"--runs={missing[0]} is no folder; name that of your runs")
     return [Path(folder) for folder in _RUNS.value]

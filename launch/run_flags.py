@@ -15,7 +15,7 @@ from absl import flags
 
 from epg_tf.artifacts.artifact import loss_folder
 from epg_tf.core import communication, files
-from epg_tf.core.errors import Interrupted, Stopped
+from epg_tf.core.errors import Interrupted, RecordError, Stopped
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.session import Session
 from epg_tf.runs.system import System
@@ -71,12 +71,20 @@ def target(example: str) -> RunTarget:
 
 
 def seed() -> int:
-    """Returns the seed of all randomness: as given, else that of the run to be resumed, else 0."""
+    """Returns the seed of all randomness: as given, else that of the run to be resumed, else 0.
+
+    Raises:
+      RecordError: That run has none.
+    """
     if not _RESUME.value or flags.FLAGS["seed"].present or not _RUN_DIR.value:
         return _SEED.value
     config = Path(_RUN_DIR.value) / "config.json"
-    found = files.read_json(config, "the settings of a run").get("seed") if config.exists() else 0
-    return found if isinstance(found, int) else _SEED.value
+    if not config.exists():
+        return _SEED.value
+    found = files.read_json(config, "the settings of a run").get("seed")
+    if type(found) is not int or found < 0:
+        raise RecordError(f"{config}: its seed={found!r:.50} is no whole number >= 0; restore it")
+    return found
 
 
 def join() -> communication.Communicator:

@@ -16,6 +16,7 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import command_line, config_flag  # first: command_line silences the frameworks
 
@@ -168,7 +169,7 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     config_flag.refuse(f"baseline.{field}", reason="--learning_rates takes its place")
     others = (each.name for each in dataclasses.fields(BaselineConfig))
     _refuse_others(name, *(f"baseline.{each}" for each in others if each in _RATES.values()))
-    rates = command_line.positive_numbers("learning_rates", _LEARNING_RATES.value, float)
+    rates = command_line.positive_numbers("learning_rates", _LEARNING_RATES.value)
     request = request_of(
         experiment,
         _ENVIRONMENT.value,
@@ -185,7 +186,8 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     )
     means = {}
     for rate in rates:
-        baseline = dataclasses.replace(experiment.baseline, **{field: rate})
+        changed: dict[str, Any] = {field: rate}
+        baseline = dataclasses.replace(experiment.baseline, **changed)
         tried = dataclasses.replace(experiment, baseline=baseline)
         row = summarize(evaluate_baseline(name, tried, request))[name]
         means[rate] = np.nan_to_num(row.final_return_mean, nan=-np.inf)

@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 # (library, rooms or modules that may import it)
 RESERVED = [
-    ("mujoco", ("tasks", "baselines", "launch.command_line")),
+    ("mujoco", ("tasks", "baselines", "launch.surroundings")),
     ("gymnasium", ("tasks", "baselines")),
     ("gymnasium_robotics", ("tasks", "baselines")),
     ("gym", ("tasks", "baselines")),

@@ -16,6 +16,7 @@ import numpy as np
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 
+_FILE_LIMIT = 2**28  # bytes; a row takes a few hundred
 _GONE = ("pair_correlation",)  # columns of earlier versions; rows that follow have NaN there
 
 
@@ -154,12 +155,11 @@ class MetricsFile:
         """Returns the lines of the file with their ends; a line without an end was torn. A byte
         order mark and other ends of lines, which spreadsheets write, are left out.
         """
-        try:
-            text = (
-                self._path.read_text("utf-8-sig", errors="replace") if self._path.exists() else ""
-            )
-        except OSError as error:
-            raise RecordError(f"{self._path}: {error.strerror}; check the path") from error
+        if not self._path.exists():
+            return []
+        content = files.read_bytes(self._path, "the metrics of a run", _FILE_LIMIT)
+        text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+        text = text.replace("\r", "\n")
         return [f"{line}\n" for line in text.split("\n")[:-1]]
 
     def _drop_torn_line(self) -> list[str]:
@@ -191,7 +191,10 @@ def _line(cells: Iterable[float | int | str]) -> str:
 
 
 def _cells(line: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\n")]), [])
+    try:
+        return next(csv.reader([line.rstrip("\n")]), [])
+    except csv.Error:  # a cell of more than 131 kB
+        return []
 
 
 def _value(cell: str) -> float | str:
