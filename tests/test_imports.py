@@ -356,7 +356,7 @@ def test_the_rules_catch(offence, tmp_path):
         "import x",
         "epg_tf/baselines/ppo.py": "from epg_tf.epg.outer_loop import x",
         "epg_tf/runs/folder.py": "",
-        "launch/command_line.py": "import mujoco\nfrom absl import app",
+        "launch/surroundings.py": "import mujoco\nfrom absl import app",
     }
     for name, text in house.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
