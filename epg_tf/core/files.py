@@ -5,11 +5,12 @@ All files of this program are written by `write_atomically`, except rows of metr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -207,13 +208,14 @@ def prepare_folder(
     Args:
       path: The folder; may be missing, empty, or (with resume or overwrite) in use.
       own: Names of the files and folders this program writes into the folder.
-      overwrite: Remove the entries named in `own`, in that order; all others stay. Links are not
-        followed. None: the caller cannot, and no message mentions it.
+      overwrite: Remove the entries named in `own`; all others stay. Links are not followed. None:
+        the caller cannot, and no message mentions it.
       resume: Keep everything that is there. None: likewise.
 
     Raises:
       RecordError: It is a file, cannot be created or written to, or is in use and neither resume
-        nor overwrite is set. The message begins with `Path(path)`.
+        nor overwrite is set; or an entry cannot be removed, and all are still there. The message
+        begins with the path.
     """
     if not os.fspath(path):
         raise RecordError("the name of the folder is empty; name one, e.g. runs/first")
@@ -240,10 +242,48 @@ def prepare_folder(
         remedy = "" if overwrite is None else f"pass {going_on}overwrite=True to start it anew, or "
         raise RecordError(f"{folder}: the folder is not empty; {remedy}choose another folder")
     if overwrite:
-        for name in own:
-            for entry in entries:
-                if _is_own(entry.name, name):
-                    _remove(entry)
+        with replaced(folder, own):
+            pass
+
+
+@contextlib.contextmanager
+def replaced(folder: Path, own: Sequence[str]) -> Iterator[None]:
+    """Sets aside the entries named in `own`; removes them at the end, or puts them back after an
+    error.
+
+    Raises:
+      RecordError: An entry could not be removed; all are as they were.
+    """
+    entries = [entry for entry in folder.iterdir() if entry.name in own]
+    for entry in entries:
+        _check_removable(entry)
+    aside: list[tuple[Path, Path]] = []
+    try:
+        for entry in entries:
+            hidden = folder / f".{entry.name}.{os.getpid()}.tmp"
+            if hidden.exists():
+                _remove(hidden)
+            os.rename(entry, hidden)
+            aside.append((hidden, entry))
+        yield
+    except BaseException:
+        for hidden, entry in aside:
+            os.rename(hidden, entry)
+        raise
+    remove_unfinished(folder, own)
+
+
+def _check_removable(entry: Path) -> None:
+    """Refuses a folder out of which, or of a folder in it, this process may remove nothing."""
+    if entry.is_symlink():
+        return
+    for folder in (entry, *entry.rglob("*")):
+        plain_folder = folder.is_dir() and not folder.is_symlink()
+        if plain_folder and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise RecordError(
+                f"{folder}: the folder is not writable, so it cannot be replaced; change its "
+                "permissions or choose another folder"
+            )
 
 
 def remove_unfinished(folder: PathLike, own: Sequence[str]) -> None:
