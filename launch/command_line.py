@@ -145,6 +145,9 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             _fail_for_memory(error)
         except BrokenPipeError:
             raise
+        except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+            _show_traceback()
+            fail(f"{files.one_line(error)}; name another path, or change its permissions")
         except OSError as error:  # e.g. a full disk; files that are there are whole
             _show_traceback()
             fail(f"{error}; remove the cause and run the same command {_again()}", 1)

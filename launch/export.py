@@ -17,7 +17,7 @@ from absl import flags
 from epg_tf.artifacts.artifact import Artifact, load
 from epg_tf.artifacts.cards import CARD_FILE
 from epg_tf.artifacts.export import export
-from .evaluation_flags import required, required_loss
+from .evaluation_flags import locked, required, required_loss
 
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
@@ -40,7 +40,8 @@ def main(argv: list[str]) -> int:
     config_flag.load_families()
     folder = Path(output)
     learned: Artifact[Any] = load(loss)
-    difference = export(learned, folder, overwrite=_OVERWRITE.value)
+    with locked(folder):
+        difference = export(learned, folder, overwrite=_OVERWRITE.value)
     print(
         f"the SavedModel is in {folder}; what was read again differs by "
         f"{difference:.1e} at most\n"

@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise command_line.UsageError(
             f"--run_dir={run} or --evaluations={','.join(found)} holds the results of something "
-            f"else, or of another version ({type(error).__name__}: {error}); name a finished run "
+            f"else, or of another version ({files.one_line(error)}); name a finished run "
             "and what was found for its loss"
         ) from error
     folder = _write(name, text, learned)

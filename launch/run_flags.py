@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ from absl import flags
 
 from epg_tf.artifacts.artifact import loss_folder
 from epg_tf.core import communication, files
-from epg_tf.core.errors import Interrupted, RecordError, Stopped
-from epg_tf.runs.folder import RunTarget
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError, Stopped
+from epg_tf.runs.folder import CONFIG, RunTarget, is_new
+from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.session import Session
 from epg_tf.runs.system import System
 
@@ -152,9 +154,18 @@ def _again() -> str:
 
 
 def guard(run: Callable[[], int]) -> int:
-    """Returns the exit code of `run`; prints what to do after an error of the disk, which is 1."""
+    """Returns the exit code of `run`; prints what to do after an error of the disk, which is 1.
+
+    Where settings turn out to be unusable, a folder that was made for them is removed again, so
+    that the corrected command can be the same.
+    """
+    new = is_new(Path(_RUN_DIR.value or ""), CONFIG)
     try:
         return run()
+    except (ConfigError, MemoryError):
+        if new and not communication.launched_rank():
+            _remove_beginning(Path(_RUN_DIR.value or ""))
+        raise
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -164,6 +175,16 @@ def guard(run: Callable[[], int]) -> int:
             file=sys.stderr,
         )
         return 1
+
+
+def _remove_beginning(folder: Path) -> None:
+    """Removes a run that has done nothing yet, unless another process has made it."""
+    lock = FolderLock(folder)
+    with contextlib.suppress(OSError, RecordError):
+        lock.acquire()
+        if not (folder / "metrics.csv").exists():
+            shutil.rmtree(folder)
+    lock.release()
 
 
 def print_next(*families: str, learns: bool = True) -> None:

@@ -116,11 +116,18 @@ def _search(experiment: Experiment) -> int:
     )
     command = shlex.join([*shlex.split(command_line.program("tune")), *sys.argv[1:]])
     trials: list[Trial] = []
+    written = _identity_of_json()
     for trial in search.run(earlier=earlier):
         trials.append(trial)
         print(f"  {_line(trial)}", flush=True)
         if _JSON.value is not None and len(trials) > len(earlier):
+            if _identity_of_json() != written:
+                raise command_line.UsageError(
+                    f"--json={_JSON.value}: another process writes to this file; wait for it, or "
+                    "name another file"
+                )
             search_file.write_search(_JSON.value, search, trials, command)
+            written = _identity_of_json()
     best = winner(trials)
     if best.failed == best.agents:
         raise command_line.UsageError(
@@ -132,6 +139,12 @@ def _search(experiment: Experiment) -> int:
         edge = f"   ({edges[field]} of those tried)" if field in edges else ""
         print(f"  {group}.{field} = {value:g}{edge}")
     return 0
+
+
+def _identity_of_json() -> int:
+    """Returns the number of the file --json, which every writing changes; 0 without a file."""
+    path = Path(_JSON.value or "")
+    return path.stat().st_ino if path.is_file() else 0
 
 
 def _line(trial: Trial) -> str:

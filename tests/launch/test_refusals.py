@@ -58,6 +58,7 @@ REFUSED = {
         ("metagenrl --config.environments=('gymnasium:CartPole-v1',)", "actions are discrete"),
         ("metagenrl --config.environments=('gymnasium:None-v9',)", "environments: environment"),
         ("metagenrl --config.environments=('point_goal@many',)", "not 'many'"),
+        ("metagenrl --config.environments=('point_goal@',)", "env steps in an episode, not ''"),
         ("metagenrl --config.environments=point_goal,random_hopper", "several are written as"),
         ("maml --begin_with=point_goal", "--begin_with=point_goal is for runs"),
         ("maml --config.adaptation.env_steps=5", "must hold a whole ep"),
