@@ -220,7 +220,7 @@ def _parse(argv: list[str]) -> list[str]:
 
 
 def _what_is_wrong(error: Exception) -> str:
-    return flag_errors.in_one_line(error, sys.argv[1:], program("settings"))
+    return flag_errors.in_one_line(error, sys.argv[1:], program("settings"), list(flags.FLAGS))
 
 
 def with_flags(message: str) -> str:

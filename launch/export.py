@@ -14,11 +14,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import Artifact, load
-from epg_tf.artifacts.cards import CARD_FILE
-from epg_tf.artifacts.export import export
-from .evaluation_flags import locked, required, required_loss
-
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
     "loss",
@@ -31,6 +26,13 @@ _OUTPUT_DIR = flags.DEFINE_string(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace an export in --output_dir; foreign files in it stay."
 )
+
+command_line.parse_flags(__name__)
+
+from epg_tf.artifacts.artifact import Artifact, load
+from epg_tf.artifacts.cards import CARD_FILE
+from epg_tf.artifacts.export import export
+from .evaluation_flags import locked, required, required_loss
 
 
 def main(argv: list[str]) -> int:

@@ -9,18 +9,19 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import loss_folder
 from epg_tf.core import communication, files
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, Stopped
-from epg_tf.runs.folder import CONFIG, RunTarget, is_new
-from epg_tf.runs.folder_lock import FolderLock
-from epg_tf.runs.session import Session
-from epg_tf.runs.system import System
+
+if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
+    from epg_tf.runs.folder import RunTarget
+    from epg_tf.runs.session import Session
+    from epg_tf.runs.system import System
 
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
@@ -69,6 +70,8 @@ def target(example: str) -> RunTarget:
         raise command_line.UsageError(
             f"--run_dir is missing; name a folder, e.g. --run_dir={example}"
         )
+    from epg_tf.runs.folder import RunTarget
+
     return RunTarget(_RUN_DIR.value, _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value)
 
 
@@ -159,6 +162,8 @@ def guard(run: Callable[[], int]) -> int:
     Where settings turn out to be unusable, a folder that was made for them is removed again, so
     that the corrected command can be the same.
     """
+    from epg_tf.runs.folder import CONFIG, is_new
+
     new = is_new(Path(_RUN_DIR.value or ""), CONFIG)
     try:
         return run()
@@ -179,6 +184,8 @@ def guard(run: Callable[[], int]) -> int:
 
 def _remove_beginning(folder: Path) -> None:
     """Removes a run that has done nothing yet, unless another process has made it."""
+    from epg_tf.runs.folder_lock import FolderLock
+
     lock = FolderLock(folder)
     with contextlib.suppress(OSError, RecordError):
         lock.acquire()
@@ -195,6 +202,8 @@ def print_next(*families: str, learns: bool = True) -> None:
         named in the command.
       learns: Whether agents do; beside others nothing learns either.
     """
+    from epg_tf.artifacts.artifact import loss_folder
+
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{loss_folder(path)}"), shlex.quote(f"{path}-test")
     own = next(filter(None, map(config_flag.test_flags_for, families)), "")

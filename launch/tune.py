@@ -23,18 +23,6 @@ from . import command_line, config_flag  # first: command_line silences the fram
 import numpy as np
 from absl import flags
 
-from epg_tf.core import formatting
-from epg_tf.epg.settings import Experiment
-from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
-from epg_tf.epg.baseline_settings import BASELINES
-from epg_tf.core.threads import configure_tensorflow, cpus
-from epg_tf.evaluation.evaluate import evaluate_baseline
-from epg_tf.evaluation.summary import summarize
-from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
-from epg_tf.reports import search_file
-from epg_tf.reports.tables import label
-from .evaluation_flags import request_of
-
 _RATES = {
     "off_policy_reinforce": "off_policy_learning_rate",
     "ppo": "ppo_learning_rate",
@@ -45,7 +33,9 @@ _RATES = {
 """Baseline of MetaGenRL -> its learning rate in config.baseline."""
 
 flags.adopt_module_key_flags(config_flag)
-_METHOD = flags.DEFINE_enum("method", "ppo", sorted({*SPACES, *_RATES}), "What to tune.")
+METHODS = ("ddpg", "off_policy_reinforce", "ppo", "ppo_as_epg", "reinforce", "sac", "td3")
+"""Keys of `SPACES` and `_RATES`; a test compares them, since flags are read before imports."""
+_METHOD = flags.DEFINE_enum("method", "ppo", METHODS, "What to tune.")
 _LIVES = flags.DEFINE_integer(
     "lives", 8, "Agents per setting at first.", lower_bound=2, upper_bound=10**6
 )
@@ -75,6 +65,20 @@ _EPISODES = flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=10**4,
 )
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core import formatting
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
+from epg_tf.epg.baseline_settings import BASELINES
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.evaluation.evaluate import evaluate_baseline
+from epg_tf.evaluation.summary import summarize
+from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
+from epg_tf.reports import search_file
+from epg_tf.reports.tables import label
+from .evaluation_flags import request_of
 
 
 def main(argv: list[str]) -> int:

@@ -39,7 +39,12 @@ REFUSED = {
         ("--config=configs/nothing.py", "configs/nothing.py"),
         ("--config=configs/random_hopper.py:huge", ":huge"),
         ("--config=point_goal", "--run_dir"),
-        ("evolution --epochs=3", "epochs"),
+        (
+            "evolution --epochs=3",
+            "--epochs is no flag of this command; did you mean --config.evolution.epochs or",
+        ),
+        ("evolution --run_dri=a", "did you mean --run_dir? --help lists all"),
+        ("--config.task.range=nominal", "a setting of --config, which is not given; name one"),
         ("evolution --config.evolution.epoch=3", "--config.evolution.epoch names no setting"),
         ("evolution --config.policy.log_deviation=-1", "it is called log_std now"),
         ("evolution --config.evolution.epochs=many", "'many' is no whole number"),

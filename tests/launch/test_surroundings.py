@@ -70,3 +70,11 @@ def test_a_run_ends_well(variables, tmp_path):
     process = shell(f"{variables} {TRAIN} {flags} --run_dir=$OUT/run {closed}", tmp_path)
     assert (process.returncode, process.stderr) == (0, "")
     assert (tmp_path / "run" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("flags", ["--help", "--config=point_goal --epochs=3"])
+def test_flags_are_answered_before_tensorflow_is_imported(flags, tmp_path):
+    """Also those that are wrong; a module of that name would end the command."""
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit(9)")
+    process = shell(f'PYTHONPATH="$OUT:$PYTHONPATH" {TRAIN} {flags}', tmp_path)
+    assert process.returncode == (0 if flags == "--help" else 2), process.stderr
