@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
+_COMMON = ("list", "meta-train", "meta-test", "report", "export")
 
 
 def commands() -> dict[str, str]:
@@ -31,17 +32,20 @@ def commands() -> dict[str, str]:
 
 
 def listing() -> str:
-    """Returns the help: one line for each command."""
+    """Returns the help: one line for each command, those of every day first."""
     known = commands()
     width = max(map(len, known))
-    lines = [f"  {name:<{width}}  {text}" for name, text in known.items()]
+    lines = {name: f"  {name:<{width}}  {text}" for name, text in known.items()}
     return "\n".join(
         [
             "Learns loss functions for reinforcement learning.",
             "",
             "usage: epg-tf COMMAND [--flag=value ...]",
             "",
-            *lines,
+            *(lines.pop(name) for name in _COMMON),
+            "",
+            "further commands:",
+            *lines.values(),
             "",
             "`epg-tf COMMAND --help` explains the flags of a command.",
         ]
@@ -52,6 +56,7 @@ def main() -> None:
     """Runs the command that the first word names, as `python -m` would run its file."""
     words = sys.argv[1:]
     if not words or words[0] in ("--help", "-h", "-help", "help"):
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
         with contextlib.suppress(BrokenPipeError):  # of `epg-tf --help | head`
             print(listing(), flush=True)
         os._exit(0)

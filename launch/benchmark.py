@@ -17,14 +17,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core import files, formatting
-from epg_tf.epg.settings import Experiment
-from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.epg.inner_loop import PARTS
-from epg_tf.studies import scaling
-from epg_tf.studies.metagenrl_speed import measure_agents, shard_size
-from epg_tf.studies.speed import LifeSpeed, SpeedComparison, compare_physics
-
 flags.adopt_module_key_flags(config_flag)
 _LIVES = flags.DEFINE_integer(
     "lives", 256, "Of EPG: number of lives.", lower_bound=1, upper_bound=10**6
@@ -52,6 +44,16 @@ _NETWORK = flags.DEFINE_float(
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all randomness.", lower_bound=0)
 _JSON = flags.DEFINE_string("json", None, "File for the numbers.")
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core import files, formatting
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.epg.inner_loop import PARTS
+from epg_tf.studies import scaling
+from epg_tf.studies.metagenrl_speed import measure_agents, shard_size
+from epg_tf.studies.speed import LifeSpeed, SpeedComparison, compare_physics
 
 _REPEATS = 3  # of both ways of MetaGenRL, in turn; medians are printed
 _EPOCHS = 200  # drawn for a prediction

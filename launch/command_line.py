@@ -1,12 +1,12 @@
-"""What all commands share: silent frameworks, one-line errors, exit codes, settings from flags.
+"""What all commands share: flags, one-line errors, exit codes.
 
 Import this before anything that imports TensorFlow.
 """
 
 from __future__ import annotations
 
-import json
 import math
+import contextlib
 import os
 import re
 import shlex
@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,65 +40,30 @@ _ARGUMENTS = {
     "a larger timeout": "a larger --rank_timeout",
 }
 
-_VERBOSE = any(re.fullmatch(r"--?(v|verbosity)(=[1-9]\d*)?", word) for word in sys.argv[1:])
-
-
-def _silence_frameworks() -> None:
-    """Silences notices that do not concern users of this package; `-v=1` keeps them."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a shard is one thread
-    if _VERBOSE:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
-        return
-    import logging
-    import warnings
-
-    warnings.filterwarnings("ignore")
-    for name in ("tensorflow", "OpenGL"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
-def _end_at_once(number: int, frame: object) -> None:
-    """Ends the process with one line; all files are written atomically."""
-    del frame
-    if os.environ.get("HOROVOD_RANK", "0") == "0":  # the frameworks may not have been imported yet
-        print(f"interrupted by {signal.Signals(number).name}", file=sys.stderr, flush=True)
-    os._exit(128 + number)
-
-
-for _number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(_number, _end_at_once)
-_silence_frameworks()
-
-try:
-    import mujoco  # noqa: F401
-except RuntimeError as error:  # of MUJOCO_GL
-    print(f"error: {error}; unset it, or set it to egl or osmesa", file=sys.stderr)
-    sys.exit(2)
-except (AttributeError, ImportError, OSError) as error:  # MUJOCO_GL names a missing library
-    if "MUJOCO_GL" not in os.environ or _VERBOSE:
-        raise
-    print(
-        f"error: MUJOCO_GL={os.environ['MUJOCO_GL']}: its library cannot be loaded ({error}); "
-        "install it (for osmesa libosmesa6), or unset MUJOCO_GL",
-        file=sys.stderr,
-    )
-    sys.exit(2)
+from . import surroundings  # first: it prepares the process
 
 from absl import app, flags, logging
 
 from epg_tf.core import notices
 
-if not _VERBOSE:
+if not surroundings.VERBOSE:
     notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
-from epg_tf.core import communication
+from epg_tf.core import communication, files
 from epg_tf.core.errors import CommunicationError, ConfigError, EpgError, RecordError
 
 from . import arguments, flag_errors
 
 
+_HELP = re.compile(r"--?help(short|full)?(=(true|t|1))?", re.IGNORECASE)
+
+
 class UsageError(ValueError):
     """A flag is unusable; the message is one line with flag, value and what to do."""
+
+
+class _Ended(SystemExit):
+    """This program ends the process; any other SystemExit is of code of the user."""
 
 
 def program(command: str) -> str:
@@ -130,27 +95,45 @@ def page_line(folder: str | os.PathLike[str]) -> str:
     return f"a page to look at: {program('report')} --run_dir={named} --output={output}"
 
 
-def run(main: Callable[[list[str]], int | None]) -> None:
-    """Parses flags and runs `main`; exits with its code, or with 2 and one line if the user's input
-    is at fault.
+def parse_flags(module: str) -> None:
+    """Reads the flags; answers --help, and ends with one line where a flag is unusable.
+
+    A command calls it after it has defined its flags, and imports what takes seconds, such as
+    TensorFlow, below the call.
+
+    Args:
+      module: `__name__` of the command; nothing happens where that is only imported.
     """
+    if module != "__main__":
+        return
+    with _ending_with_the_reader():
+        app.define_help_flags()
+        if any(_HELP.fullmatch(word) for word in sys.argv[1:]):
+            app.usage(shorthelp="--helpfull" not in sys.argv[1:], writeto_stdout=True)
+            _exit(0)
+        rest = _parse(sys.argv)
+        if len(rest) > 1:
+            fail(f"{rest[1]!r} is not a flag; flags look like --name=value, see --help")
+        if not surroundings.VERBOSE:
+            logging.set_verbosity(logging.ERROR)
+
+
+def run(main: Callable[[list[str]], int | None]) -> None:
+    """Runs `main`; exits with its code, or with 2 and one line if the user's input is at fault."""
+    if not flags.FLAGS.is_parsed():
+        parse_flags("__main__")
 
     def guarded(argv: list[str]) -> None:
-        if not _VERBOSE:
+        if not surroundings.VERBOSE:
             logging.set_verbosity(logging.ERROR)  # app.run has raised it
-        if len(argv) > 1:
-            fail(f"{argv[1]!r} is not a flag; flags look like --name=value, see --help")
         try:
             _exit(main(argv))
+        except _Ended:
+            raise
         except UsageError as error:
             fail(str(error))
-        except KeyboardInterrupt as error:  # Ctrl-C is a signal with a handler, see stop_on_signals
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            fail(
-                f"{where.filename}:{where.lineno} raised KeyboardInterrupt, though nobody "
-                "interrupted the command; correct that code",
-                1,
-            )
+        except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+            fail(_what_ended_it(error), 1)
         except (ConfigError, RecordError, communication.HorovodUnusable) as error:
             _show_traceback()
             fail(with_flags(str(error)))
@@ -163,6 +146,9 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             _fail_for_memory(error)
         except BrokenPipeError:
             raise
+        except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+            _show_traceback()
+            fail(f"{files.one_line(error)}; name another path, or change its permissions")
         except OSError as error:  # e.g. a full disk; files that are there are whole
             _show_traceback()
             fail(f"{error}; remove the cause and run the same command {_again()}", 1)
@@ -172,11 +158,30 @@ def run(main: Callable[[list[str]], int | None]) -> None:
                 raise
             _fail_for_memory(error)
 
+    with _ending_with_the_reader():
+        app.run(guarded, argv=sys.argv[:1], flags_parser=lambda argv: argv)
+
+
+@contextlib.contextmanager
+def _ending_with_the_reader() -> Iterator[None]:
+    """Ends the process in silence where the reader of its output has ended."""
     try:
-        app.run(guarded, flags_parser=_parse)
-    except BrokenPipeError:  # the reader of the output has ended
+        yield
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + getattr(signal, "SIGPIPE", 13))  # Windows has no such signal
+
+
+def _what_ended_it(error: BaseException) -> str:
+    """Returns the line on code of the user that tried to end this program.
+
+    Ctrl-C is none of that: it is a signal with a handler, see `stop_on_signals`.
+    """
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"{where.filename}:{where.lineno} raised {type(error).__name__}, which would end this "
+        "command before its work is done; correct that code"
+    )
 
 
 def _again() -> str:
@@ -200,18 +205,17 @@ def _fail_for_memory(error: Exception) -> NoReturn:
 
 
 def _parse(argv: list[str]) -> list[str]:
+    """Returns the words that are no flags, the program first."""
     try:
         others = flags.FLAGS([argv[0], *arguments.prepared(argv[1:], list(flags.FLAGS))])
     except ConfigError as error:
-        if _VERBOSE:
+        if surroundings.VERBOSE:
             raise
         fail(f"--{error}" if str(error).startswith("config=") else _what_is_wrong(error))
-    except SystemExit:  # --help; absl would exit with 1
-        sys.exit(0)
-    except BrokenPipeError:
-        raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+        fail(_what_ended_it(error))
     except Exception as error:  # a config file is Python of the user: it may raise anything
-        if _VERBOSE:
+        if surroundings.VERBOSE:
             raise
         fail(_what_is_wrong(error))
     for name, value in flags.FLAGS.flag_values_dict().items():
@@ -221,7 +225,7 @@ def _parse(argv: list[str]) -> list[str]:
 
 
 def _what_is_wrong(error: Exception) -> str:
-    return flag_errors.in_one_line(error, sys.argv[1:], program("settings"))
+    return flag_errors.in_one_line(error, sys.argv[1:], program("settings"), list(flags.FLAGS))
 
 
 def with_flags(message: str) -> str:
@@ -245,7 +249,7 @@ def with_flags(message: str) -> str:
 
 def _show_traceback() -> None:
     """Shows where an error came from, for `-v=1`."""
-    if _VERBOSE:
+    if surroundings.VERBOSE:
         traceback.print_exc()
 
 
@@ -263,7 +267,7 @@ def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:
     rank, where = communication.launched_rank(), ""
     if rank is not None and rank != reporting_rank:
         for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, _end_at_once)
+            signal.signal(name, surroundings.end_at_once)
         time.sleep(_REPORT_SECONDS)
         where = f" on rank {rank}"
     print(f"error{where}: {message}", file=sys.stderr)
@@ -276,7 +280,12 @@ def _exit(code: int | None) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    sys.exit(code)
+    raise _Ended(code)
+
+
+def end() -> NoReturn:
+    """Ends the command, which has done what it was asked for."""
+    _exit(0)
 
 
 def stop_on_signals(
@@ -308,19 +317,19 @@ def stop_on_signals(
     return received
 
 
-def positive_numbers(flag: str, words: list[str], kind: type) -> list:
-    """Reads the words of a list flag as numbers of one kind.
+def positive_numbers(flag: str, words: list[str]) -> list[float]:
+    """Reads the words of a list flag as numbers.
 
     Raises:
       UsageError: One of them is no number, or is not above 0 and at most 1000.
     """
     try:
-        numbers = [kind(word) for word in words]
+        numbers = [float(word) for word in words]
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number <= 1000 for number in numbers):
         raise UsageError(
-            f"--{flag}={','.join(words)} must be {kind.__name__} numbers above 0 and at most 1000, "
+            f"--{flag}={','.join(words)} must be numbers above 0 and at most 1000, "
             "separated by commas"
         )
     return numbers
@@ -358,7 +367,7 @@ def check_json(flag: flags.FlagHolder) -> None:
             f"--{flag.name}={path} has a name that files of runs, tests and losses have; choose "
             "another one"
         )
-    if path.exists() and not _is_result(path):
+    if os.path.lexists(path) and not _is_result(path):
         raise UsageError(
             f"--{flag.name}={path} is there, and is no result of a command; name another file"
         )
@@ -367,10 +376,10 @@ def check_json(flag: flags.FlagHolder) -> None:
 def _is_result(path: Path) -> bool:
     """Returns whether a command of this package wrote a file: all state a format version."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        found = files.read_json(path, "the file")
+    except RecordError:
         return False
-    return isinstance(found, dict) and "format_version" in found and not _OF_FOLDERS & found.keys()
+    return "format_version" in found and not _OF_FOLDERS & found.keys()
 
 
 def with_flag_files(words: Sequence[str]) -> list[str]:
@@ -378,10 +387,18 @@ def with_flag_files(words: Sequence[str]) -> list[str]:
     with one line where a file cannot be read.
     """
     try:
+        for path in _flag_files(words):
+            files.read_text(path, "the file of flags")
         return flags.FLAGS.read_flags_from_files(list(words))
     except (flags.Error, OSError, ValueError) as error:
         reason = " ".join(str(error).removeprefix("ERROR:: ").split())
         fail(f"--flagfile: {reason}; name a text file with one flag a line")
+
+
+def _flag_files(words: Sequence[str]) -> list[str]:
+    """Returns the files that --flagfile names."""
+    found = [re.fullmatch(r"--?flagfile=(.*)", word, re.DOTALL) for word in words]
+    return [os.path.expanduser(match[1]) for match in found if match]
 
 
 sys.argv[1:] = with_flag_files(sys.argv[1:])  # names of configs and settings are looked for there

@@ -22,7 +22,6 @@ from epg_tf.tasks.settings import Physics
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.metagenrl.agents import check_continuous
 from epg_tf.runs import saved_settings
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import is_packaged, make_family, named_environment
@@ -112,6 +111,8 @@ def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamil
     Raises:
       UsageError: There is none of that name, or its actions are discrete or unbounded.
     """
+    from epg_tf.metagenrl.agents import check_continuous  # here, as it imports TensorFlow
+
     try:
         family = named_environment(name)
         check_continuous(family)
@@ -257,7 +258,7 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
             print(f"{name}={value!r}")
         for line in cost(experiment) if cost else ():
             print(line)
-    raise SystemExit(0)
+    command_line.end()
 
 
 def test_flags_for(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,28 @@ def lock_results(flag: flags.FlagHolder[str | None]) -> None:
     folder = Path(str(flag.value))
     if folder.is_dir():
         _lock_of(folder).acquire()
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other processes from writing to a folder, which is made where it is missing, and
+    removed again where it stays empty.
+
+    Raises:
+      RecordError: Another process writes to it.
+    """
+    lock, made = FolderLock(folder), not folder.exists()
+    with contextlib.suppress(OSError):  # what prepares the folder says what is wrong with it
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if folder.is_dir():
+            lock.acquire()
+        yield
+    finally:
+        lock.release()
+        with contextlib.suppress(OSError):
+            if made:
+                folder.rmdir()
 
 
 @functools.cache

@@ -14,11 +14,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import Artifact, load
-from epg_tf.artifacts.cards import CARD_FILE
-from epg_tf.artifacts.export import export
-from .evaluation_flags import required, required_loss
-
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
     "loss",
@@ -32,6 +27,13 @@ _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace an export in --output_dir; foreign files in it stay."
 )
 
+command_line.parse_flags(__name__)
+
+from epg_tf.artifacts.artifact import Artifact, load
+from epg_tf.artifacts.cards import CARD_FILE
+from epg_tf.artifacts.export import export
+from .evaluation_flags import locked, required, required_loss
+
 
 def main(argv: list[str]) -> int:
     """Exports a loss; returns the exit code."""
@@ -40,7 +42,8 @@ def main(argv: list[str]) -> int:
     config_flag.load_families()
     folder = Path(output)
     learned: Artifact[Any] = load(loss)
-    difference = export(learned, folder, overwrite=_OVERWRITE.value)
+    with locked(folder):
+        difference = export(learned, folder, overwrite=_OVERWRITE.value)
     print(
         f"the SavedModel is in {folder}; what was read again differs by "
         f"{difference:.1e} at most\n"

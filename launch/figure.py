@@ -17,13 +17,6 @@ from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core.errors import ConfigError, EpgError, RenderError
-from epg_tf.figures.catalogue import CATALOGUE, declaration
-from epg_tf.figures.declaration import SCALES, Declaration
-from epg_tf.figures.output import make_figure
-from epg_tf.figures.sources import Status, status_of
-from .evaluation_flags import required
-
 _LIST = flags.DEFINE_bool(
     "list", False, "List all figures and tables: what each shows, which folders it reads or lacks."
 )
@@ -31,7 +24,10 @@ _NAME = flags.DEFINE_list(
     "name", None, "Figure or table, e.g. epg.fig5; several separated by commas; all: what is ready."
 )
 _SCALE = flags.DEFINE_enum(
-    "scale", "laptop", SCALES, "How large the runs are: variants of the configs."
+    "scale",
+    "laptop",
+    ["laptop", "night", "paper"],
+    "How large the runs are: variants of the configs.",
 )
 _RUNS = flags.DEFINE_list(
     "runs",
@@ -47,6 +43,15 @@ _OUTPUT_DIR = flags.DEFINE_string(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace a figure in --output_dir; foreign files in it stay."
 )
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core.errors import ConfigError, EpgError, RenderError
+from epg_tf.figures.catalogue import CATALOGUE, declaration
+from epg_tf.figures.declaration import Declaration
+from epg_tf.figures.output import make_figure
+from epg_tf.figures.sources import Status, status_of
+from .evaluation_flags import required
 
 
 def main(argv: list[str]) -> int:
@@ -65,7 +70,7 @@ def main(argv: list[str]) -> int:
 
 
 def _roots() -> list[Path]:
-    missing = [folder for folder in _RUNS.value if not Path(folder).is_dir()]
+    missing = [folder for folder in _RUNS.value or [""] if not folder or not Path(folder).is_dir()]
     if missing and (len(_RUNS.value) > 1 or flags.FLAGS["runs"].present):
         raise command_line.UsageError(f"--runs={missing[0]} is no folder; name that of your runs")
     return [Path(folder) for folder in _RUNS.value]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
 from absl import flags
 
 from epg_tf.core import old_settings
+from epg_tf.runs.config_files import SYSTEMS
 
 from . import arguments
 
@@ -23,19 +25,20 @@ _WORDS = (
 )
 
 
-def in_one_line(error: Exception, words: Sequence[str], settings: str) -> str:
+def in_one_line(
+    error: Exception, words: Sequence[str], settings: str, known: Sequence[str] = ()
+) -> str:
     """Returns what is wrong with the flags, without the tracebacks that ml_collections adds.
 
     Args:
       error: Raised where flags were read.
       words: Of the command line, without the program.
       settings: The command that lists all settings.
+      known: Flags of the command.
     """
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    if "Unknown command line flag 'config." in message:
-        message = f"{message.rstrip(' ?.')}; give --config=NAME as well"
-    elif "Unknown command line flag" in message:
-        message = f"{message.rstrip(' ?.')}; see --help"
+    if isinstance(error, flags.UnrecognizedFlagError):
+        return _no_flag(error.flagname, known)
     if "Traceback" in message:
         reason = message.strip().splitlines()[-1]
         if "positional argument" in reason:
@@ -51,6 +54,25 @@ def in_one_line(error: Exception, words: Sequence[str], settings: str) -> str:
     for pattern, replacement in _WORDS:
         message = re.sub(pattern, replacement, message)
     return message
+
+
+def _no_flag(name: str, known: Sequence[str]) -> str:
+    """Returns the line on a flag that a command does not have.
+
+    Args:
+      name: Without dashes.
+      known: Flags of the command.
+    """
+    if name.startswith("config."):
+        if "config" in known:
+            return f"--{name} changes a setting of --config, which is not given; name one as well"
+        return f"--{name} is no flag of this command, which has no settings; leave it out"
+    near = difflib.get_close_matches(name, known, 1, 0.75)
+    if "config" in known and not near:
+        settings = [each.name for kind in SYSTEMS.values() for each in kind.describe()]
+        near = [setting for setting in dict.fromkeys(settings) if setting.endswith(f".{name}")][:3]
+    guess = f"did you mean {' or '.join(f'--{each}' for each in near)}? " if near else ""
+    return f"--{name} is no flag of this command; {guess}--help lists all"
 
 
 def _no_setting(message: str, words: Sequence[str], settings: str) -> str:

@@ -13,6 +13,10 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
+flags.adopt_module_key_flags(config_flag)
+
+command_line.parse_flags(__name__)
+
 from epg_tf.artifacts.artifact import (
     load_loss,
     load_objective,
@@ -25,8 +29,6 @@ from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.quantities import Quantity, Range
 from epg_tf.tasks.registry import FAMILIES
-
-flags.adopt_module_key_flags(config_flag)
 
 
 def main(argv: list[str]) -> int:

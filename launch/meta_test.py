@@ -26,6 +26,10 @@ from . import command_line, config_flag, meta_test_flags  # first: it silences t
 
 from absl import flags
 
+flags.adopt_module_key_flags(meta_test_flags)
+
+command_line.parse_flags(__name__)
+
 from epg_tf.artifacts import saved_policy
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import formatting
@@ -41,6 +45,7 @@ from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.kept_shards import ShardFiles, discard_shards, digest_of_test
 from epg_tf.reports.tables import label, meta_training_line, summary_table
 from epg_tf.runs.provenance import continued
+from . import described_test
 from .evaluation_flags import (
     lock_results,
     prepare_nested,
@@ -59,13 +64,11 @@ from .meta_test_flags import (
     UPDATES,
 )
 
-flags.adopt_module_key_flags(meta_test_flags)
-
 
 def main(argv: list[str]) -> int:
     """Tests a loss and writes what was found; returns the exit code."""
     del argv
-    evaluation = meta_test_flags.evaluation()
+    evaluation = described_test.evaluation()
     output = required(OUTPUT_DIR, "runs/first-test")
     request, about = evaluation.request, evaluation.about()
     test = digest_of_test(about, request.agents)

@@ -22,16 +22,6 @@ from . import command_line, config_flag, run_flags  # first: it silences the fra
 
 from absl import flags
 
-from epg_tf.core.communication import Communicator
-from epg_tf.runs.config_files import AnyExperiment
-from epg_tf.epg.settings import Experiment
-from epg_tf.baselines.maml_settings import MAMLExperiment
-from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.session import Session
-from epg_tf.runs.system import System
-
 _BEGIN_WITH = flags.DEFINE_string(
     "begin_with",
     None,
@@ -48,6 +38,18 @@ _BEGIN_SCALE = flags.DEFINE_float(
 )
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core.communication import Communicator
+from epg_tf.runs.config_files import AnyExperiment
+from epg_tf.epg.settings import Experiment
+from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.session import Session
+from epg_tf.runs.system import System
 
 _SYSTEMS = (Experiment, MetaGenRLExperiment, MAMLExperiment, RL2Experiment)
 

@@ -18,13 +18,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import PRETRAINED, Artifact, is_objective, load, save
-from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, pretrained_card
-from epg_tf.core import files
-from epg_tf.core.errors import RecordError
-from epg_tf.epg.settings import Experiment
-from .evaluation_flags import required
-
 flags.adopt_module_key_flags(config_flag)
 _RUN_DIR = flags.DEFINE_string(
     "run_dir",
@@ -39,10 +32,21 @@ _EVALUATIONS = flags.DEFINE_list(
     "lives or beside losses of other seeds, and of epg-tf study.",
 )
 _NAME = flags.DEFINE_string("name", None, "Name that it gets, e.g. random_hopper.")
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", str(PRETRAINED), "Folder of published losses.")
+_OUTPUT_DIR = flags.DEFINE_string(
+    "output_dir", None, "Folder of published losses; by default that of the package."
+)
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace what was published by that name; fixed policies stay."
 )
+
+command_line.parse_flags(__name__)
+
+from epg_tf.artifacts.artifact import PRETRAINED, Artifact, is_objective, load, save
+from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, pretrained_card
+from epg_tf.core import files
+from epg_tf.core.errors import RecordError
+from epg_tf.epg.settings import Experiment
+from .evaluation_flags import required
 
 _STUDIES = ("adaptation", "robustness")  # files of epg-tf study, and fields of CardTests
 
@@ -69,7 +73,7 @@ def main(argv: list[str]) -> int:
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise command_line.UsageError(
             f"--run_dir={run} or --evaluations={','.join(found)} holds the results of something "
-            f"else, or of another version ({type(error).__name__}: {error}); name a finished run "
+            f"else, or of another version ({files.one_line(error)}); name a finished run "
             "and what was found for its loss"
         ) from error
     folder = _write(name, text, learned)
@@ -140,7 +144,7 @@ def _as_evaluated(learned: Artifact[Any], about: Mapping[str, Any]) -> Artifact[
 
 def _write(name: str, text: str, learned: Artifact[Any]) -> Path:
     """Writes an artifact and its card, new or in place of another; returns their folder."""
-    folder = Path(str(_OUTPUT_DIR.value)) / name
+    folder = Path(_OUTPUT_DIR.value or PRETRAINED) / name
     try:
         files.prepare_folder(folder, (), overwrite=_OVERWRITE.value)
     except RecordError as error:

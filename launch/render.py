@@ -17,26 +17,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core.errors import RenderError
-from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
-from epg_tf.epg.settings import Experiment
-from epg_tf.artifacts.artifact import load_loss
-from epg_tf.reports.life_pictures import (
-    draw_film,
-    draw_paths,
-    make_camera,
-    recorded_life,
-)
-from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.bodies import BodyFamily
-from epg_tf.tasks.physics import BodySimulation
-from epg_tf.tasks.gymnasium_drawing import ReplayCamera
-from epg_tf.tasks.registry import make_family
-from epg_tf.tasks.rendering import Camera
-from epg_tf.core.types import Array, LifeKey
-from .evaluation_flags import required, required_loss
-
 _LOSS = flags.DEFINE_string(
     "loss",
     None,
@@ -72,6 +52,28 @@ _UPDATES = flags.DEFINE_integer(
 _LIFE = flags.DEFINE_integer("life", 0, "Number of the life, and so of its task.", lower_bound=0)
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the file --output.")
 _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0)
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core.errors import RenderError
+from epg_tf.epg.meta_parameters import initial_phi
+from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
+from epg_tf.epg.settings import Experiment
+from epg_tf.artifacts.artifact import load_loss
+from epg_tf.reports.life_pictures import (
+    draw_film,
+    draw_paths,
+    make_camera,
+    recorded_life,
+)
+from epg_tf.tasks.base import TaskFamily
+from epg_tf.tasks.bodies import BodyFamily
+from epg_tf.tasks.physics import BodySimulation
+from epg_tf.tasks.gymnasium_drawing import ReplayCamera
+from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.rendering import Camera
+from epg_tf.core.types import Array, LifeKey
+from .evaluation_flags import required, required_loss
 
 _HEIGHT, _WIDTH = 240, 320  # pixels
 

@@ -15,11 +15,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.core import files
-from epg_tf.reports.html_page import is_page
-from epg_tf.runs.pages import make_page
-from .evaluation_flags import required
-
 flags.adopt_module_key_flags(config_flag)
 _RUN_DIR = flags.DEFINE_list(
     "run_dir",
@@ -33,6 +28,13 @@ _FILM = flags.DEFINE_bool(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace the file --output even if it is no page of this command."
 )
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core import files
+from epg_tf.reports.html_page import is_page
+from epg_tf.runs.pages import make_page
+from .evaluation_flags import required
 
 
 def main(argv: list[str]) -> int:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import loss_folder
 from epg_tf.core import communication, files
-from epg_tf.core.errors import Interrupted, Stopped
-from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.session import Session
-from epg_tf.runs.system import System
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError, Stopped
+
+if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
+    from epg_tf.runs.folder import RunTarget
+    from epg_tf.runs.session import Session
+    from epg_tf.runs.system import System
 
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
@@ -67,16 +70,26 @@ def target(example: str) -> RunTarget:
         raise command_line.UsageError(
             f"--run_dir is missing; name a folder, e.g. --run_dir={example}"
         )
+    from epg_tf.runs.folder import RunTarget
+
     return RunTarget(_RUN_DIR.value, _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value)
 
 
 def seed() -> int:
-    """Returns the seed of all randomness: as given, else that of the run to be resumed, else 0."""
+    """Returns the seed of all randomness: as given, else that of the run to be resumed, else 0.
+
+    Raises:
+      RecordError: That run has none.
+    """
     if not _RESUME.value or flags.FLAGS["seed"].present or not _RUN_DIR.value:
         return _SEED.value
     config = Path(_RUN_DIR.value) / "config.json"
-    found = files.read_json(config, "the settings of a run").get("seed") if config.exists() else 0
-    return found if isinstance(found, int) else _SEED.value
+    if not config.exists():
+        return _SEED.value
+    found = files.read_json(config, "the settings of a run").get("seed")
+    if type(found) is not int or found < 0:
+        raise RecordError(f"{config}: its seed={found!r:.50} is no whole number >= 0; restore it")
+    return found
 
 
 def join() -> communication.Communicator:
@@ -144,9 +157,20 @@ def _again() -> str:
 
 
 def guard(run: Callable[[], int]) -> int:
-    """Returns the exit code of `run`; prints what to do after an error of the disk, which is 1."""
+    """Returns the exit code of `run`; prints what to do after an error of the disk, which is 1.
+
+    Where settings turn out to be unusable, a folder that was made for them is removed again, so
+    that the corrected command can be the same.
+    """
+    from epg_tf.runs.folder import CONFIG, is_new
+
+    new = is_new(Path(_RUN_DIR.value or ""), CONFIG)
     try:
         return run()
+    except (ConfigError, MemoryError):
+        if new and not communication.launched_rank():
+            _remove_beginning(Path(_RUN_DIR.value or ""))
+        raise
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -158,6 +182,18 @@ def guard(run: Callable[[], int]) -> int:
         return 1
 
 
+def _remove_beginning(folder: Path) -> None:
+    """Removes a run that has done nothing yet, unless another process has made it."""
+    from epg_tf.runs.folder_lock import FolderLock
+
+    lock = FolderLock(folder)
+    with contextlib.suppress(OSError, RecordError):
+        lock.acquire()
+        if not (folder / "metrics.csv").exists():
+            shutil.rmtree(folder)
+    lock.release()
+
+
 def print_next(*families: str, learns: bool = True) -> None:
     """Prints where the results are, and the commands that test a loss and make the run's page.
 
@@ -166,6 +202,8 @@ def print_next(*families: str, learns: bool = True) -> None:
         named in the command.
       learns: Whether agents do; beside others nothing learns either.
     """
+    from epg_tf.artifacts.artifact import loss_folder
+
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{loss_folder(path)}"), shlex.quote(f"{path}-test")
     own = next(filter(None, map(config_flag.test_flags_for, families)), "")

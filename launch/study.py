@@ -21,29 +21,6 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective, load_loss, load_objective
-from epg_tf.baselines.method import Request, loss_name
-from epg_tf.core import formatting
-from epg_tf.core.errors import ConfigError
-from epg_tf.epg.baseline_settings import BASELINES
-from epg_tf.evaluation import fixed_policies
-from epg_tf.studies.adaptation import MEASURES, AdaptationTest, summarize_adaptation
-from epg_tf.evaluation.evaluate import Evaluation
-from epg_tf.evaluation.requests import loss_request
-from epg_tf.evaluation.results import Results
-from epg_tf.studies.robustness import RobustnessTest, changes, summarize_robustness
-from epg_tf.evaluation.summary import summarize
-from epg_tf.reports import adaptation_report, evaluation_report, robustness_report
-from epg_tf.runs.kept_objectives import kept_name, kept_objectives
-from epg_tf.runs.reader import read_run
-from .evaluation_flags import (
-    facts_of_lives,
-    prepare_results,
-    request_of,
-    required,
-    required_loss,
-)
-
 flags.adopt_module_key_flags(config_flag)
 _MEASURE = flags.DEFINE_enum(
     "measure", None, ["adaptation", "robustness", "progress"], "What to measure."
@@ -104,6 +81,31 @@ _EPISODES = flags.DEFINE_integer(
 )
 _EVERY = flags.DEFINE_integer(
     "every", 1, "For progress: test every so many of the kept objectives.", lower_bound=1
+)
+
+command_line.parse_flags(__name__)
+
+from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective, load_loss, load_objective
+from epg_tf.baselines.method import Request, loss_name
+from epg_tf.core import formatting
+from epg_tf.core.errors import ConfigError
+from epg_tf.epg.baseline_settings import BASELINES
+from epg_tf.evaluation import fixed_policies
+from epg_tf.studies.adaptation import MEASURES, AdaptationTest, summarize_adaptation
+from epg_tf.evaluation.evaluate import Evaluation
+from epg_tf.evaluation.requests import loss_request
+from epg_tf.evaluation.results import Results
+from epg_tf.studies.robustness import RobustnessTest, changes, summarize_robustness
+from epg_tf.evaluation.summary import summarize
+from epg_tf.reports import adaptation_report, evaluation_report, robustness_report
+from epg_tf.runs.kept_objectives import kept_name, kept_objectives
+from epg_tf.runs.reader import read_run
+from .evaluation_flags import (
+    facts_of_lives,
+    prepare_results,
+    request_of,
+    required,
+    required_loss,
 )
 
 

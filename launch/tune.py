@@ -16,23 +16,12 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import command_line, config_flag  # first: command_line silences the frameworks
 
 import numpy as np
 from absl import flags
-
-from epg_tf.core import formatting
-from epg_tf.epg.settings import Experiment
-from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
-from epg_tf.epg.baseline_settings import BASELINES
-from epg_tf.core.threads import configure_tensorflow, cpus
-from epg_tf.evaluation.evaluate import evaluate_baseline
-from epg_tf.evaluation.summary import summarize
-from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
-from epg_tf.reports import search_file
-from epg_tf.reports.tables import label
-from .evaluation_flags import request_of
 
 _RATES = {
     "off_policy_reinforce": "off_policy_learning_rate",
@@ -44,7 +33,9 @@ _RATES = {
 """Baseline of MetaGenRL -> its learning rate in config.baseline."""
 
 flags.adopt_module_key_flags(config_flag)
-_METHOD = flags.DEFINE_enum("method", "ppo", sorted({*SPACES, *_RATES}), "What to tune.")
+METHODS = ("ddpg", "off_policy_reinforce", "ppo", "ppo_as_epg", "reinforce", "sac", "td3")
+"""Keys of `SPACES` and `_RATES`; a test compares them, since flags are read before imports."""
+_METHOD = flags.DEFINE_enum("method", "ppo", METHODS, "What to tune.")
 _LIVES = flags.DEFINE_integer(
     "lives", 8, "Agents per setting at first.", lower_bound=2, upper_bound=10**6
 )
@@ -74,6 +65,20 @@ _EPISODES = flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=10**4,
 )
+
+command_line.parse_flags(__name__)
+
+from epg_tf.core import formatting
+from epg_tf.epg.settings import Experiment
+from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
+from epg_tf.epg.baseline_settings import BASELINES
+from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.evaluation.evaluate import evaluate_baseline
+from epg_tf.evaluation.summary import summarize
+from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
+from epg_tf.reports import search_file
+from epg_tf.reports.tables import label
+from .evaluation_flags import request_of
 
 
 def main(argv: list[str]) -> int:
@@ -115,11 +120,18 @@ def _search(experiment: Experiment) -> int:
     )
     command = shlex.join([*shlex.split(command_line.program("tune")), *sys.argv[1:]])
     trials: list[Trial] = []
+    written = _identity_of_json()
     for trial in search.run(earlier=earlier):
         trials.append(trial)
         print(f"  {_line(trial)}", flush=True)
         if _JSON.value is not None and len(trials) > len(earlier):
+            if _identity_of_json() != written:
+                raise command_line.UsageError(
+                    f"--json={_JSON.value}: another process writes to this file; wait for it, or "
+                    "name another file"
+                )
             search_file.write_search(_JSON.value, search, trials, command)
+            written = _identity_of_json()
     best = winner(trials)
     if best.failed == best.agents:
         raise command_line.UsageError(
@@ -131,6 +143,12 @@ def _search(experiment: Experiment) -> int:
         edge = f"   ({edges[field]} of those tried)" if field in edges else ""
         print(f"  {group}.{field} = {value:g}{edge}")
     return 0
+
+
+def _identity_of_json() -> int:
+    """Returns the number of the file --json, which every writing changes; 0 without a file."""
+    path = Path(_JSON.value or "")
+    return path.stat().st_ino if path.is_file() else 0
 
 
 def _line(trial: Trial) -> str:
@@ -168,7 +186,7 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     config_flag.refuse(f"baseline.{field}", reason="--learning_rates takes its place")
     others = (each.name for each in dataclasses.fields(BaselineConfig))
     _refuse_others(name, *(f"baseline.{each}" for each in others if each in _RATES.values()))
-    rates = command_line.positive_numbers("learning_rates", _LEARNING_RATES.value, float)
+    rates = command_line.positive_numbers("learning_rates", _LEARNING_RATES.value)
     request = request_of(
         experiment,
         _ENVIRONMENT.value,
@@ -185,7 +203,8 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     )
     means = {}
     for rate in rates:
-        baseline = dataclasses.replace(experiment.baseline, **{field: rate})
+        changed: dict[str, Any] = {field: rate}
+        baseline = dataclasses.replace(experiment.baseline, **changed)
         tried = dataclasses.replace(experiment, baseline=baseline)
         row = summarize(evaluate_baseline(name, tried, request))[name]
         means[rate] = np.nan_to_num(row.final_return_mean, nan=-np.inf)

@@ -41,7 +41,7 @@ TF_AGENTS = ("epg_tf.artifacts.saved_policy", "epg_tf.artifacts.learned_loss_age
 
 # (library, rooms or modules that may import it)
 RESERVED = [
-    ("mujoco", ("tasks", "baselines", "launch.command_line")),
+    ("mujoco", ("tasks", "baselines", "launch.surroundings")),
     ("gymnasium", ("tasks", "baselines")),
     ("gymnasium_robotics", ("tasks", "baselines")),
     ("gym", ("tasks", "baselines")),
@@ -358,7 +358,7 @@ def test_the_rules_catch(offence, tmp_path):
         "import x",
         "epg_tf/baselines/ppo.py": "from epg_tf.epg.outer_loop import x",
         "epg_tf/runs/folder.py": "",
-        "launch/command_line.py": "import mujoco\nfrom absl import app",
+        "launch/surroundings.py": "import mujoco\nfrom absl import app",
     }
     for name, text in house.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

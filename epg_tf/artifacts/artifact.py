@@ -38,6 +38,14 @@ _EPG_KINDS = {
     "both": "temporal_conv_loss_and_initial_policy",
 }  # by what evolution moves
 _LATER = ("discrete_actions", "method")  # parts of descriptions that early files do not have
+# Facts that others compute with -> their form; all others are only shown.
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("seed", "env_steps"), int),
+    **dict.fromkeys(("versions", "begun_with"), dict),
+    "validation_return_mean": int | float,
+    "commit": str,
+}
+_FORMS = {int: "whole number", dict: "object", int | float: "number", str: "text"}
 _PACKAGES = ("tensorflow", "tensorflow-probability", "tf-agents", "mujoco", "gymnasium", "numpy")
 
 E = TypeVar("E", bound=Settings)
@@ -212,8 +220,26 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
             f"{folder}: phi has {phi.size} parameters, its shapes need {needed}; restore both "
             "files from the run that wrote them"
         )
-    facts = description.get("facts", {})
-    return Artifact(phi, experiment, facts if isinstance(facts, dict) else {}, folder)
+    return Artifact(phi, experiment, _checked_facts(folder, description.get("facts", {})), folder)
+
+
+def _checked_facts(folder: Path, facts: Any) -> dict[str, Any]:
+    """Returns the facts of a description; raises RecordError where one has another form."""
+    if not isinstance(facts, dict):
+        raise RecordError(f"{folder}: loss.json has facts={_short(facts)}, no object; restore it")
+    for name, kind in _FACTS.items():
+        value = facts.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            raise RecordError(
+                f"{folder}: the facts in loss.json have {name}={_short(value)}, which is no "
+                f"{_FORMS[kind]}; restore the file from the run that wrote it"
+            )
+        if isinstance(value, int) and not 0 <= value < 2**63:
+            raise RecordError(
+                f"{folder}: the facts in loss.json have {name}={_short(value)}, which is no "
+                "count; restore the file from the run that wrote it"
+            )
+    return facts
 
 
 def load_loss(folder: PathLike) -> LearnedLoss:
@@ -288,7 +314,9 @@ def loss_folder(name: PathLike) -> Path:
 
     if str(name) in (known := pretrained_losses()):
         return PRETRAINED / name
-    near = difflib.get_close_matches(str(name), known, n=1)
+    beside = [*folder.parent.glob("*/loss.json"), *folder.parent.glob("*/*/loss.json")]
+    folders = [str(file.parents[1 if file.parents[2] == folder.parent else 0]) for file in beside]
+    near = difflib.get_close_matches(str(name), [*known, *folders], n=1)
     question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
     raise RecordError(
         f"{name}: there is no such folder, and no pretrained loss of that name "

@@ -108,7 +108,7 @@ def prepare_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]
 def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> None:
     """Fills a folder with a SavedModel.
 
-    The old graph is removed first and the new one moved last: an incomplete model has no graph.
+    The old one is set aside first and the new graph moved last: an incomplete model has no graph.
 
     Args:
       folder: Exists; of what it holds, only what has the same name is replaced, and only once all
@@ -116,8 +116,8 @@ def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> No
       write: Saves the model, and what belongs to it, into the folder it is given.
 
     Raises:
-      RecordError: A file cannot be written. What was there is intact, unless the disk failed while
-      files were renamed.
+      RecordError: A file cannot be written or replaced. What was there is intact, unless the disk
+        failed while files were renamed.
       Exception: Whatever else `write` raises. What was there is intact.
     """
     folder = Path(folder)
@@ -126,14 +126,11 @@ def write_saved_model(folder: files.PathLike, write: Callable[[str], Any]) -> No
     try:
         temporary.mkdir()
         write(str(temporary))
-        (folder / GRAPH_FILE).unlink(missing_ok=True)
         # First the small files that tell a model of this program from a foreign folder.
         order = {path: (path.name == GRAPH_FILE, path.is_dir()) for path in temporary.iterdir()}
-        for entry in sorted(order, key=order.__getitem__):
-            target = folder / entry.name
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
-            os.replace(entry, target)
+        with files.replaced(folder, [path.name for path in order]):
+            for entry in sorted(order, key=order.__getitem__):
+                os.replace(entry, folder / entry.name)
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or files.one_line(error)[:200]
         raise RecordError(

@@ -132,29 +132,43 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_text(path: PathLike, what: str) -> str:
-    """Reads a text file.
+def read_bytes(path: PathLike, what: str, limit: int = _TEXT_LIMIT) -> bytes:
+    """Reads a regular file: a pipe would block for ever, and a device has no end.
 
     Args:
       path: The file.
       what: What it holds, for the error message, e.g. "the run's config".
+      limit: Bytes that it has at most.
 
     Raises:
-      RecordError: The file is missing, unreadable, above 16 MB, or not UTF-8.
+      RecordError: The file is missing, unreadable, no regular file, or above `limit`.
     """
     path = Path(path)
     try:
-        if not path.is_file():  # also keeps a named pipe from blocking forever
+        if not path.exists():
             raise RecordError(f"{path}: {what} is missing; check the path")
-        if path.stat().st_size > _TEXT_LIMIT:
-            size = path.stat().st_size
+        if not path.is_file():
             raise RecordError(
-                f"{path}: {what} has {size} bytes, above {_TEXT_LIMIT}; check the path"
+                f"{path}: {what} is no regular file, but a folder, pipe or device; check the path"
             )
-        return path.read_bytes().decode("utf-8")
-    except RecordError:
-        raise
-    except (OSError, ValueError) as error:
+        if (size := path.stat().st_size) > limit:
+            raise RecordError(f"{path}: {what} has {size} bytes, above {limit}; check the path")
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(
+            f"{path}: {what} cannot be read ({error.strerror}); restore it or create it again"
+        ) from error
+
+
+def read_text(path: PathLike, what: str, limit: int = _TEXT_LIMIT) -> str:
+    """Reads a text file; arguments as in `read_bytes`.
+
+    Raises:
+      RecordError: As there, or it is not UTF-8.
+    """
+    try:
+        return read_bytes(path, what, limit).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise RecordError(
             f"{path}: {what} cannot be read ({one_line(error)}); restore it or create it again"
         ) from error

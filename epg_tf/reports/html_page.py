@@ -127,8 +127,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
 def is_page(path: Path) -> bool:
     """Returns whether a file is a page of this module."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return MARK in stream.read(300)
+        return path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace")[:300]
     except OSError:
         return False
 

@@ -16,6 +16,7 @@ import numpy as np
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 
+_FILE_LIMIT = 2**28  # bytes; a row takes a few hundred
 _GONE = ("pair_correlation",)  # columns of earlier versions; rows that follow have NaN there
 
 
@@ -156,12 +157,9 @@ class MetricsFile:
         """
         if not self._path.exists():
             return []
-        if not self._path.is_file():  # a named pipe would block forever
-            raise RecordError(f"{self._path}: this is no regular file; move it away")
-        try:
-            text = self._path.read_text("utf-8-sig", errors="replace")
-        except OSError as error:
-            raise RecordError(f"{self._path}: {error.strerror}; check the path") from error
+        content = files.read_bytes(self._path, "the metrics of a run", _FILE_LIMIT)
+        text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+        text = text.replace("\r", "\n")
         return [f"{line}\n" for line in text.split("\n")[:-1]]
 
     def _drop_torn_line(self) -> list[str]:
@@ -193,7 +191,10 @@ def _line(cells: Iterable[float | int | str]) -> str:
 
 
 def _cells(line: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\n")]), [])
+    try:
+        return next(csv.reader([line.rstrip("\n")]), [])
+    except csv.Error:  # a cell of more than 131 kB
+        return []
 
 
 def _value(cell: str) -> float | str:

@@ -36,7 +36,7 @@ def reraise_as_config_error(name: str, doing: str, remedy: str) -> Iterator[None
         yield
     except ConfigError:
         raise
-    except (Exception, SystemExit) as error:  # sys.exit(0) would end a run without a word
+    except (Exception, SystemExit, GeneratorExit) as error:  # sys.exit(0) would say nothing
         reason = " ".join(str(error).split())
         raise ConfigError(
             f"config.task.family={name!r}: {doing} raised {type(error).__name__} at "

@@ -197,8 +197,8 @@ def named_environment(name: str) -> TaskFamily:
     Raises:
       ConfigError: The limit is not a whole number above 0, or no family has that name.
     """
-    family, _, limit = name.partition("@")
-    if limit and not (limit.isdecimal() and 0 < int(limit) <= LARGEST):
+    family, at, limit = name.partition("@")
+    if at and not (limit.isdecimal() and 0 < int(limit) <= LARGEST):
         raise ConfigError(
             f"environment {name!r}: the part after @ is the number of env steps in an episode, not "
             f"{limit!r}; write e.g. gymnasium:Pendulum-v1@200"

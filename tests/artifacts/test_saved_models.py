@@ -384,6 +384,15 @@ def test_a_model_is_replaced_by_a_whole_one_or_not_at_all(tmp_path):
     )
 
 
+def test_a_model_in_folders_that_are_not_writable_stays(tmp_path, monkeypatch):
+    saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    monkeypatch.setattr(os, "access", lambda path, mode: "variables" not in str(path))
+    with pytest.raises(RecordError, match="variables: the folder is not writable"):
+        saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
 def test_only_a_model_is_overwritten(tmp_path):
     def prepare(overwrite):
         saved_models.check_target(tmp_path / "out", overwrite, ["card.md"])

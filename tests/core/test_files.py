@@ -150,7 +150,7 @@ def test_json_of_another_format_is_refused_and_of_none_is_not(tmp_path, version)
         (b"[1, 2]", "list, not a JSON object"),
         (b" " * (16 * 2**20 + 1), "above"),
         (None, "missing"),
-        ("pipe", "missing"),  # which nobody waits for
+        ("pipe", "no regular file"),  # which nobody waits for
     ],
 )
 def test_read_json_names_file_and_content_in_one_line(tmp_path, content, reason):

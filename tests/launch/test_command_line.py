@@ -132,7 +132,7 @@ def test_a_full_disk_is_told_in_one_line(tmp_path, capsys, monkeypatch, known, a
     def fill(stream):
         raise OSError(errno.ENOSPC, "No space left on device")  # as write() raises it
 
-    monkeypatch.setattr(command_line.app, "run", lambda guarded, flags_parser: guarded(["x"]))
+    monkeypatch.setattr(command_line.app, "run", lambda guarded, **_: guarded(["x"]))
     with pytest.raises(SystemExit, match="^1$"):
         command_line.run(lambda argv: files.write_atomically(path, fill))
     assert capsys.readouterr().err == (

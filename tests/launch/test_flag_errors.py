@@ -53,9 +53,9 @@ ILLEGAL = flags.IllegalFlagValueError
             'a --config.GROUP.FIELD flag names no setting: "other". `settings` lists all',
         ),
         (
-            flags.Error("Unknown command line flag 'config.a.b'. Did you mean: x ?"),
+            flags.UnrecognizedFlagError("config.a.b", "1"),
             ["--config.a.b=1"],
-            "Unknown command line flag 'config.a.b'. Did you mean: x; give --config=NAME as well",
+            "--config.a.b is no flag of this command, which has no settings; leave it out",
         ),
         (
             TypeError("a.py: Error whilst\n  Traceback\nTypeError: nothing"),

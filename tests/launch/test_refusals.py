@@ -7,6 +7,7 @@ package to the user; what the package refuses is tested beside it.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -23,6 +24,12 @@ UNUSED = "=point_goal is a loss of EPG, to which this does not apply; leave it o
 NO_EFFECT = " has no effect here"
 RENDER = "--loss=none --config=goal_ant --view=path"
 STUDY = "--loss=point_goal --output_dir=OUT"
+ENDING = """\
+def get_config(name):
+    import builtins
+
+    raise getattr(builtins, name)
+"""
 # Words stand for others: the name of a system for the flags of a tiny run of it, OUT for a file
 # that is not there, DIR for a folder, FILE for a file, LOSS and OBJECTIVE for a loss of EPG and an
 # objective, FOREIGN for a run in a folder of a family that nobody registered.
@@ -32,7 +39,12 @@ REFUSED = {
         ("--config=configs/nothing.py", "configs/nothing.py"),
         ("--config=configs/random_hopper.py:huge", ":huge"),
         ("--config=point_goal", "--run_dir"),
-        ("evolution --epochs=3", "epochs"),
+        (
+            "evolution --epochs=3",
+            "--epochs is no flag of this command; did you mean --config.evolution.epochs or",
+        ),
+        ("evolution --run_dri=a", "did you mean --run_dir? --help lists all"),
+        ("--config.task.range=nominal", "a setting of --config, which is not given; name one"),
         ("evolution --config.evolution.epoch=3", "--config.evolution.epoch names no setting"),
         ("evolution --config.policy.log_deviation=-1", "it is called log_std now"),
         ("evolution --config.evolution.epochs=many", "'many' is no whole number"),
@@ -52,12 +64,19 @@ REFUSED = {
         ("metagenrl --config.environments=('gymnasium:CartPole-v1',)", "actions are discrete"),
         ("metagenrl --config.environments=('gymnasium:None-v9',)", "environments: environment"),
         ("metagenrl --config.environments=('point_goal@many',)", "not 'many'"),
+        ("metagenrl --config.environments=('point_goal@',)", "env steps in an episode, not ''"),
         ("metagenrl --config.environments=point_goal,random_hopper", "several are written as"),
         ("maml --begin_with=point_goal", "--begin_with=point_goal is for runs"),
         ("maml --config.adaptation.env_steps=5", "must hold a whole ep"),
         ("rl2 --config.trials=5", "config.ppo.minibatches=2 does not divide"),
         ("--resume --run_dir=DIR", "--run_dir=DIR: there is no run to resume in it"),
         ("--resume --run_dir=FOREIGN", "'mine'"),
+        ("rl2 --resume --run_dir=SEEDLESS", "SEEDLESS/config.json: its seed=-1 is no whole number"),
+        ("--flagfile=PIPE", "--flagfile: PIPE: the file of flags is no regular file"),
+        *(
+            (f"--config=ENDING:{name}", f"ENDING:4 raised {name}, which would end this command")
+            for name in ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
+        ),
     ],
     "meta_test": [
         ("--loss=DIR/none", "--loss=DIR/none"),
@@ -65,6 +84,7 @@ REFUSED = {
         ("--loss=point_goal,random_hopper", "loss='random_hopper' has config."),
         ("--loss=OBJECTIVE,point_goal", "--loss=OBJECTIVE,point_goal names objectives"),
         ("--loss=point_goal,OBJECTIVE", "--loss=point_goal,OBJECTIVE names objectives"),
+        ("--loss=ODD", "--loss=ODD: the facts in loss.json have seed=[1], which is no"),
         ("--loss=LOSS --output_dir=DIR", "DIR"),
         ("--loss=LOSS --output_dir=RUN --overwrite", "belongs to a run or loss"),
         ("--loss=LOSS --output_dir=RUN --resume", "it holds checkpoints"),
@@ -165,6 +185,9 @@ REFUSED = {
         ("--config=point_goal --json=DIR/missing/b.json", "--json="),
         ("--config=point_goal --json=FILE", "--json="),
         ("--config=point_goal --json=DIR", "--json="),
+        ("--config=point_goal --json=PIPE", "--json=PIPE is there, and is no result"),
+        ("--config=point_goal --json=/dev/zero", "--json=/dev/zero is there, and is no result"),
+        ("--config=point_goal --json=DEEP", "--json=DEEP is there, and is no result"),
         ("--config=point_goal --config.task.physics=exact", NO_EFFECT),
         ("--config=rl2_half_cheetah", "--config=rl2_half_cheetah holds"),
     ],
@@ -183,6 +206,7 @@ REFUSED = {
         ("--list --name=epg.fig5", "give either --name=epg.fig5 or --list"),
         ("--list --output_dir=a", "--output_dir=a goes with --name"),
         ("--list --runs=nowhere", "--runs=nowhere is no folder"),
+        ("--list --runs=", "--runs= is no folder"),
         ("--list --overwrite", "--overwrite=True goes with --name"),
         ("--name=all,epg.fig99 --output_dir=OUT", "--name='epg.fig99' is no figure"),
     ],
@@ -190,6 +214,8 @@ REFUSED = {
         ("", "--run_dir is missing"),
         ("--run_dir=RUN", "--output is missing"),
         ("--run_dir=RUN,RUN --output=OUT.html", "names a folder twice"),
+        ("--run_dir=PIPED --output=OUT.html", "the metrics of a run is no regular file"),
+        ("--run_dir=WIDE --output=OUT.html", "metrics.csv: line 2 has 0 cells"),
         ("--run_dir=DIR --output=OUT.html", "--run_dir=DIR: this is no run or test"),
         ("--run_dir=RUN --output=OUT.txt", "must be a file that ends in .html"),
         ("--run_dir=RUN --output=OUT/a.html", "is not a folder that can be written to"),
@@ -208,6 +234,7 @@ def stands_for(tmp_path_factory, untrained_objective):
         shutil.copytree(source, words[name])
     (words["TORN"] / "loss.npz").write_bytes((LOSS / "loss.npz").read_bytes()[:500])
     (words["RUN"] / ".summary.json.1.tmp").write_text("{}")  # it may still be at work
+    words |= _damaged(folder, golden / "run")
     words["FOREIGN"].mkdir()
     settings = Experiment(task=TaskConfig(family="mine")).to_mapping()
     facts = json.dumps({"config": settings, "seed": 0})
@@ -223,6 +250,29 @@ def stands_for(tmp_path_factory, untrained_objective):
         "LOSS": LOSS,
         "PRETRAINED": PRETRAINED,
     }
+
+
+def _damaged(folder: Path, run: Path) -> dict[str, Path]:
+    """Returns files and folders that a user may have damaged, or that are no regular files."""
+    names = ("SEEDLESS", "PIPED", "WIDE", "ODD", "PIPE", "DEEP")
+    words = {name: folder / name.lower() for name in names} | {"ENDING": folder / "ending.py"}
+    for name in names[:3]:
+        shutil.copytree(run, words[name])
+    shutil.copytree(run / "best", words["ODD"])
+    os.mkfifo(words["PIPE"])
+    metrics = words["PIPED"] / "metrics.csv"
+    metrics.unlink()
+    os.mkfifo(metrics)
+    metrics = words["WIDE"] / "metrics.csv"
+    metrics.write_text(metrics.read_text().replace("\n", f"\n{'1' * 200_000}", 1))
+    for path, changed in (
+        (words["SEEDLESS"] / "config.json", {"seed": -1}),
+        (words["ODD"] / "loss.json", {"facts": {"seed": [1]}}),
+    ):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    words["DEEP"].write_text("[" * 100_000)
+    words["ENDING"].write_text(ENDING)
+    return words
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

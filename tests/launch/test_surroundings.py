@@ -1,0 +1,80 @@
+"""launch.surroundings: commands work, or say why not in one line, in unusual processes."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.launch import commands
+
+SETTINGS = f"{shlex.quote(sys.executable)} -m launch.settings"
+TRAIN = f"{shlex.quote(sys.executable)} -m launch.meta_train"
+
+
+def shell(script: str, folder) -> subprocess.CompletedProcess:
+    """Runs a script whose $OUT is a folder, with the checkout's modules."""
+    return subprocess.run(
+        ["sh", "-c", script],
+        cwd=commands.ROOT,
+        env={**commands.environment(), "OUT": str(folder), "PYTHONPATH": str(commands.ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"PYTHONIOENCODING=ascii {SETTINGS} --system=rl2",
+        f"MPLBACKEND=nothing {SETTINGS}",
+        f"PYTHONOPTIMIZE=1 {SETTINGS}",
+        f"{SETTINGS} 2>&-",
+        f"{SETTINGS} <&- 2>&-",
+    ],
+)
+def test_commands_work(script, tmp_path):
+    process = shell(script, tmp_path)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "config." in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (f"PYTHONOPTIMIZE=2 {SETTINGS}", "PYTHONOPTIMIZE=2 (-OO) removes texts that this program"),
+        (
+            f"mkdir $OUT/gone && cd $OUT/gone && rmdir $OUT/gone && {SETTINGS}",
+            "the working folder was removed; change to one that exists",
+        ),
+        (f"MUJOCO_GL=nothing {SETTINGS}", "unset it, or set it to egl or osmesa"),
+    ],
+)
+def test_commands_refuse_what_they_cannot_work_with(script, message, tmp_path):
+    process = shell(script, tmp_path)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith("error: ") and process.stderr.count("\n") == 1
+    assert message in process.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variables", ["PYTHONIOENCODING=ascii", "MPLBACKEND=nothing", ""])
+def test_a_run_ends_well(variables, tmp_path):
+    """Also without standard error, where progress would be shown."""
+    flags = shlex.join(["--config=point_goal", *commands.settings()])
+    closed = "" if variables else "2>&-"
+    process = shell(f"{variables} {TRAIN} {flags} --run_dir=$OUT/run {closed}", tmp_path)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert (tmp_path / "run" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("flags", ["--help", "--config=point_goal --epochs=3"])
+def test_flags_are_answered_before_tensorflow_is_imported(flags, tmp_path):
+    """Also those that are wrong; a module of that name would end the command."""
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit(9)")
+    process = shell(f'PYTHONPATH="$OUT:$PYTHONPATH" {TRAIN} {flags}', tmp_path)
+    assert process.returncode == (0 if flags == "--help" else 2), process.stderr
