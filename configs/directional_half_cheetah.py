@@ -1,5 +1,5 @@
 """DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default), `demo`
-(40 epochs of it with lives half as long; its loss begins as a policy gradient), `night` (the
+(40 epochs, lives half as long; its loss begins as a policy gradient), `night` (the
 paper's life, evolved in coarse physics; its loss begins so, too) and `paper`; `laptop` and `paper`
 also with the suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone
 (Figure 13 b).
@@ -79,16 +79,14 @@ def _policy_gradient(usual: Experiment) -> Experiment:
 
 
 def _demo() -> Experiment:
-    """Returns the scale `laptop` for minutes: all episodes of lives half as long are the fitness.
-    Validation and tests have whole lives.
-    """
+    """Returns the scale `laptop` for minutes: lives half as long, all episodes are the fitness."""
     usual = _policy_gradient(VARIANTS["laptop"])
     return dataclasses.replace(
         usual,
+        inner=dataclasses.replace(usual.inner, updates=32),
         evolution=dataclasses.replace(
             usual.evolution,
             epochs=40,
-            longest_life=32,
             fitness_from="whole_life",
             learning_rate=5e-2,
             final_learning_rate=1.25e-2,
