@@ -22,7 +22,12 @@ from epg_tf.runs.page_entry import Entry
 from epg_tf.runs.results_entry import results_entry
 from epg_tf.runs.run_entry import run_entry
 
-_COLUMNS = ("validation_return_mean", "fitness_mean", "alpha", "seconds")
+_COLUMNS = {
+    "validation_return_mean": "validation return (mean)",
+    "fitness_mean": "mean fitness",
+    "alpha": "alpha: share of the surrogate loss",
+    "seconds": "seconds",
+}
 _RETURNS = "training_return/"  # start of MetaGenRL's columns of returns
 
 
@@ -67,7 +72,7 @@ def _side_by_side(entries: dict[str, Entry]) -> list[Block]:
     blocks: list[Block] = [Table(("", "what", "folder"), table)]
     runs = {name: entry.rows for name, entry in entries.items() if entry.rows}
     known = {
-        name: name
+        _COLUMNS.get(name, name): name
         for name in dict.fromkeys(key for rows in runs.values() for key in rows[0])
         if (name in _COLUMNS or name.startswith(_RETURNS))
         and any(np.isfinite(column(rows, name)).any() for rows in runs.values())
