@@ -7,6 +7,7 @@ one of them does.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image, ImageDraw
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
@@ -50,8 +52,8 @@ CHEETAHS = "cheetahs.gif"
 _SEED = 0
 _FILM = (3, 5)  # episodes, frames of each
 _PIXELS = (120, 160)  # of a frame: height, width
-_SHADES = 24  # of 256, apart, in the animation: fewer colours, a smaller file
-_WAYS = ("forward", "backward")
+_SHADES = 32  # of 256, apart, in the animation: fewer colours, a smaller file
+_ANIMATION = (3, 40)  # episodes, frames of each
 
 
 def picture(name: str) -> Figure:
@@ -84,22 +86,25 @@ def picture(name: str) -> Figure:
 
 def _loss(name: str) -> tuple[epg_tf.Results, list[Any], list[str]]:
     learned = epg_tf.load_loss(name)
-    results = epg_tf.evaluate(
-        learned.experiment, learned.phi, _SEED, AGENTS, methods=["epg", "ppo", "untrained"]
+    experiment = dataclasses.replace(  # one thread, as for the film
+        learned.experiment, compute=dataclasses.replace(learned.experiment.compute, threads=1)
     )
-    return results, *_film(learned, 0, _FILM)
+    methods = ["epg", "ppo", "untrained"]
+    results = epg_tf.evaluate(experiment, learned.phi, _SEED, AGENTS, methods=methods)
+    _, rows, labels = _film(learned, 0, _FILM)
+    return results, rows, labels
 
 
 def _film(
     learned: epg_tf.LearnedLoss, life: int, counts: tuple[int, int]
-) -> tuple[list[Any], list[str]]:
-    """Returns frames of some episodes of an agent, and what they are."""
+) -> tuple[life_pictures.LifeRecorder, list[Any], list[str]]:
+    """Returns an agent's life, frames of some of its episodes, and what they are."""
     family, key = make_family(learned.experiment.in_physics("exact").task), _key(life)
     camera = life_pictures.make_camera(family, key, *_PIXELS)
     recorder, _ = life_pictures.recorded_life(learned.experiment, learned.phi, key)
-    film = life_pictures.film_frames(recorder, camera, counts)
+    rows, labels = life_pictures.film_frames(recorder, camera, counts)
     camera.close()
-    return film
+    return recorder, rows, labels
 
 
 def _key(life: int) -> LifeKey:
@@ -140,23 +145,41 @@ def cheetahs() -> None:
     """
     learned = epg_tf.load_loss("directional_half_cheetah")
     family = make_family(learned.experiment.task)
-    films = []
-    for way, sign in zip(_WAYS, (1.0, -1.0), strict=True):
+    sides: list[list[Any]] = []
+    labels: list[str] = []
+    for way, sign in (("forward", 1.0), ("backward", -1.0)):
         life = next(
-            life for life in range(AGENTS)
+            life
+            for life in range(AGENTS)
             if sign * family.sample_task(life_generator(_key(life), "task"))["direction"] > 0
-        )  # fmt: skip
-        rows, labels = _film(learned, life, (3, 50))
-        films.append([
-            (frame, f"{way}: {label}")
-            for row, label in zip(rows, labels, strict=True) for frame in row
-        ])  # fmt: skip
-    frames, labels = [], []
-    for left, right in zip(*films, strict=True):
-        beside = np.concatenate([left[0], np.full((_PIXELS[0], 4, 3), 255), right[0]], axis=1)
-        frames.append((beside // _SHADES * _SHADES).astype(np.uint8))
-        labels.append(left[1])
-    pictures.animation(frames, labels, 20.0, DOCS / CHEETAHS)
+        )
+        recorder, rows, labels = _film(learned, life, _ANIMATION)
+        episodes = recorder.chosen(_ANIMATION[0])
+        sides.append(
+            [
+                _named(frame, f"{way}: {episode.poses[step].qpos[0]:+.1f} m")
+                for episode, row in zip(episodes, rows, strict=True)
+                for frame, step in zip(row, _steps(episode, len(row)), strict=True)
+            ]
+        )
+    gap = np.full((_PIXELS[0], 4, 3), 255)
+    frames = [
+        (np.concatenate([left, gap, right], axis=1) // _SHADES * _SHADES).astype(np.uint8)
+        for left, right in zip(*sides, strict=True)
+    ]
+    pictures.animation(frames, np.repeat(labels, _ANIMATION[1]).tolist(), 16.0, DOCS / CHEETAHS)
+
+
+def _steps(episode: life_pictures.Episode, count: int) -> list[int]:
+    """Returns the env steps of an episode that `film_frames` draws."""
+    return np.linspace(0, len(episode.poses) - 1, count).round().astype(int).tolist()
+
+
+def _named(frame: Any, text: str) -> Any:
+    """Returns a frame with a text in its second line."""
+    image = Image.fromarray(frame)
+    ImageDraw.Draw(image).text((6, 18), text, fill="white", stroke_width=1, stroke_fill="black")
+    return np.asarray(image)
 
 
 def main(names: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from epg_tf.reports.objective_plots import column_panels
 from epg_tf.reports.plots import column, svg
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
-from epg_tf.runs import page_tables
+from epg_tf.runs import page_tables, study_entry
 from epg_tf.runs.folder import CONFIG
 from epg_tf.runs.page_entry import Entry
 from epg_tf.runs.results_entry import results_entry
@@ -61,6 +61,8 @@ def read_entry(folder: files.PathLike, film: bool = False) -> Entry:
         return run_entry(path, film)
     if (path / RESULTS_FILE).is_file():
         return results_entry(path, film)
+    if any((path / name).is_file() for name in study_entry.FILES):
+        return study_entry.study_entry(path)
     raise RecordError(
         f"{path}: this is no run or test (it has neither {CONFIG} nor {RESULTS_FILE}); name the "
         "folder of one"

@@ -135,7 +135,8 @@ def _what(path: Path, results: Results, about: Mapping[str, Any]) -> list[Block]
         rows += [("continued with", commit) for commit in commits]
     if isinstance(loss_facts, Mapping):
         known = [
-            f"{name.replace('_', ' ')} {value}" for name, value in loss_facts.items()
+            f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
+            for name, value in loss_facts.items()
             if name != "versions" and value is not None
         ]  # fmt: skip
         rows.append(("origin of the loss", ", ".join(known) or "not recorded"))
