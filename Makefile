@@ -11,6 +11,7 @@ SEED ?= 0
 RUN ?= runs/demo
 SLOW ?= tests
 FIGURES ?= runs/figures
+CHEETAH := epg_tf/pretrained/directional_half_cheetah
 
 THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker.py random_reacher.py \
   directional_half_cheetah.py goal_ant.py goal_ant.py:laptop_forward_backward goal_ant.py:laptop_no_reset fetch.py \
@@ -21,7 +22,7 @@ THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker
 BAZEL_PYTHON ?= $(PY)
 BAZEL_TARGETS ?= //tests:test_imports //tests/artifacts:test_artifact //tests/core:test_files
 
-.PHONY: venv demo figures pages test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
+.PHONY: venv demo figures pages gallery test test-slow test-faults bazel-test throughput lint docs build-tools horovod clean
 
 venv: $(READY)
 
@@ -42,8 +43,9 @@ $(LINT_READY): constraints-lint.txt | $(READY)
 demo: $(READY)
 	@$(PY) -m launch.meta_train --config=configs/point_goal.py --run_dir=$(RUN)/evolution --seed=$(SEED) --resume
 	@$(PY) -m launch.meta_test --loss=$(RUN)/evolution/best --output_dir=$(RUN)/test --lives=128 --overwrite
-	@$(PY) -m launch.meta_train --config=configs/hidden_goal.py:demo --run_dir=$(RUN)/teacher --seed=$(SEED) --resume
-	@$(PY) -m launch.meta_test --loss=$(RUN)/teacher/best --output_dir=$(RUN)/teacher-test --lives=128 --overwrite
+	@$(PY) -m launch.meta_train --config=configs/directional_half_cheetah.py:demo --run_dir=$(RUN)/cheetah --seed=$(SEED) --resume
+	@$(PY) -m launch.meta_test --loss=$(RUN)/cheetah/best --output_dir=$(RUN)/cheetah-test --lives=64 --overwrite \
+	  --fixed_policies=$(CHEETAH)/zero_shot_linear,$(CHEETAH)/zero_shot_policy
 
 # The papers' figures, as far as pretrained losses and results/ allow; tests in $(FIGURES) are read, too.
 figures: $(READY)
@@ -89,6 +91,10 @@ $(DOCS_READY): constraints-docs.txt
 # What pages take from results/: tables, numbers, pictures.
 pages: $(READY)
 	@$(PY) docs/make_pages.py
+
+# Curves and films of the pretrained losses.
+gallery: $(READY)
+	@$(PY) docs/make_gallery.py $(GALLERY)
 
 docs: $(DOCS_READY)
 	@.venv-docs/bin/sphinx-build -W --keep-going --quiet -c docs -b html . build/docs

@@ -1,8 +1,8 @@
-"""DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default),
-`night` (the paper's life, evolved in coarse physics; its loss begins as a policy gradient) and
-`paper`; `laptop` and `paper` also with
-the suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13
-b).
+"""DirectionalHalfCheetah, reward declared (EPG, Figure 9). Variants: `laptop` (default), `demo`
+(40 epochs, lives half as long; its loss begins as a policy gradient), `night` (the
+paper's life, evolved in coarse physics; its loss begins so, too) and `paper`; `laptop` and `paper`
+also with the suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone
+(Figure 13 b).
 
     Table 1:  update period M 32, updates 256, life U 8192 env steps (printed as 8196)
 
@@ -78,6 +78,24 @@ def _policy_gradient(usual: Experiment) -> Experiment:
     )
 
 
+def _demo() -> Experiment:
+    """Returns the scale `laptop` for minutes: lives half as long, all episodes are the fitness."""
+    usual = _policy_gradient(VARIANTS["laptop"])
+    return dataclasses.replace(
+        usual,
+        inner=dataclasses.replace(usual.inner, updates=32),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            epochs=40,
+            fitness_from="whole_life",
+            learning_rate=5e-2,
+            final_learning_rate=1.25e-2,
+            learning_rate_epochs=40,
+            validation_period=20,
+        ),
+    )
+
+
 def _night() -> Experiment:
     """Returns the scale `night` with a loss that begins as a policy gradient, and all episodes of a
     life as the fitness, which takes a quarter off the env steps.
@@ -98,6 +116,7 @@ VARIANTS = {
     "night": _night(),
     "paper": presets.paper(_PAPER, update_period=32, updates=256, reward=True),
 }
+VARIANTS["demo"] = _demo()
 VARIANTS |= {
     **presets.evolved_starts(VARIANTS["laptop"], "laptop"),
     **presets.evolved_starts(VARIANTS["paper"], "paper"),

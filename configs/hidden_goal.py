@@ -1,5 +1,5 @@
-"""HiddenGoal, reward declared: our own family, in which no fixed policy does well. Variants:
-`laptop` (default), and `demo`, 20 epochs of it.
+"""HiddenGoal, reward declared: our own family, in which no fixed policy does well. Variant:
+`laptop` (default).
 
 A life is 1024 env steps, 40 episodes. The best possible return is about 10, that of standing still
 0 (docs/evolve.md). The baselines' groups are of epg-tf tune (results/records); PPO with EPG's M
@@ -16,29 +16,27 @@ from epg_tf.losses.settings import SurrogateConfig
 from epg_tf.runs.config_files import chosen
 from epg_tf.tasks.settings import TaskConfig
 
-_LAPTOP = dataclasses.replace(
-    presets.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
-    surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=64),
-    ppo=PPOConfig(
-        update_period=32,
-        minibatch=16,
-        epochs=64,
-        learning_rate=3e-4,
-        log_std=-1.0,
-        discount=0.9,
-    ),
-    reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
-    sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
-    td3=TD3Config(
-        learning_rate=3e-3, batch=64, updates_per_step=2, random_steps=50, exploration=0.4, tau=0.05
-    ),
-)
 VARIANTS = {
-    "laptop": _LAPTOP,
-    "demo": dataclasses.replace(
-        _LAPTOP,
-        evolution=dataclasses.replace(
-            _LAPTOP.evolution, epochs=20, learning_rate_epochs=20, validation_period=10
+    "laptop": dataclasses.replace(
+        presets.teaching(TaskConfig("hidden_goal", 4, 25), reward=True),
+        surrogate=SurrogateConfig(discount=0.9, baseline_learning_rate=3e-4, baseline_epochs=64),
+        ppo=PPOConfig(
+            update_period=32,
+            minibatch=16,
+            epochs=64,
+            learning_rate=3e-4,
+            log_std=-1.0,
+            discount=0.9,
+        ),
+        reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
+        sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
+        td3=TD3Config(
+            learning_rate=3e-3,
+            batch=64,
+            updates_per_step=2,
+            random_steps=50,
+            exploration=0.4,
+            tau=0.05,
         ),
     ),
 }

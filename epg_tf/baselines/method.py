@@ -36,6 +36,31 @@ LABELS = {
     "policy_gradient_loss": "unevolved, REINFORCE",
 }
 """Names of methods in pictures and tables, by their keys in files."""
+MEANINGS = {
+    "epg": "agents minimise the evolved loss",
+    "epg_i": "the same, from an initial policy that evolution moved, too",
+    "ppo_i": "agents learn by PPO from an initial policy that evolution moved",
+    "zero_shot_linear": "one linear policy for all tasks, evolved; its agents do not learn",
+    "zero_shot_policy": "one network for all tasks, evolved; its agents do not learn",
+    "objective": "agents minimise the learned objective, with a critic of their own",
+    "untrained_objective": "the same with an objective of random parameters",
+    "off_policy_reinforce": "agents with the objective's critic, taught by its advantages",
+    "ppo": "Proximal Policy Optimization with settings of its own",
+    "ppo_as_epg": "PPO that updates as often as agents of the evolved loss",
+    "sac": "Soft Actor-Critic",
+    "td3": "Twin Delayed DDPG",
+    "maml": "one gradient step of PPO from a meta-learned initial policy",
+    "maml10": "ten gradient steps of PPO from a meta-learned initial policy",
+    "reinforce": "policy gradient with Monte Carlo returns",
+    "ddpg": "Deep Deterministic Policy Gradient",
+    "rl2": "a recurrent policy that was meta-learned to learn by itself",
+    "e_rl2": "the same, meta-learned without the reward of exploring episodes",
+    "untrained": "agents that never learn",
+    "random_loss": "agents minimise a loss of random parameters",
+    "centred_loss": "agents minimise a loss that pulls their means to zero",
+    "policy_gradient_loss": "agents minimise a loss that begins as REINFORCE, before evolution",
+}
+"""What they are, by the same keys."""
 
 
 _LEARNED = {"loss": "epg", "both": "epg_i", "initialisation": "ppo_i"}  # by what evolution moved

@@ -59,7 +59,7 @@ def paths(found: Match) -> Result:
     recorder, final = life_pictures.recorded_life(learned.experiment, learned.phi, _KEY)
     if not all(episode.places for episode in recorder.episodes()):
         raise RenderError(f"{learned.experiment.task.family} has no way over the ground")
-    ways, targets = life_pictures.ground_paths_of(recorder)
+    ways, goals = life_pictures.ground_paths_of(recorder)
     rows: list[Row] = [
         {"episode": number, "env_step": step, "x": float(place[0]), "y": float(place[1])}
         for number, way in enumerate(ways)
@@ -68,7 +68,7 @@ def paths(found: Match) -> Result:
     return Result(
         rows,
         _numbers(recorder, final),
-        functools.partial(pictures.paths_figure, ways, targets),
+        functools.partial(pictures.paths_figure, ways, goals),
     )
 
 

@@ -160,12 +160,12 @@ def draw_paths(recorder: LifeRecorder, title: str, output: Path) -> None:
     write_png(pictures.paths_figure(*ground_paths_of(recorder), title), output)
 
 
-def ground_paths_of(recorder: LifeRecorder) -> tuple[list[Array], Array]:
-    """Returns the paths [T_i, 2] of all episodes over the ground, and the goals [K, 2]."""
+def ground_paths_of(recorder: LifeRecorder) -> tuple[list[Array], list[Array | None]]:
+    """Returns the paths [T_i, 2] of all episodes over the ground, and the goal [2] of each."""
     episodes = recorder.episodes()
-    marker = episodes[-1].poses[-1].marker
-    targets = np.zeros((0, 2)) if marker is None else marker[None, :2]
-    return [np.stack(episode.places) for episode in episodes], targets
+    markers = [episode.poses[-1].marker for episode in episodes]
+    goals = [None if marker is None else marker[:2].round(6) for marker in markers]
+    return [np.stack(episode.places) for episode in episodes], goals
 
 
 def draw_film(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from PIL import Image, ImageDraw
 
 from epg_tf.core import files
 from epg_tf.core.types import Array
 
 _LIGHT_TO_DARK = LinearSegmentedColormap.from_list("learning", ["#c6dbef", "#08306b"])
-_TARGET = "#D55E00"
+_START = "#333333"
+_GOAL: dict[str, Any] = {
+    "marker": "x", "linestyle": "", "color": "#D55E00", "markersize": 9, "markeredgewidth": 2
+}  # fmt: skip
+_PANELS = 6  # of paths at most, one for each goal
+_PATHS = 6.0  # inches: width of their picture
 _INCHES = 1.6  # height of a frame in a film strip
 
 
@@ -70,33 +79,49 @@ def animation(
     )
 
 
-def paths_figure(paths: Sequence[Array], targets: Array, title: str) -> Figure:
+def paths_figure(paths: Sequence[Array], goals: Sequence[Array | None], title: str) -> Figure:
     """Draws where a body went, one line per episode, the first light, the last dark (as EPG, Figure
-    15).
+    15); each goal has a panel of its own, with at most six of them, evenly over the life.
 
     Args:
       paths: [T_i, 2] positions (m) of each episode.
-      targets: [K, 2] positions of its goals (m); K may be 0.
+      goals: [2] position (m) of the goal of each episode, or None.
       title: Above the picture.
     """
-    figure = Figure((6.0, 6.0))
-    axes = figure.subplots()
-    for number, places in enumerate(paths):
-        share = number / max(len(paths) - 1, 1)
-        axes.plot(*places.T, color=_LIGHT_TO_DARK(share), linewidth=1.0, zorder=2 + share)
-    axes.plot(*paths[0][0], marker="o", color="#333333", markersize=5, zorder=4)
-    axes.plot(
-        *targets.T,
-        marker="x",
-        linestyle="",
-        color=_TARGET,
-        markersize=9,
-        markeredgewidth=2,
-        zorder=4,
-    )
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel("x (m)")
-    axes.set_ylabel("y (m)")
-    axes.set_title(title, fontsize=11)
-    figure.tight_layout()
+    keys = [None if goal is None else (float(goal[0]), float(goal[1])) for goal in goals]
+    distinct = list(dict.fromkeys(keys))
+    numbers = np.linspace(0, len(distinct) - 1, min(len(distinct), _PANELS)).round().astype(int)
+    shown = [distinct[number] for number in numbers]
+    columns = math.ceil(math.sqrt(len(shown)))
+    lines = math.ceil(len(shown) / columns)
+    size = _PATHS / columns
+    places_and_goals = np.concatenate([*paths, *(goal[None] for goal in goals if goal is not None)])
+    figure = Figure((_PATHS, lines * size + (0.0 if lines == columns else 0.6)))
+    grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes in grid[len(shown) :]:
+        axes.set_axis_off()
+    for axes, goal in zip(grid, shown, strict=False):
+        for number, (places, key) in enumerate(zip(paths, keys, strict=True)):
+            if key == goal:
+                share = number / max(len(paths) - 1, 1)
+                colour = _LIGHT_TO_DARK(share)
+                axes.plot(*places.T, color=colour, linewidth=1.0, zorder=2 + share)
+                axes.plot(*places[0], marker="o", color=_START, markersize=4, zorder=4)
+        if goal is not None:
+            axes.plot(*goal, **_GOAL, zorder=4)
+        axes.update_datalim(places_and_goals)
+        axes.set_aspect("equal", adjustable="datalim")
+    figure.suptitle(title, fontsize=11)
+    figure.supxlabel("x (m)", fontsize=10)
+    figure.supylabel("y (m)", fontsize=10)
+    handles = [
+        Line2D([], [], color=_LIGHT_TO_DARK(0.0), label="first episode"),
+        Line2D([], [], color=_LIGHT_TO_DARK(1.0), label="last episode"),
+        Line2D([], [], marker="o", linestyle="", color=_START, markersize=4, label="start"),
+    ]
+    if shown != [None]:
+        handles.append(Line2D([], [], **_GOAL, label="goal"))
+    figure.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.96), ncols=4,
+                  frameon=False, fontsize=9)  # fmt: skip
+    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.94))
     return figure

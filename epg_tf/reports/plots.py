@@ -64,8 +64,8 @@ def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) ->
 
 
 def evolution_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
-    """Draws meta-training: fitness and validation return, and on a thin second axis alpha, against
-    epochs.
+    """Draws meta-training: fitness and validation return, and on a thin second axis alpha where it
+    is not always 0, against epochs.
 
     Args:
       rows: One per epoch, as `MetricsFile.read` returns them. Columns `epoch`, `fitness_mean`,
@@ -91,7 +91,7 @@ def evolution_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
         handles += dots
     dress(axes, "epoch", "return")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    if np.isfinite(alpha).any():
+    if (alpha > 0.0).any():  # False for NaN
         handles += _draw_alpha(axes, epochs, alpha)
     head(figure, "Meta-training", handles)
     return figure

@@ -67,7 +67,7 @@ def summary_table(summaries: Mapping[str, Summary]) -> str:
       summaries: Of each method, as of `summarize`.
     """
     table = text_table(HEADER, summary_rows(summaries))
-    return "\n".join([EXPLANATION, "", table, "", *_comparison(summaries)])
+    return "\n".join([EXPLANATION, "", table, "", *comparison(summaries)])
 
 
 def summary_rows(summaries: Mapping[str, Summary]) -> list[tuple[str, ...]]:
@@ -135,7 +135,7 @@ def _best_first(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
     return dict(sorted(summaries.items(), key=worth, reverse=True))
 
 
-def _comparison(summaries: Mapping[str, Summary]) -> list[str]:
+def comparison(summaries: Mapping[str, Summary]) -> list[str]:
     """Returns sentences about the learned loss and the best of the others, if both are there."""
     others = {
         name: row

@@ -16,13 +16,18 @@ from epg_tf.reports.objective_plots import column_panels
 from epg_tf.reports.plots import column, svg
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
-from epg_tf.runs import page_tables
+from epg_tf.runs import page_tables, study_entry
 from epg_tf.runs.folder import CONFIG
 from epg_tf.runs.page_entry import Entry
 from epg_tf.runs.results_entry import results_entry
 from epg_tf.runs.run_entry import run_entry
 
-_COLUMNS = ("validation_return_mean", "fitness_mean", "alpha", "seconds")
+_COLUMNS = {
+    "validation_return_mean": "validation return (mean)",
+    "fitness_mean": "mean fitness",
+    "alpha": "alpha: share of the surrogate loss",
+    "seconds": "seconds",
+}
 _RETURNS = "training_return/"  # start of MetaGenRL's columns of returns
 
 
@@ -56,6 +61,8 @@ def read_entry(folder: files.PathLike, film: bool = False) -> Entry:
         return run_entry(path, film)
     if (path / RESULTS_FILE).is_file():
         return results_entry(path, film)
+    if any((path / name).is_file() for name in study_entry.FILES):
+        return study_entry.study_entry(path)
     raise RecordError(
         f"{path}: this is no run or test (it has neither {CONFIG} nor {RESULTS_FILE}); name the "
         "folder of one"
@@ -67,7 +74,7 @@ def _side_by_side(entries: dict[str, Entry]) -> list[Block]:
     blocks: list[Block] = [Table(("", "what", "folder"), table)]
     runs = {name: entry.rows for name, entry in entries.items() if entry.rows}
     known = {
-        name: name
+        _COLUMNS.get(name, name): name
         for name in dict.fromkeys(key for rows in runs.values() for key in rows[0])
         if (name in _COLUMNS or name.startswith(_RETURNS))
         and any(np.isfinite(column(rows, name)).any() for rows in runs.values())

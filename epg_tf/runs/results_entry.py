@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from epg_tf.baselines.method import MEANINGS
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.evaluation.results import FINAL, Results, read_results
 from epg_tf.evaluation.summary import Summary, reference, summarize
 from epg_tf.reports import tables
 from epg_tf.reports.agent_plots import learning_figure
-from epg_tf.reports.html_page import Block, Code, Picture, Section, Table, Text
+from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table, Text
 from epg_tf.reports.plots import svg
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
@@ -38,14 +39,12 @@ def results_entry(path: Path, film: bool) -> Entry:
         if not isinstance(about, Mapping):
             raise TypeError("it has no mapping about")
         summaries = summaries_of(results, about)
-        sections = _sections(path, results, about, summaries)
+        sections = _sections(path, results, about, summaries, film)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RecordError(
             f"{path}: summary.json is damaged, or of another version of epg_tf "
             f"({files.one_line(error)[:200]}); restore it or run the test again"
         ) from error
-    if film and isinstance(about.get("loss"), str):
-        sections.append(film_section(about["loss"]))
     return Entry(path, "test of fresh agents", sections, _settings(about), summaries=summaries)
 
 
@@ -69,13 +68,21 @@ def _check(path: Path, results: Results) -> None:
 
 
 def _sections(
-    path: Path, results: Results, about: Mapping[str, Any], summaries: Mapping[str, Summary]
+    path: Path,
+    results: Results,
+    about: Mapping[str, Any],
+    summaries: Mapping[str, Summary],
+    film: bool,
 ) -> list[Section]:
     curves = svg(learning_figure(results, str(results.task[0])))
+    shown = [Section("Learning curves", [Picture(curves, "Returns while agents learn")])]
+    if film and isinstance(about.get("loss"), str):
+        shown.append(film_section(about["loss"]))
     sections = [
+        Section("Result", _result(results, summaries)),
+        *shown,
+        Section("All numbers", _numbers(results, summaries)),
         Section("What was tested", _what(path, results, about)),
-        Section("Final comparison", _comparison(results, summaries)),
-        Section("Learning curves", [Picture(curves, "Returns while agents learn")]),
         *_settings_section(about),
     ]
     if isinstance(about.get("command"), str):
@@ -127,20 +134,33 @@ def _what(path: Path, results: Results, about: Mapping[str, Any]) -> list[Block]
         commits = [str(each.get("commit")) for each in later if isinstance(each, Mapping)]
         rows += [("continued with", commit) for commit in commits]
     if isinstance(loss_facts, Mapping):
-        known = {name: loss_facts[name] for name in loss_facts if name != "versions"}
-        rows.append(("origin of the loss", ", ".join(f"{k} {v}" for k, v in known.items())))
+        known = [
+            f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
+            for name, value in loss_facts.items()
+            if name != "versions" and value is not None
+        ]  # fmt: skip
+        rows.append(("origin of the loss", ", ".join(known) or "not recorded"))
     return [Table((), rows), page_tables.changes_block(about.get("replaced"))]
 
 
-def _comparison(results: Results, summaries: Mapping[str, Summary]) -> list[Block]:
+def _result(results: Results, summaries: Mapping[str, Summary]) -> list[Block]:
+    """Returns how the learned loss compares, and final returns as a picture."""
     ends = {label(name): (row.final_return_mean, *row.ci95) for name, row in summaries.items()}
     colours = {name: number for number, name in enumerate(ends)}  # as of learning curves
     figure = interval_picture(ends, "Final returns", colours)
+    agents = min(row.lives for row in summaries.values())
+    about = f"{agents} fresh agents of each method met the same unseen tasks."
+    sentences = [f"{line[0].upper()}{line[1:]}." for line in tables.comparison(summaries)]
+    return [*map(Text, (*sentences, about)), Picture(svg(figure), "Means and 95 % intervals")]
+
+
+def _numbers(results: Results, summaries: Mapping[str, Summary]) -> list[Block]:
     blocks: list[Block] = [
-        Picture(svg(figure), "Means and 95 % intervals"),
         Table(tables.HEADER, tables.summary_rows(summaries), numbers=True),
         Text(tables.EXPLANATION, note=True),
     ]
     if (compared := reference(results)) in summaries:
         blocks.append(Text(f"Compared with: {label(str(compared))}.", note=True))
-    return blocks
+    methods = dict.fromkeys(name.partition(" ")[0] for name in summaries)
+    words = [(label(name), MEANINGS[name]) for name in methods if name in MEANINGS]
+    return [*blocks, Fold("what the methods are", Table((), words))] if words else blocks

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import RecordError
@@ -14,7 +16,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table, Text
 from epg_tf.reports.objective_plots import STEPS, column_panels, varying_columns
-from epg_tf.reports.plots import evolution_figure, svg
+from epg_tf.reports.plots import column, evolution_figure, svg
 from epg_tf.runs import page_tables
 from epg_tf.runs.config_files import AnyExperiment
 from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
@@ -44,12 +46,10 @@ def run_entry(path: Path, film: bool) -> Entry:
     experiment = record.experiment
     epg = isinstance(experiment, Experiment)
     facts = files.read_json(path / CONFIG, "the run's config")
-    sections = [
-        Section("What was run", _what(record, facts)),
-        Section("Progress", _progress(record)),
-    ]
+    sections = [Section("Result", [Text(_verdict(record)), *_progress(record)])]
     if film and epg and record.best is not None:
         sections.append(film_section(record.best))
+    sections.append(Section("What was run", _what(record, facts)))
     sections.append(page_tables.settings_section(experiment))
     sections.append(Section("To run it again", [*_checkout(facts), _command(record, facts)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
@@ -63,6 +63,24 @@ def _check_numbers(path: Path, rows: Sequence[dict[str, Any]]) -> None:
                     f"{path}: line {number} of metrics.csv has {value[:50]!r} in column {name!r}, "
                     "which is no number; restore the line"
                 )
+
+
+def _verdict(record: RunRecord) -> str:
+    """Returns a sentence: how far the run is, and what agents reached in validation."""
+    _, total, unit = _extent(record.experiment)
+    rows = record.metrics
+    parts = [f"{len(rows)} of {total} {unit} are done"]
+    for name in rows[0] if rows else ():
+        kind, _, environment = name.partition("/")
+        known = column(rows, name)
+        known = known[np.isfinite(known)]
+        if kind in ("validation_return", "validation_return_mean") and len(known):
+            where = f" in {environment}" if environment else ""
+            parts.append(
+                f"the validation return{where} was {known[0]:.2f} at first, {known.max():.2f} at "
+                "best"
+            )
+    return "; ".join(parts) + "."
 
 
 def _what(record: RunRecord, facts: dict[str, Any]) -> list[Block]:

@@ -79,7 +79,7 @@ TASKS = {
     "directional_half_cheetah:paper": ("directional_half_cheetah", 5, 1000, "training"),
     "fetch:paper": ("fetch", 20, 50, "training"),
     "hidden_goal:laptop": ("hidden_goal", 4, 25, "training"),
-    "hidden_goal:demo": ("hidden_goal", 4, 25, "training"),
+    "directional_half_cheetah:demo": ("directional_half_cheetah", 5, 100, "training"),
     "mixed:laptop": ("hidden_goal", 4, 25, "training"),
     "turned_motors:laptop": ("turned_motors", 4, 25, "training"),
     "turned_motors:unrewarded": ("turned_motors", 4, 25, "training"),

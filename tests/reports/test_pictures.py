@@ -50,7 +50,7 @@ def test_paths_go_from_light_to_dark(tmp_path):
         np.column_stack([np.linspace(0, 10, 20), np.full(20, height)])
         for height in (0.0, 5.0, 10.0)
     ]
-    figure = pictures.paths_figure(ways, np.array([[10.0, 10.0]]), "title")
+    figure = pictures.paths_figure(ways, [np.array([10.0, 10.0])] * 3, "title")
     write_png(figure, tmp_path / "a.png")
     found = colours_in(tmp_path / "a.png")
     assert (198, 219, 239) in found and (8, 48, 107) in found  # the ends of the scale
@@ -66,5 +66,16 @@ def test_paths_go_from_light_to_dark(tmp_path):
 
 
 def test_one_way_without_a_goal_can_be_drawn():
-    figure = pictures.paths_figure([np.zeros((1, 2))], np.zeros((0, 2)), "title")
+    figure = pictures.paths_figure([np.zeros((1, 2))], [None], "title")
     assert svg(figure).startswith(b"<?xml")
+
+
+def test_each_goal_has_a_panel_with_its_own_episodes():
+    """A light dot of each start; six panels are the most."""
+    ways = [np.array([[0.0, 0.0], [float(number), 1.0]]) for number in range(4)]
+    goals = [np.array([float(number % 2), 0.0]) for number in range(4)]
+    panels = pictures.paths_figure(ways, goals, "title").axes
+    ends = [[line.get_xdata()[-1] for line in axes.lines[:-1:2]] for axes in panels]
+    assert ends == [[0.0, 2.0], [1.0, 3.0]]
+    many = pictures.paths_figure(ways * 5, [np.full(2, float(n)) for n in range(20)], "title")
+    assert len(many.axes) == 6

@@ -62,6 +62,10 @@ def test_evolution_is_drawn_with_every_column():
     assert left.get_xlabel() == "epoch" and "alpha" in right.get_ylabel()
 
 
+def test_alpha_has_no_axis_where_it_is_always_0():
+    assert len(plots.evolution_figure([row | {"alpha": 0.0} for row in rows()]).axes) == 1
+
+
 @pytest.mark.parametrize("missing", ["alpha", "validation_return_mean"])
 def test_evolution_without_a_column(missing):
     table = [{k: v for k, v in row.items() if k != missing} for row in rows()]

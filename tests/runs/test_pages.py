@@ -117,6 +117,16 @@ def test_a_run_says_what_it_was(run):
     assert config_files.run_settings(words(entry)["config"]).to_mapping() == entry.settings
 
 
+def test_a_page_begins_with_what_came_of_it(run, tested):
+    (first, *_), (other, *_) = (pages.read_entry(path).sections for path in (run, tested))
+    assert first.blocks[0].text == (
+        "3 of 3 epochs are done; the validation return was 0.50 at first, 1.50 at best."
+    )
+    assert other.blocks[0].text.startswith("Evolved loss (EPG) ends ")
+    meanings = [fold.block for fold in blocks(pages.read_entry(tested), Fold)]
+    assert ("evolved loss (EPG)", "agents minimise the evolved loss") in meanings[0].rows
+
+
 def test_a_run_without_an_epoch(run):
     (run / "metrics.csv").unlink()
     entry = pages.read_entry(run)
@@ -200,7 +210,7 @@ def test_side_by_side(run, tested, tmp_path):
     (other / "config.json").write_text(json.dumps(description))
     metrics(other, epochs=1)
     text = pages.make_page([run, other, tested], film=False)
-    assert "<h2>Side by side</h2>" in text and "<h2>other: Progress</h2>" in text
+    assert "<h2>Side by side</h2>" in text and "<h2>other: Result</h2>" in text
     assert "evolution.lives" not in text.split("<h2>run: What")[0]  # it is the same
     assert re.search(r"<td>evolution.sigma</td><td>[\d.]+</td><td>0.25</td>", text)
 
