@@ -128,7 +128,11 @@ def _of_loss(experiment: Experiment) -> dict[str, Any]:
         "units": _units(experiment.task),
         "update_period": experiment.inner.update_period,
         "minibatch": experiment.inner.minibatch,
-        **(_surrogate(experiment) if alone else _loss(experiment, known)),
+        **(_policy_alone(experiment) if alone else _loss(experiment, known)),
+        "guidance": experiment.evolution.final_guidance,
+        "surrogate": dataclasses.asdict(experiment.surrogate)
+        if experiment.evolution.final_guidance
+        else None,
         "agent": _agent(experiment),
         "initial_policy": _initial_policy(experiment),
     }
@@ -185,13 +189,12 @@ def _loss(experiment: Experiment, known: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _surrogate(experiment: Experiment) -> dict[str, Any]:
-    """Returns the policy-gradient loss by which agents learn from an initial policy."""
+def _policy_alone(experiment: Experiment) -> dict[str, Any]:
+    """Returns what agents see who learn from an initial policy by a policy gradient alone."""
     return {
         "inputs": {},
         "normalisation": _rules(["observation"], _rule(experiment, True), experiment),
         "memory": None,
-        "surrogate": dataclasses.asdict(experiment.surrogate),
     }
 
 

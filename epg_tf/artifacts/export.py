@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,20 @@ from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.artifact import PRETRAINED, Artifact, interface, save
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.description import channels_of, describe
-from epg_tf.artifacts.exported import Exported, Scored, examples, scored_loss, scored_objective
+from epg_tf.artifacts.exported import (
+    Exported,
+    Scored,
+    examples,
+    further_channels,
+    scored_loss,
+    scored_objective,
+)
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.meta_parameters import divided, evolves_loss, initial_policy
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.tasks.registry import make_family
 
 MARKERS = ("loss.json", CARD_FILE)  # of an export; a run's losses have no card
 
@@ -64,6 +73,7 @@ def export(
         tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
         save(temporary, learned.phi, learned.experiment, learned.facts)
         (Path(temporary) / CARD_FILE).write_text(text, encoding="utf-8")
+        shutil.copyfile(Path(__file__).parent / "learner.py", Path(temporary) / "learner.py")
         differences.append(largest_difference(learned, temporary))
         if not differences[0] <= _TOLERANCE:
             raise RecordError(
@@ -114,7 +124,11 @@ def exported_module(learned: Artifact[Any]) -> tuple[Exported, Scored | None]:
     if evolves_loss(experiment):
         channels, period = channels_of(interface(experiment)), experiment.inner.update_period
         scored = scored_loss(phi, channels, experiment.loss, period)
-    return Exported(description, weights, scored), scored
+    module = Exported(description, weights, scored)
+    if scored and experiment.loss.channels:
+        spec = make_family(experiment.task).spec
+        module.further_channels = further_channels(spec, experiment.loss)
+    return module, scored
 
 
 def largest_difference(learned: Artifact[Any], folder: files.PathLike) -> float:

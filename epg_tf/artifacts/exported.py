@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.parameters import Params, split
-from epg_tf.core.types import Array
+from epg_tf.core.types import Array, EnvironmentSpec
 from epg_tf.losses.backward_lstm import plain_backward_lstm
 from epg_tf.losses.channels import CONSTANT, EFFECTS, HISTORY, MINIBATCH, Channel
+from epg_tf.losses.extra_channels import GOAL_SIZE, Recorded, extra_values
 from epg_tf.losses.lstm_objective import BackwardLSTM
 from epg_tf.losses.objectives import Trajectories, total
 from epg_tf.losses.settings import LossConfig
@@ -107,6 +108,24 @@ def scored_loss(
     moved = [channel.name for channel in channels if channel.kind != HISTORY]
     specs = loss_inputs(channels, config)
     return Scored("loss", split(phi[None], network.shapes), scores, specs, moved)
+
+
+def further_channels(spec: EnvironmentSpec, config: LossConfig) -> Any:
+    """Returns a function of what the buffer holds, by the names of `Recorded` but "turning" ->
+    name -> values of the further channels of a loss, [P, N, width].
+    """
+    sizes = {"observation": spec.observation_size, "action": spec.action_size, "reward": 1}
+    sizes |= {"ended": 1, "lived": 1, "time_in_life": 1, "goal": GOAL_SIZE}
+    sizes |= {"raw_observation": spec.observation_size}
+    specs = {
+        name: tf.TensorSpec([None, config.buffer_steps, size], tf.float32, name)
+        for name, size in sizes.items()
+    }
+
+    def values(inputs: Inputs) -> dict[str, tf.Tensor]:
+        return extra_values(Recorded(**inputs, turning=spec.turning), config)
+
+    return _function(values, [specs])
 
 
 class _SavedLSTM(BackwardLSTM):

@@ -33,7 +33,7 @@ _ALLOWED = frozenset(
     """
 Placeholder Const Identity IdentityN NoOp StopGradient PreventGradient EnsureShape VarHandleOp
 ReadVariableOp ResourceGather PartitionedCall StatefulPartitionedCall StatelessIf StatelessWhile If
-While Abs Add AddN AddV2 Ceil Cos Cumsum Div DivNoNan Elu EluGrad Erf Exp Expm1 Floor FloorDiv
+While Abs Add AddN AddV2 Atan2 Ceil Cos Cumsum Div DivNoNan Elu EluGrad Erf Exp Expm1 Floor FloorDiv
 FloorMod Inv IsFinite IsInf IsNan LeakyRelu LeakyReluGrad Log Log1p Log1mExp Maximum Minimum Mod Mul
 MulNoNan Neg Pow RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Round Rsqrt
 RsqrtGrad Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Softmax LogSoftmax Softplus SoftplusGrad Sqrt
