@@ -120,6 +120,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], meanings: Mapping[str, str]) -> 
 def _of_loss(experiment: Experiment) -> dict[str, Any]:
     known = interface(experiment)
     alone = not evolves_loss(experiment)
+    alpha = 1.0 if alone else experiment.evolution.final_guidance
     return {
         "format_version": _version(experiment),
         **known,
@@ -129,10 +130,9 @@ def _of_loss(experiment: Experiment) -> dict[str, Any]:
         "update_period": experiment.inner.update_period,
         "minibatch": experiment.inner.minibatch,
         **(_policy_alone(experiment) if alone else _loss(experiment, known)),
-        "guidance": experiment.evolution.final_guidance,
-        "surrogate": dataclasses.asdict(experiment.surrogate)
-        if experiment.evolution.final_guidance
-        else None,
+        "guidance": alpha,
+        "guidance_rule": "agents minimise (1 - guidance) * loss + guidance * surrogate",
+        "surrogate": dataclasses.asdict(experiment.surrogate) if alpha else None,
         "agent": _agent(experiment),
         "initial_policy": _initial_policy(experiment),
     }

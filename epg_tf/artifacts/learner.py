@@ -16,6 +16,7 @@ loss sees, M env steps between updates, B steps in a minibatch, T any number of 
 
 from __future__ import annotations
 
+import importlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-_FORMATS = (1, 2, 3)
 _SCALING = ("steps", "shift", "scale", "_mean", "_squares")
 
 
@@ -44,20 +44,17 @@ class Learner:
       about: The description of the export, see card.md.
       policy: The Keras model.
       steps: Env steps lived.
-      shift: [O + A + 1], of the newest normalisation, (x - shift) * scale, of an observation, an
-        action and a reward side by side.
-      scale: [O + A + 1].
+      shift, scale: [O + A + 1] each; (x - shift) * scale is the newest normalisation of an
+        observation, an action and a reward side by side.
 
     Raises:
       ValueError: The export, the action space or the policy is of another kind or size.
     """
 
-    def __init__(
-        self, folder: str | Path, action_space: Any, policy: Any = None, seed: int = 0
-    ) -> None:
+    def __init__(self, folder: str | Path, action_space: Any, policy: Any = None, seed: int = 0):
         self._loaded = tf.saved_model.load(str(folder))
         self.about = about = json.loads(self._loaded.describe()["json"].numpy())
-        if about["format_version"] not in _FORMATS or "guidance" not in about:
+        if about["format_version"] not in (1, 2, 3) or "guidance" not in about:
             raise ValueError(f"{folder} is not what this file reads; use the learner.py in it")
         self.noise, self.orders, draws = np.random.default_rng(seed).spawn(3)
         self._actions = (Choices if about["discrete_actions"] else Gaussian)(about, action_space)
@@ -69,10 +66,16 @@ class Learner:
         self._moved = [*self.policy.trainable_variables, *self._actions.variables]
         memory = about["memory"]
         self._memory = memory and tf.Variable(tf.zeros([memory["inputs"], memory["units"]]))
-        self._guidance = Guidance(about, draws) if about["guidance"] else None
-        variables = [*self._moved, *([self._memory] if memory else [])]
-        variables += self._guidance.variables if self._guidance else []
-        self._adam = Adam(variables, about["agent"]["learning_rate"])
+        self._variables = [*self._moved, *([self._memory] if memory else [])]
+        self._guidance: Any = None
+        if about["guidance"]:  # by a file that few exports need
+            sizes = [self._seen, *about["surrogate"]["value_hidden"], 1]
+            values = network(sizes, "tanh", 1.0, draws)
+            name = f"{__package__}.guidance" if __package__ else "guidance"
+            self._guidance = importlib.import_module(name).Guidance(about["surrogate"], values)
+            self._variables += values.trainable_variables
+        moments = [tf.Variable(tf.zeros(variable.shape)) for variable in self._variables * 2]
+        self._adam = [tf.Variable(0.0), *moments]  # steps, then first and second moments
         self._forward = tf.function(self._parameters, autograph=False)
         self._take_step = tf.function(self._step, autograph=False)
         size = self._seen + about["action_size"] + 1
@@ -85,14 +88,9 @@ class Learner:
         self._life = {name: np.zeros((rows, width), np.float32) for name, width in widths.items()}
 
     def act(self, observation: Any) -> Any:
-        """Draws the policy's action at an observation of the environment, [O].
-
-        Returns:
-          An action of the environment, clipped to its bounds.
-        """
+        """Draws an action of the environment, within its bounds, at an observation of it, [O]."""
         seen = self._in_units(observation)
-        parameters = self._forward(self._normalised(seen[None]))
-        action = self._actions.draw([part.numpy() for part in parameters], self.noise)[0]
+        action = self._actions.draw(self._forward(self._normalised(seen[None])), self.noise)[0]
         self._acted = seen, action
         return self._actions.taken(action)
 
@@ -116,17 +114,12 @@ class Learner:
         if self._acted is None:
             raise RuntimeError("record() needs an action; call act() before each record()")
         (seen, action), self._acted = self._acted, None
-        row = {
-            "step": [*seen, *action, reward],
-            "ends": [terminated, truncated],
-            "lived": [1.0],
-            "time": [min(self.steps / (self.about["agent"]["updates"] * self._period), 1.0)],
-            "goal": goal,
-            "after": self._in_units(next_observation),
-        }
+        length = max(1, self.about["agent"]["updates"] * self._period)
+        row = {"step": [*seen, *action, reward], "ends": [terminated, truncated], "lived": [1.0]}
+        row |= {"time": [min(self.steps / length, 1.0)], "goal": [*goal]}
+        row |= {"after": [*self._in_units(next_observation)]}
         for name, values in self._life.items():
-            newest = np.asarray([row[name]], np.float32)
-            self._life[name] = np.concatenate([values[1:], newest])
+            self._life[name] = np.concatenate([values[1:], np.asarray([row[name]], np.float32)])
         self.steps += 1
         if self.steps % self._period == 0:
             self._update()
@@ -140,9 +133,7 @@ class Learner:
             np.savez(file, streams=json.dumps(streams), **scaling, **self._life, **numbers)
 
     def load(self, path: str | Path) -> None:
-        """Goes on where `save` was called, with the same numbers; `act` on the observation that
-        followed, or begin an episode.
-        """
+        """Goes on where `save` was called, with the same numbers from the same observation."""
         with np.load(path) as saved:
             for number, variable in enumerate(self._saved()):
                 variable.assign(saved[f"variable_{number}"])
@@ -153,7 +144,7 @@ class Learner:
             self._life = {name: saved[name] for name in self._life}
 
     def _saved(self) -> list[Any]:
-        return [*self.policy.weights, *self._adam.variables, *self._adam.state]
+        return [*self.policy.weights, *self._variables, *self._adam]
 
     def _initial_policy(self, draws: np.random.Generator) -> Any:
         """Returns the network that the loss was evolved with, as its agents start."""
@@ -164,11 +155,10 @@ class Learner:
         if agent["state_dependent_std"]:
             bias = model.layers[-1].bias
             bias.assign(tf.where(tf.range(outputs) < outputs // 2, 0.0, agent["log_std"]))
-        if self.about["initial_policy"]:
+        if start := self.about["initial_policy"]:
             weights = self._loaded.initial_policy()
-            names = self.about["initial_policy"]["shapes"]
             moved = [*model.trainable_variables, *self._actions.variables]
-            for variable, name in zip(moved, names, strict=True):
+            for variable, name in zip(moved, start["shapes"], strict=True):
                 variable.assign(weights[name])
         return model
 
@@ -190,12 +180,12 @@ class Learner:
         before, start = self._forward(newest), [tf.identity(part) for part in self._moved]
         if self._guidance:
             life = {name: values[-self._period :] for name, values in self._life.items()}
-            after, action = self._normalised(life["after"]), life["step"][:, self._seen : -1]
-            rows = {"observation": newest, "action": action, "old": before}
-            targets = self._guidance.targets(rows, life["step"][:, -1], life["ends"], after)
-        order = self.orders.permutation(self._period).reshape(-1, self.about["minibatch"])
-        order = tf.constant(order, tf.int32)
-        finite = [self._take_step(inputs, targets, minibatch) for minibatch in order]
+            rows = {"observation": newest, "after": self._normalised(life["after"]), "old": before}
+            rows["action"] = inputs["as_sampled"][-self._period :]
+            targets = self._guidance.targets(rows, life)
+        order = tf.constant(self.orders.permutation(self._period), tf.int32)
+        minibatches = tf.reshape(order, [-1, self.about["minibatch"]])
+        finite = [self._take_step(inputs, targets, minibatch) for minibatch in minibatches]
         if not all(finite):
             warnings.warn("a gradient was not finite and was left out", stacklevel=3)
         if self.about["agent"]["kl_limit"] and self.about["guidance"] < 1.0:
@@ -209,14 +199,12 @@ class Learner:
         self._squares += np.square(newest - mean).sum(axis=0)
         self._squares += np.square(delta) * (before * count / self.steps)
         self._mean += delta * (count / self.steps)
-        rules, shift, variance = (
-            self.about["normalisation"],
-            *(self._mean, self._squares / self.steps),
-        )
-        about_zero = np.arange(len(shift)) < (self._seen if rules["about_zero"] else 0)
-        deviation = np.sqrt(variance + about_zero * np.square(shift))
-        self.shift = np.where(about_zero, 0.0, shift).astype(np.float32)
-        self.scale = (1.0 / np.maximum(deviation, rules["floor"])).astype(np.float32)
+        rules, shift, squares = self.about["normalisation"], self._mean, self._squares / self.steps
+        if rules["about_zero"]:  # what observations are at 0 means something
+            centred = np.arange(len(shift)) >= self._seen
+            squares, shift = squares + ~centred * np.square(shift), centred * shift
+        scale = 1.0 / np.maximum(np.sqrt(squares), rules["floor"])
+        self.shift, self.scale = shift.astype(np.float32), scale.astype(np.float32)
 
     def _inputs(self) -> dict[str, tf.Tensor]:
         """Returns what the loss sees of the life, [N, width] each."""
@@ -224,13 +212,13 @@ class Learner:
         parts = np.split((life["step"] - self.shift) * self.scale * life["lived"], cuts, axis=1)
         inputs = dict(zip(("observation", "action", "reward"), parts, strict=True))
         ended = life["ends"].max(axis=1, keepdims=True)
-        marks_limits = self.about.get("termination_marks_time_limits")
         if hasattr(self._loaded, "further_channels"):
             given = inputs | {"ended": ended, "lived": life["lived"], "goal": life["goal"]}
             given |= {"time_in_life": life["time"], "raw_observation": life["step"][:, : cuts[0]]}
             given = {name: tf.constant(values[None]) for name, values in given.items()}
             found = self._loaded.further_channels(given)
             inputs |= {name: values[0] for name, values in found.items()}
+        marks_limits = self.about.get("termination_marks_time_limits")
         inputs["termination"] = ended if marks_limits else life["ends"][:, :1]
         inputs["as_sampled"] = np.split(life["step"], cuts, axis=1)[1]
         return {name: tf.convert_to_tensor(values) for name, values in inputs.items()}
@@ -246,11 +234,23 @@ class Learner:
                 rows = tf.nest.map_structure(lambda part: tf.gather(part, minibatch), targets)
                 new = self._parameters(rows["observation"])
                 loss += alpha * self._guidance.loss(self._actions, rows, new)
-        gradients = tape.gradient(loss, self._adam.variables, unconnected_gradients="zero")
+        gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
         sums = [tf.reduce_sum(tf.square(part)) for part in gradients]
         finite = tf.reduce_all(tf.math.is_finite([loss, *sums]))
-        self._adam.apply(gradients, finite)
+        self._descend([tf.where(finite, part, 0.0) for part in gradients])
         return finite
+
+    def _descend(self, gradients: Sequence[tf.Tensor]) -> None:
+        """Takes a step of Adam (Kingma and Ba 2015), the same in all versions of Keras."""
+        step, *moments = self._adam
+        step.assign_add(1.0)
+        half, rate = len(gradients), self.about["agent"]["learning_rate"]
+        rows = zip(self._variables, gradients, moments[:half], moments[half:], strict=True)
+        for variable, gradient, first, second in rows:
+            mean = first.assign(0.9 * first + 0.1 * gradient) / (1.0 - 0.9**step)
+            square = second.assign(0.999 * second + 0.001 * tf.square(gradient))
+            deviation = tf.sqrt(square / (1.0 - 0.999**step)) + 1e-8
+            variable.assign(variable - rate * mean / deviation)
 
     def _learned(self, inputs: Mapping[str, tf.Tensor], minibatch: tf.Tensor) -> tf.Tensor:
         """Returns the exported loss of a minibatch [B]."""
@@ -264,52 +264,47 @@ class Learner:
 
     def _shorten(self, start: Sequence[tf.Tensor], before: Any, newest: tf.Tensor) -> None:
         """Shortens an update of the policy that causes more than `kl_limit` nats of divergence."""
-        limit = self.about["agent"]["kl_limit"]
         for power in (0.5, 1.0):
             divergence = np.mean(self._actions.kl(before, self._forward(newest)))
-            if divergence <= limit:
+            excess = divergence / self.about["agent"]["kl_limit"]
+            if excess <= 1.0:
                 return
-            share = np.float32((limit / divergence) ** power if np.isfinite(divergence) else 0.0)
+            share = np.float32(excess**-power if np.isfinite(excess) else 0.0)
             for variable, old in zip(self._moved, start, strict=True):
                 variable.assign(old + share * (variable - old) if share else old)
 
 
 class Gaussian:
-    """Actions drawn from normal distributions; their parameters are (means, log standard
-    deviations), both [T, A].
-
-    Attributes:
-      outputs: Numbers that the policy returns.
-      variables: Log standard deviations, where the policy does not return them.
+    """Normal actions; their parameters are means and log standard deviations, both [T, A]. The
+    policy has `outputs` numbers; `variables` are log standard deviations that it does not return.
     """
 
     def __init__(self, about: Mapping[str, Any], space: Any):
         size, agent = about["action_size"], about["agent"]
         if not hasattr(space, "low") or np.size(space.low) != size:
-            raise ValueError(f"action_space is {space}, but the loss needs a Box of {size} numbers")
-        self.outputs = 2 * size if agent["state_dependent_std"] else size
-        start = tf.fill([size], float(agent["log_std"]))
-        self.variables = [] if agent["state_dependent_std"] else [tf.Variable(start)]
-        self._space = space
+            raise ValueError(f"action_space is {space}; the loss needs a Box of {size} numbers")
+        self._space, shared = space, not agent["state_dependent_std"]
+        self.outputs = size if shared else 2 * size
+        self.variables = [tf.Variable(tf.fill([size], float(agent["log_std"])))] if shared else []
 
     def parameters(self, output: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns means and log standard deviations of the policy's output."""
+        """Returns the parameters of actions at the policy's output."""
         if self.variables:
             return output, tf.broadcast_to(self.variables[0], tf.shape(output))
         return tuple(tf.split(output, 2, axis=-1))
 
     def channels(self, parameters: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns what the loss sees of them."""
-        shared = self.variables[0] if self.variables else parameters[1]
-        return {"policy_mean": parameters[0], "policy_log_std": tf.convert_to_tensor(shared)}
+        log_std = tf.identity(self.variables[0]) if self.variables else parameters[1]
+        return {"policy_mean": parameters[0], "policy_log_std": log_std}
 
-    def draw(self, parameters: Sequence[np.ndarray], noise: np.random.Generator) -> np.ndarray:
+    def draw(self, parameters: Sequence[tf.Tensor], noise: np.random.Generator) -> np.ndarray:
         """Draws actions [T, A]."""
-        mean, log_std = parameters
+        mean, log_std = (part.numpy() for part in parameters)
         return mean + np.exp(log_std) * noise.standard_normal(mean.shape, dtype=np.float32)
 
     def taken(self, action: np.ndarray) -> Any:
-        """Returns the environment's action: -1 and 1 are its bounds, where there are two."""
+        """Returns the environment's action: bounds, where there are two, are at -1 and 1."""
         low, high = np.ravel(self._space.low), np.ravel(self._space.high)
         bounded = np.isfinite(low) & np.isfinite(high)
         least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
@@ -324,34 +319,27 @@ class Gaussian:
 
     def kl(self, old: Sequence[tf.Tensor], new: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns KL(old, new), [T], in nats."""
-        change = old[1] - new[1]
+        wider = old[1] - new[1]
         moved = tf.square((old[0] - new[0]) * tf.exp(-new[1]))
-        return tf.reduce_sum(0.5 * (moved + tf.math.expm1(2.0 * change)) - change, axis=-1)
+        return tf.reduce_sum(0.5 * (moved + tf.math.expm1(2.0 * wider)) - wider, axis=-1)
 
 
 class Choices:
-    """Discrete actions, as one-hot rows of K parts side by side; their parameters are (log
-    probabilities [T, A],).
-
-    Attributes:
-      outputs: Numbers that the policy returns.
-      variables: None.
+    """Discrete actions, one-hot rows of K parts side by side; their parameters are (log
+    probabilities [T, A],). Methods as those of `Gaussian`.
     """
 
     def __init__(self, about: Mapping[str, Any], space: Any):
-        known, self.outputs = about["discrete_actions"], about["action_size"]
-        self._parts = known if isinstance(known, list) else [self.outputs]
-        if hasattr(space, "nvec"):
-            found = np.ravel(space.nvec).tolist()
-        else:  # MultiBinary has a shape
-            found = [2] * int(np.prod(space.shape)) if space.shape else [getattr(space, "n", 0)]
-        if found != self._parts:
-            raise ValueError(f"action_space is {space}, but the loss needs choices {self._parts}")
-        self.variables: list[tf.Variable] = []
-        self._space = space
+        parts, self.outputs = about["discrete_actions"], about["action_size"]
+        self._parts = parts if isinstance(parts, list) else [self.outputs]
+        # Discrete has n and no shape, MultiBinary a shape, MultiDiscrete nvec.
+        n = [2] * int(np.prod(space.shape)) if space.shape else getattr(space, "n", 0)
+        if np.ravel(getattr(space, "nvec", n)).tolist() != self._parts:
+            raise ValueError(f"action_space is {space}; the loss needs choices {self._parts}")
+        self._space, self.variables = space, list[tf.Variable]()
 
     def parameters(self, output: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the log probabilities of the policy's output."""
+        """Returns the parameters of actions at the policy's output."""
         parts = tf.split(output, self._parts, axis=-1)
         return (tf.concat([tf.nn.log_softmax(part) for part in parts], axis=-1),)
 
@@ -359,17 +347,17 @@ class Choices:
         """Returns what the loss sees of them."""
         return {"policy_probability": tf.exp(parameters[0])}
 
-    def draw(self, parameters: Sequence[np.ndarray], noise: np.random.Generator) -> np.ndarray:
+    def draw(self, parameters: Sequence[tf.Tensor], noise: np.random.Generator) -> np.ndarray:
         """Draws one-hot rows [T, A]."""
         perturbed = parameters[0] + noise.gumbel(size=parameters[0].shape).astype(np.float32)
-        parts = np.split(perturbed, np.cumsum(self._parts)[:-1], axis=-1)
-        rows = [np.eye(part.shape[-1], dtype=np.float32)[part.argmax(axis=-1)] for part in parts]
-        return np.concatenate(rows, axis=-1)
+        parts = tf.split(perturbed, self._parts, axis=-1)
+        rows = [tf.one_hot(tf.argmax(part, axis=-1), part.shape[-1]) for part in parts]
+        return tf.concat(rows, axis=-1).numpy()
 
     def taken(self, action: np.ndarray) -> Any:
         """Returns the environment's action: a number, or one for each part."""
         parts = np.split(action, np.cumsum(self._parts)[:-1])
-        numbers = np.array([part.argmax() for part in parts]).reshape(self._space.shape)
+        numbers = np.reshape([part.argmax() for part in parts], self._space.shape)
         return (numbers + getattr(self._space, "start", 0)).astype(self._space.dtype)[()]
 
     def log_prob(self, parameters: Sequence[tf.Tensor], action: tf.Tensor) -> tf.Tensor:
@@ -382,91 +370,11 @@ class Choices:
         return tf.reduce_sum(tf.exp(old[0]) * (old[0] - new[0]), axis=-1)
 
 
-class Guidance:
-    """The policy-gradient loss with which a loss is blended, or that trains an initial policy.
-
-    Attributes:
-      alpha: Its weight, in (0, 1]; the loss has the rest.
-      variables: Of the value network.
-    """
-
-    def __init__(self, about: Mapping[str, Any], draws: np.random.Generator):
-        self.alpha, self._settings = about["guidance"], about["surrogate"]
-        sizes = [about["observation_size"], *self._settings["value_hidden"], 1]
-        self._value = network(sizes, "tanh", 1.0, draws)
-        self.variables = self._value.trainable_variables
-
-    def targets(
-        self, rows: Mapping[str, Any], reward: np.ndarray, ends: np.ndarray, after: tf.Tensor
-    ) -> dict[str, Any]:
-        """Adds advantages and targets of the values to `rows` of the newest M steps (generalised
-        advantage estimation, Schulman et al. 2016, Eq. 16).
-
-        Args:
-          rows: Observations, normalised; actions; their parameters before the update.
-          reward: [M].
-          ends: [M, 2], whether the episode terminated, and whether it was cut.
-          after: [M, O], the observations that followed, normalised.
-        """
-        kind, discount = self._settings["kind"], self._settings["discount"]
-        values = [self._value(part)[:, 0].numpy() for part in (rows["observation"], after)]
-        here, there, decay = *values, self._settings["gae_lambda"]
-        if kind == "reinforce":  # has no value network
-            here, there, decay = 0.0 * here, 0.0 * there, 1.0
-        later, goes_on, found = 0.0, 1.0 - ends, np.zeros_like(reward)
-        for step in reversed(range(len(reward))):
-            error = reward[step] + discount * goes_on[step, 0] * there[step] - here[step]
-            found[step] = later = error + discount * decay * goes_on[step].prod() * later
-        # Deviations below a share of the mean are of rounding alone.
-        deviation = max(found.std(), 1e-5 * abs(found.mean())) + 1e-8
-        return {**rows, "advantage": (found - found.mean()) / deviation, "target": found + here}
-
-    def loss(self, actions: Any, rows: Mapping[str, Any], new: Any) -> tf.Tensor:
-        """Returns the loss of rows of `targets`, where actions have the parameters `new` now."""
-        settings, advantage = self._settings, rows["advantage"]
-        log_prob = tf.reduce_sum(actions.log_prob(new, rows["action"]), axis=-1)
-        if settings["kind"] == "reinforce":
-            return -tf.reduce_mean(advantage * log_prob)
-        error = tf.square(self._value(rows["observation"])[:, 0] - rows["target"])
-        if settings["kind"] == "reinforce_with_values":
-            return tf.reduce_mean(settings["value_coefficient"] * error - advantage * log_prob)
-        before = tf.reduce_sum(actions.log_prob(rows["old"], rows["action"]), axis=-1)
-        ratio, clip = tf.exp(log_prob - before), settings["clip"]
-        clipped = tf.clip_by_value(ratio, 1.0 - clip, 1.0 + clip)
-        gain = tf.minimum(ratio * advantage, clipped * advantage)
-        penalty = settings["kl_coefficient"] * actions.kl(rows["old"], new)
-        return tf.reduce_mean(penalty - gain + settings["value_coefficient"] * error)
-
-
-class Adam:
-    """Adam as in Kingma and Ba (2015), whose numbers do not depend on the version of Keras.
-
-    Attributes:
-      variables: What it moves.
-      state: Number of steps, and moments of each variable.
-    """
-
-    def __init__(self, variables: Sequence[Any], learning_rate: float):
-        self.variables, self._rate = list(variables), learning_rate
-        moments = [tf.Variable(tf.zeros(part.shape)) for part in self.variables * 2]
-        self.state = [tf.Variable(0.0), *moments]
-
-    def apply(self, gradients: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
-        """Takes one step; with gradients of zero unless `keep`."""
-        step, count = self.state[0].assign_add(1.0), len(self.variables)
-        moments = zip(self.state[1 : count + 1], self.state[count + 1 :], strict=True)
-        for part, gradient, (first, second) in zip(self.variables, gradients, moments, strict=True):
-            gradient = tf.where(keep, gradient, 0.0)
-            mean = first.assign(0.9 * first + 0.1 * gradient) / (1.0 - 0.9**step)
-            square = second.assign(0.999 * second + 0.001 * tf.square(gradient))
-            deviation = tf.sqrt(square / (1.0 - 0.999**step)) + 1e-8
-            part.assign(part - self._rate * mean / deviation)
-
-
 class Pairs(tf.keras.layers.Layer):
     """Appends the products of all pairs j <= k of components: [T, O] -> [T, O + O (O + 1) / 2]."""
 
     def call(self, values: tf.Tensor) -> tf.Tensor:
+        """Returns components, then products."""
         first, second = np.triu_indices(values.shape[-1])
         products = tf.gather(values, first, axis=-1) * tf.gather(values, second, axis=-1)
         return tf.concat([values, products], axis=-1)
@@ -477,22 +385,16 @@ def network(
     activation: str,
     last_norm: float,
     draws: np.random.Generator,
-    before: Sequence[Any] = (),
+    first: Sequence[Any] = (),
 ) -> Any:
-    """Returns a dense network whose kernels have columns of norm 1, in the last layer `last_norm`.
-
-    Args:
-      sizes: From input to output.
-      activation: Between layers, by its name in Keras.
-      last_norm: Small for outputs near 0.
-      draws: Of the weights.
-      before: Layers before the dense ones.
+    """Returns a dense Keras network of such sizes, after the layers `first`; columns of its kernels
+    have the norm 1, those of the last one `last_norm`.
     """
-    hidden = [tf.keras.layers.Dense(units, activation) for units in sizes[1:-1]]
-    dense = [*hidden, tf.keras.layers.Dense(sizes[-1])]
-    model = tf.keras.Sequential([tf.keras.Input([sizes[0]]), *before, *dense])
+    dense = [tf.keras.layers.Dense(units, activation) for units in sizes[1:-1]]
+    dense.append(tf.keras.layers.Dense(sizes[-1]))
+    model = tf.keras.Sequential([tf.keras.Input([sizes[0]]), *first, *dense])
     for layer in dense:
         kernel = draws.standard_normal(layer.kernel.shape)
-        norm = last_norm if layer is dense[-1] else 1.0
-        layer.kernel.assign(norm * kernel / np.linalg.norm(kernel, axis=0))
+        kernel *= (last_norm if layer is dense[-1] else 1.0) / np.linalg.norm(kernel, axis=0)
+        layer.kernel.assign(kernel)
     return model

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import sys
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +17,7 @@ from gymnasium import spaces
 import epg_tf
 from epg_tf.artifacts import learner as module
 from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss
-from epg_tf.artifacts.export import export
+from epg_tf.artifacts.export import PROGRAMS, export
 from epg_tf.artifacts.learner import Learner
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
@@ -26,7 +26,9 @@ from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.tasks import registry
 from epg_tf.tasks.registry import make_family
 from tests.tasks.families import Choices
+from tests.tasks.test_multi_discrete import TwoAxes
 
+SEEN, BOX = 6, spaces.Box(-1.0, 1.0, [2])  # of point_goal
 KEY = LifeKey(0, "test", 0, 3)
 LOSSES = sorted(path.name for path in PRETRAINED.iterdir() if "objective" not in path.name)
 
@@ -80,7 +82,7 @@ def begun(folder, learned):
     if learner._guidance:
         sizes = [family.observation_size, *learned.experiment.surrogate.value_hidden, 1]
         fresh = module.network(sizes, "tanh", 1.0, life_generator(KEY, "critic"))
-        learner._guidance._value.set_weights(fresh.get_weights())
+        learner._guidance.network.set_weights(fresh.get_weights())
     return learner
 
 
@@ -105,11 +107,166 @@ def check_equal(learned, folder, updates=4):
     return learner
 
 
+CHOICES = {"family": "choices"}
+LIMITED = {"kl_limit": 1e-3}
+GUIDED = {"guidance": 0.4, "final_guidance": 0.4}
+ALONE = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+SETTINGS = [
+    {
+        "loss": {"reward": True, "channels": ("future_reward", "time_in_life")},
+        "inner": LIMITED,
+    },
+    *(
+        pytest.param(changes, marks=pytest.mark.slow)
+        for changes in [
+            {"task": CHOICES, "loss": {"products": 3}, "inner": LIMITED, "evolution": GUIDED},
+            {"evolution": ALONE, "surrogate": {"kind": "reinforce_with_values"}},
+            {"evolution": ALONE | {"moves": "both"}, "inner": {"kl_limit": 1e-4}},
+            {"evolution": GUIDED, "surrogate": {"kind": "reinforce"}},
+            {"task": {"family": "parts"}, "evolution": GUIDED},
+            {"policy": {"state_dependent_std": True}, "loss": {"products": 3, "reward": True}},
+            {"policy": {"observation_pairs": True}, "loss": {"memory_units": 0}},
+            {"inner": {"centred_observations": False, "kl_limit": 1e-5}},
+            {"loss": {"truncation_as_end": False, "shared_over_actions": True, "products": 3}},
+            {"loss": {"channels": ("novelty", "observation_pairs", "goal", "goal_direction")}},
+            {"loss": {"reward": True, "channels": ("reward_correlations",)}},
+        ]
+    ),
+]
+
+
+@pytest.fixture
+def make_learned(make_tiny, monkeypatch):
+    """A function: settings by group -> what evolution starts from, as if it were learned."""
+    monkeypatch.setitem(registry.FAMILIES, "choices", Choices)
+    monkeypatch.setitem(registry.FAMILIES, "parts", TwoAxes)
+
+    def make(**changes) -> LearnedLoss:
+        experiment = make_tiny(**changes)
+        return LearnedLoss(initial_phi(experiment, 0), experiment, {})
+
+    return make
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
-def test_it_learns_as_the_inner_loop_does(name, tmp_path):
-    """With each pretrained loss, on the transitions of a life of the package."""
-    learned = epg_tf.load_loss(name)
-    start = Learner.__init__
-    del start
-    check_equal(learned, tmp_path)
+def test_it_learns_as_the_inner_loop_does_with_each_pretrained_loss(name, tmp_path):
+    check_equal(epg_tf.load_loss(name), tmp_path)
+
+
+@pytest.mark.parametrize("changes", SETTINGS)
+def test_it_learns_as_the_inner_loop_does(changes, make_learned, tmp_path):
+    """With all that a loss may see, all kinds of actions, guidance, and limits."""
+    learned = make_learned(**changes)
+    learner = check_equal(learned, tmp_path, learned.experiment.inner.updates)
+    moved = np.concatenate([np.ravel(variable) for variable in learner._moved])
+    assert np.isfinite(moved).all() and learner.steps == 24
+
+
+@pytest.fixture(scope="module")
+def exported(tiny, tmp_path_factory):
+    """Folder of the export of a tiny loss that sees no reward."""
+    folder = tmp_path_factory.mktemp("exported")
+    export(LearnedLoss(initial_phi(tiny, 0), tiny, {}), folder, "card")
+    return folder
+
+
+def live(learner, steps, seed=0):
+    """Lives random transitions; returns the actions."""
+    generator, actions = np.random.default_rng(seed), []
+    for _ in range(steps):
+        actions.append(learner.act(generator.standard_normal(SEEN)))
+        following, over = generator.standard_normal(SEEN), generator.random() < 0.2
+        learner.record(following, np.nan, over, False)
+    return actions
+
+
+def test_it_goes_on_where_it_was_saved_with_equal_bits(exported, tmp_path):
+    """In the middle of M steps; NaN rewards do nothing to a loss that sees none."""
+    learner = Learner(exported, BOX)
+    live(learner, 19)
+    learner.save(tmp_path / "saved.npz")
+    resumed = Learner(exported, BOX, seed=7)
+    resumed.load(tmp_path / "saved.npz")
+    for one, other in zip(live(learner, 13, 1), live(resumed, 13, 1), strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert learner.steps == resumed.steps == 32
+    for one, other in zip(learner._saved(), resumed._saved(), strict=True):
+        assert one.numpy().tobytes() == other.numpy().tobytes()
+    assert np.isfinite(learner.policy.get_weights()[0]).all()
+
+
+def test_it_trains_any_keras_policy(exported):
+    """Two branches and layer normalisation; all its weights move."""
+    seen = tf.keras.Input([SEEN])
+    wide = tf.keras.layers.Dense(5, "elu")(tf.keras.layers.LayerNormalization()(seen))
+    means = tf.keras.layers.Dense(2)(tf.keras.layers.Concatenate()([wide, seen]))
+    policy = tf.keras.Model(seen, means)
+    start = policy.get_weights()
+    learner = Learner(exported, BOX, policy)
+    live(learner, 16)
+    assert learner.policy is policy
+    for before, after in zip(start, policy.get_weights(), strict=True):
+        assert np.abs(after - before).max() > 1e-4
+
+
+def test_actions_are_the_environments(exported):
+    """-1 and 1 are bounds; beyond them actions are clipped."""
+    uneven = spaces.Box(np.float32([0.0, -4.0]), np.float32([1.0, 2.0]))
+    taken = Learner(exported, uneven)._actions.taken
+    np.testing.assert_allclose(taken(np.float32([0.5, 0.0])), [0.75, -1.0])
+    np.testing.assert_allclose(taken(np.float32([-9.0, 9.0])), [0.0, 2.0])
+    free = spaces.Box(np.float32([-np.inf, -1.0]), np.float32([np.inf, 1.0]))
+    np.testing.assert_allclose(
+        Learner(exported, free)._actions.taken(np.float32([-9.0, 9.0])), [-9.0, 1.0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("space", "parts", "row", "expected"),
+    [
+        (spaces.Discrete(3, start=5), True, [0, 0, 1], 7),
+        (spaces.MultiDiscrete([2, 3]), [2, 3], [0, 1, 0, 1, 0], [1, 1]),
+        (spaces.MultiBinary(2), [2, 2], [0, 1, 1, 0], [1, 0]),
+    ],
+)
+def test_choices_are_the_environments(space, parts, row, expected):
+    about = {"discrete_actions": parts, "action_size": len(row)}
+    action = module.Choices(about, space).taken(np.float32(row))
+    assert space.contains(action) and np.array_equal(action, expected)
+    with pytest.raises(ValueError, match="the loss needs choices"):
+        module.Choices(about, spaces.Discrete(9))
+
+
+def test_what_does_not_fit_is_refused(exported):
+    with pytest.raises(ValueError, match="needs a Box of 2 numbers"):
+        Learner(exported, spaces.Box(-1.0, 1.0, [3]))
+    with pytest.raises(ValueError, match="needs a Box of 2 numbers"):
+        Learner(exported, spaces.Discrete(2))
+    policy = tf.keras.Sequential([tf.keras.Input([SEEN]), tf.keras.layers.Dense(4)])
+    with pytest.raises(ValueError, match="policy returns 4 numbers, but the loss needs 2"):
+        Learner(exported, BOX, policy)
+    with pytest.raises(RuntimeError, match="call act"):
+        Learner(exported, BOX).record(np.zeros(SEEN), 0.0, False, False)
+
+
+def test_a_gradient_that_is_not_finite_is_left_out(exported):
+    learner = Learner(exported, BOX)
+    start = [variable.numpy() for variable in learner._moved]
+    learner.act(np.full(SEEN, np.nan))
+    learner.record(np.zeros(SEEN), 0.0, False, False)
+    with pytest.warns(UserWarning, match="not finite"):
+        live(learner, 7)
+    for before, variable in zip(start, learner._moved, strict=True):
+        np.testing.assert_array_equal(variable, before)
+
+
+def test_files_beside_an_export_need_tensorflow_and_numpy_alone(exported):
+    for name in PROGRAMS:
+        text = (exported / name).read_text()
+        assert text == (Path(module.__file__).parent / name).read_text()
+        nodes = list(ast.walk(ast.parse(text)))
+        names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+        names |= {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+        own = {"numpy", "tensorflow"}
+        assert {name for name in names if name.split(".")[0] not in sys.stdlib_module_names} == own
