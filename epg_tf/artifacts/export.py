@@ -32,7 +32,9 @@ from epg_tf.tasks.registry import make_family
 
 MARKERS = ("loss.json", CARD_FILE)  # of an export; a run's losses have no card
 
-PROGRAMS = ("learner.py", "guidance.py")  # modules of this folder that need no other
+# Modules of this folder that need no other, by the name that they get beside a SavedModel.
+PROGRAMS = {"learner.py": "learner.py", "guidance.py": "guidance.py"}
+OBJECTIVE_PROGRAMS = {"learner.py": "objective_learner.py"}
 
 _BUFFER_LIMIT = 2**16  # steps; the papers' have 512 and 1024
 _TOLERANCE = 1e-6  # relative, of losses and gradients that were written and read again
@@ -75,8 +77,9 @@ def export(
         tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
         save(temporary, learned.phi, learned.experiment, learned.facts)
         (Path(temporary) / CARD_FILE).write_text(text, encoding="utf-8")
-        for name in PROGRAMS:
-            shutil.copyfile(Path(__file__).parent / name, Path(temporary) / name)
+        objective = isinstance(learned.experiment, MetaGenRLExperiment)
+        for name, source in (OBJECTIVE_PROGRAMS if objective else PROGRAMS).items():
+            shutil.copyfile(Path(__file__).parent / source, Path(temporary) / name)
         differences.append(largest_difference(learned, temporary))
         if not differences[0] <= _TOLERANCE:
             raise RecordError(

@@ -1,0 +1,36 @@
+"""Trains an agent in an environment of Gymnasium with an export, of a loss or of an objective.
+
+epg-tf export --loss=random_hopper --output_dir=exported
+python examples/train.py exported Hopper-v5
+"""
+
+import sys
+
+import gymnasium
+import numpy as np
+
+
+def train(folder, env_id, env_steps=2048, seed=0, **settings):
+    """Returns the learner and the returns of its episodes."""
+    sys.path.insert(0, folder)  # where learner.py is
+    from learner import Learner
+
+    env, returns, total = gymnasium.make(env_id, **settings), [], 0.0
+    learner = Learner(folder, env.action_space, seed=seed)
+    observation, _ = env.reset(seed=seed)
+    for _ in range(env_steps):
+        observation, reward, terminated, truncated, _ = env.step(learner.act(observation))
+        learner.record(observation, reward, terminated, truncated)
+        total += reward
+        if terminated or truncated:
+            (observation, _), returns, total = env.reset(), [*returns, total], 0.0
+    return learner, returns
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))[1] or sys.exit("no episode ended")
+    tenth = max(1, len(found) // 10)
+    first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
+    print(f"{len(found)} episodes: the first {tenth} returned {first:.1f}, the last {last:.1f}")
