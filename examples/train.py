@@ -10,21 +10,21 @@ import gymnasium
 import numpy as np
 
 
-def train(folder, env_id, env_steps=2048, seed=0, **settings):
-    """Returns the learner and the returns of its episodes."""
+def train(folder, env_id, env_steps=2048, seed=0):
+    """Returns the learner, and [return, env steps] of its episodes."""
     sys.path.insert(0, folder)  # where learner.py is
     from learner import Learner
 
-    env, returns, total = gymnasium.make(env_id, **settings), [], 0.0
+    env, episodes, total = gymnasium.make(env_id), [], np.zeros(2)
     learner = Learner(folder, env.action_space, seed=seed)
     observation, _ = env.reset(seed=seed)
     for _ in range(env_steps):
         observation, reward, terminated, truncated, _ = env.step(learner.act(observation))
         learner.record(observation, reward, terminated, truncated)
-        total += reward
+        total += reward, 1
         if terminated or truncated:
-            (observation, _), returns, total = env.reset(), [*returns, total], 0.0
-    return learner, returns
+            (observation, _), episodes, total = env.reset(), [*episodes, total], np.zeros(2)
+    return learner, episodes
 
 
 if __name__ == "__main__":
@@ -32,5 +32,6 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))[1] or sys.exit("no episode ended")
     tenth = max(1, len(found) // 10)
-    first, last = np.mean(found[:tenth]), np.mean(found[-tenth:])
-    print(f"{len(found)} episodes: the first {tenth} returned {first:.1f}, the last {last:.1f}")
+    (first, begun), (last, lasted) = (np.mean(part, 0) for part in (found[:tenth], found[-tenth:]))
+    print(f"{len(found)} episodes; the first {tenth}: return {first:.1f}, {begun:.0f} env steps")
+    print(f"the last {tenth}: return {last:.1f}, {lasted:.0f} env steps")

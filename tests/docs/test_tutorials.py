@@ -135,9 +135,10 @@ def test_first_programs_train_an_agent_that_runs(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_pretrained_loss_in_ones_own_loop(tmp_path, capsys):
+def test_a_pretrained_loss_in_ones_own_loop(tmp_path, capsys, monkeypatch):
     """The programs that the page names have tests of their own (tests/test_examples.py)."""
     run_page("use_a_loss.md", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "exported")
     run_code("use_a_loss.md", tmp_path)
     printed = capsys.readouterr().out
     assert "policy_mean" in printed and "reward" not in printed
