@@ -115,6 +115,9 @@ def exported_card(learned: Artifact[Any]) -> str:
 
 {_USE}
 
+`learner.py` beside this card trains Keras policies with it; its first lines show a program. Or call
+what the SavedModel holds:
+
     loaded = tf.saved_model.load(FOLDER)
 
 {_table(("function", "returns"), functions)}

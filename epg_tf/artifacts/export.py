@@ -32,10 +32,6 @@ from epg_tf.tasks.registry import make_family
 
 MARKERS = ("loss.json", CARD_FILE)  # of an export; a run's losses have no card
 
-# Modules of this folder that need no other, by the name that they get beside a SavedModel.
-PROGRAMS = {"learner.py": "learner.py", "guidance.py": "guidance.py"}
-OBJECTIVE_PROGRAMS = {"learner.py": "objective_learner.py"}
-
 _BUFFER_LIMIT = 2**16  # steps; the papers' have 512 and 1024
 _TOLERANCE = 1e-6  # relative, of losses and gradients that were written and read again
 
@@ -77,8 +73,7 @@ def export(
         tf.saved_model.save(module, temporary, signatures=module.signatures(), options=options)
         save(temporary, learned.phi, learned.experiment, learned.facts)
         (Path(temporary) / CARD_FILE).write_text(text, encoding="utf-8")
-        objective = isinstance(learned.experiment, MetaGenRLExperiment)
-        for name, source in (OBJECTIVE_PROGRAMS if objective else PROGRAMS).items():
+        for name, source in programs(learned).items():
             shutil.copyfile(Path(__file__).parent / source, Path(temporary) / name)
         differences.append(largest_difference(learned, temporary))
         if not differences[0] <= _TOLERANCE:
@@ -92,6 +87,16 @@ def export(
 
 
 export_loss = export_objective = export
+
+
+def programs(learned: Artifact[Any]) -> dict[str, str]:
+    """Returns the modules that train agents with an export and need nothing of this package: name
+    beside the SavedModel -> name in this folder.
+    """
+    if isinstance(learned.experiment, MetaGenRLExperiment):
+        return {"learner.py": "objective_learner.py"}
+    guided = describe(learned)["guidance"] > 0.0
+    return {name: name for name in ["learner.py"] + ["guidance.py"] * guided}
 
 
 def _check(learned: Artifact[Any]) -> None:

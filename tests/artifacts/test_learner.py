@@ -17,7 +17,7 @@ from gymnasium import spaces
 import epg_tf
 from epg_tf.artifacts import learner as module
 from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss
-from epg_tf.artifacts.export import PROGRAMS, export
+from epg_tf.artifacts.export import export, programs
 from epg_tf.artifacts.learner import Learner
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
@@ -261,12 +261,19 @@ def test_a_gradient_that_is_not_finite_is_left_out(exported):
         np.testing.assert_array_equal(variable, before)
 
 
-def test_files_beside_an_export_need_tensorflow_and_numpy_alone(exported):
-    for name in PROGRAMS:
-        text = (exported / name).read_text()
-        assert text == (Path(module.__file__).parent / name).read_text()
-        nodes = list(ast.walk(ast.parse(text)))
+@pytest.mark.parametrize("guided", [False, True])
+def test_files_beside_an_export_need_tensorflow_and_numpy_alone(make_learned, guided):
+    learned = make_learned(evolution=GUIDED) if guided else make_learned()
+    named = programs(learned)
+    assert list(named) == ["learner.py", "guidance.py"][: 1 + guided]
+    for name in named:
+        nodes = list(ast.walk(ast.parse((Path(module.__file__).parent / name).read_text())))
         names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
         names |= {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
-        own = {"numpy", "tensorflow"}
-        assert {name for name in names if name.split(".")[0] not in sys.stdlib_module_names} == own
+        others = {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
+        assert others == {"numpy", "tensorflow"}
+
+
+def test_the_learner_is_beside_the_export(exported):
+    assert (exported / "learner.py").read_text() == Path(module.__file__).read_text()
+    assert not (exported / "guidance.py").exists()
