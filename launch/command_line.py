@@ -110,7 +110,7 @@ def parse_flags(module: str) -> None:
         app.define_help_flags()
         if any(_HELP.fullmatch(word) for word in sys.argv[1:]):
             app.usage(shorthelp="--helpfull" not in sys.argv[1:], writeto_stdout=True)
-            _exit(0)
+            end(0)
         rest = _parse(sys.argv)
         if len(rest) > 1:
             fail(f"{rest[1]!r} is not a flag; flags look like --name=value, see --help")
@@ -127,7 +127,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         if not surroundings.VERBOSE:
             logging.set_verbosity(logging.ERROR)  # app.run has raised it
         try:
-            _exit(main(argv))
+            end(main(argv))
         except _Ended:
             raise
         except UsageError as error:
@@ -271,21 +271,16 @@ def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:
         time.sleep(_REPORT_SECONDS)
         where = f" on rank {rank}"
     print(f"error{where}: {message}", file=sys.stderr)
-    _exit(code)
+    end(code)
 
 
-def _exit(code: int | None) -> NoReturn:
+def end(code: int | None = 0) -> NoReturn:
     """Exits; one of several ranks at once after an error, as Horovod would wait for lost ranks."""
     if code and communication.launched_rank() is not None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     raise _Ended(code)
-
-
-def end() -> NoReturn:
-    """Ends the command, which has done what it was asked for."""
-    _exit(0)
 
 
 def stop_on_signals(

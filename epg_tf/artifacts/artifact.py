@@ -314,9 +314,9 @@ def loss_folder(name: PathLike) -> Path:
 
     if str(name) in (known := pretrained_losses()):
         return PRETRAINED / name
-    beside = [*folder.parent.glob("*/loss.json"), *folder.parent.glob("*/*/loss.json")]
-    folders = [str(file.parents[1 if file.parents[2] == folder.parent else 0]) for file in beside]
-    near = difflib.get_close_matches(str(name), [*known, *folders], n=1)
+    beside = [file.parent for file in folder.parent.glob("*/loss.json")]
+    beside += [file.parents[1] for file in folder.parent.glob("*/*/loss.json")]  # runs
+    near = difflib.get_close_matches(str(name), [*known, *map(str, beside)], n=1)
     question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
     raise RecordError(
         f"{name}: there is no such folder, and no pretrained loss of that name "

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 
 import tensorflow as tf
 
 from epg_tf.core.eager_tensors import stop_leak
 
+_GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
 
 def cpus(processes: int) -> int:
-    """Returns the CPUs that this process may use, divided by `processes` that share them; >= 1."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)) // processes)
-    return max(1, (os.cpu_count() or 1) // processes)  # macOS and Windows
+    """Returns the CPUs that this process may use, divided by `processes` that share them; >= 1.
+
+    Control groups, as of containers, may allow fewer than there are.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return max(1, (os.cpu_count() or 1) // processes)  # macOS and Windows
+    most = min([len(os.sched_getaffinity(0)), *group_cpus(_GROUPS, _MEMBERSHIP)])
+    return max(1, int(most // processes))
+
+
+def group_cpus(mount: Path, membership: Path) -> Iterator[float]:
+    """Yields the CPUs that the control groups of a process allow, of version 1 or 2.
+
+    Args:
+      mount: Where control groups are mounted.
+      membership: File with the lines NUMBER:CONTROLLERS:PATH of the process.
+    """
+    try:
+        lines = membership.read_text("utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = mount / "cpu" if controllers else mount
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+        group = root / path.lstrip("/")
+        # A limit of a group holds for all groups in it; in a container the path may not exist.
+        for folder in (group, *group.parents):
+            with contextlib.suppress(OSError, ValueError):  # "max" and -1 are no limits
+                quota, period = " ".join((folder / name).read_text() for name in names).split()
+                if int(quota) > 0:
+                    yield int(quota) / int(period)
+            if folder == root:
+                break
 
 
 def has_gpu() -> bool:
