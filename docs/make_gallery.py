@@ -1,7 +1,7 @@
-"""Draws the gallery of docs/claims.md from the pretrained losses alone: how agents learn, and what
+"""Draws the gallery of docs/claims.md from the pretrained losses of EPG: how agents learn, and what
 one of them does.
 
-    make gallery                                   # all pictures, half an hour on 2 cores
+    make gallery                                   # all pictures, about an hour
     .venv/bin/python docs/make_gallery.py fetch_night cheetahs.gif    # some of them
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
@@ -27,27 +26,14 @@ from epg_tf.core.types import LifeKey  # noqa: E402
 from epg_tf.reports import life_pictures, pictures, plots  # noqa: E402
 from epg_tf.tasks.registry import make_family  # noqa: E402
 
-OBJECTIVES = {
-    "point_goal_objective": ("epg_tf/PointGoal-v0", "point_goal", 6000),
-    "four_environments_objective": (
-        "InvertedPendulum-v5",
-        "gymnasium:InvertedPendulum-v5@200",
-        8000,
-    ),
-}
-"""Name -> the environment that is drawn, its family, env steps of learning."""
+PRETRAINED = DOCS.parent / "epg_tf" / "pretrained"
 LOSSES = sorted(
-    path.name for path in (DOCS.parent / "epg_tf" / "pretrained").iterdir()
-    if (path / "loss.json").is_file() and path.name not in OBJECTIVES
+    path.name for path in PRETRAINED.iterdir()
+    if (path / "loss.json").is_file() and not path.name.endswith("_objective")
 )  # fmt: skip
 AGENTS = 16
-CURVES = {
-    "epg": "evolved loss",
-    "objective": "learned objective",
-    "ppo": "PPO",
-    "untrained": "never learns",
-    "untrained_objective": "untrained objective",
-}
+CURVES = {"epg": ("evolved loss", 0), "ppo": ("PPO", 2), "untrained": ("never learns", 3)}
+"""Method -> label and number of the colour, as in the README's picture."""
 CHEETAHS = "cheetahs.gif"
 _SEED = 0
 _FILM = (3, 5)  # episodes, frames of each
@@ -58,18 +44,14 @@ _ANIMATION = (3, 40)  # episodes, frames of each
 
 def picture(name: str) -> Figure:
     """Returns the curves of 16 agents per method beside the film of the first one."""
-    if name in OBJECTIVES:
-        results, rows, labels = _objective(name)
-    else:
-        results, rows, labels = _loss(name)
+    results, rows, labels = _loss(name)
     figure = Figure(figsize=(11, 3.6), dpi=80, facecolor="white")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.75))
     axes = left.subplots()
-    for (method, label), colour in zip(CURVES.items(), plots.COLOURS, strict=False):
-        if method in results.method:
-            env_steps, returns = results.select(method=method).pivot()
-            plots.draw_statistics(axes, env_steps, returns, colour)
-            axes.plot([], [], color=colour, label=label)
+    for method, (label, number) in CURVES.items():
+        env_steps, returns = results.select(method=method).pivot()
+        plots.draw_statistics(axes, env_steps, returns, plots.COLOURS[number])
+        axes.plot([], [], color=plots.COLOURS[number], label=label)
     plots.dress(axes, "env steps of learning", "return")
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1), ncols=3,
                 fontsize=9, handlelength=1.2, columnspacing=1.0)  # fmt: skip
@@ -89,7 +71,7 @@ def _loss(name: str) -> tuple[epg_tf.Results, list[Any], list[str]]:
     experiment = dataclasses.replace(  # one thread, as for the film
         learned.experiment, compute=dataclasses.replace(learned.experiment.compute, threads=1)
     )
-    methods = ["epg", "ppo", "untrained"]
+    methods = [*CURVES]
     results = epg_tf.evaluate(experiment, learned.phi, _SEED, AGENTS, methods=methods)
     _, rows, labels = _film(learned, 0, _FILM)
     return results, rows, labels
@@ -109,34 +91,6 @@ def _film(
 
 def _key(life: int) -> LifeKey:
     return LifeKey(_SEED, "test", 0, life)
-
-
-def _objective(name: str) -> tuple[epg_tf.Results, list[Any], list[str]]:
-    learned, (drawn, environment, steps) = epg_tf.load_objective(name), OBJECTIVES[name]
-    methods = ["objective", "ppo", "untrained_objective"]
-    results = epg_tf.evaluate_objective(learned, _SEED, AGENTS, environment, steps, methods)
-    lengths = [steps // 8, steps // 2, steps]
-    agents = [
-        epg_tf.train_objective_agent(learned, _SEED, 0, AGENTS, environment, length)
-        for length in lengths
-    ]
-    rows = [_episode(agent, drawn) for agent in agents]
-    return results, rows, [f"after {length} of {steps} env steps" for length in lengths]
-
-
-def _episode(agent: epg_tf.TrainedAgent, drawn: str) -> list[Any]:
-    """Returns frames of one episode of a trained agent."""
-    height, width = _PIXELS
-    env = gymnasium.make(drawn, render_mode="rgb_array", height=height, width=width)
-    own = drawn.startswith("epg_tf/")
-    observation, _ = env.reset(seed=_SEED, options={"task": agent.task} if own else None)
-    frames, ended = [env.render()], False
-    while not ended and len(frames) < 200:
-        observation, _, terminated, truncated, _ = env.step(agent.act(observation))
-        frames.append(env.render())
-        ended = terminated or truncated
-    env.close()
-    return [frames[round(number)] for number in np.linspace(0, len(frames) - 1, _FILM[1])]
 
 
 def cheetahs() -> None:
@@ -184,7 +138,7 @@ def _named(frame: Any, text: str) -> Any:
 
 def main(names: Sequence[str]) -> None:
     """Draws pictures by name, all where there are no names."""
-    for name in names or (*LOSSES, *OBJECTIVES, CHEETAHS):
+    for name in names or (*LOSSES, CHEETAHS):
         print(name, flush=True)
         if name == CHEETAHS:
             cheetahs()
