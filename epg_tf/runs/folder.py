@@ -180,6 +180,9 @@ class RunFolder:
                 f"{done * length.unit}; use at least as many"
             )
         self.metrics.check(columns, newer)
+        for path in self.path.rglob("epoch_*.npz"):
+            if path.is_dir() and path.stem > f"epoch_{done:08d}":  # where a file is to be written
+                raise RecordError(f"{path}: this is a folder, but a file of a run; move it away")
         if done < length.epochs:  # it is not finished any more
             (self.path / "summary.json").unlink(missing_ok=True)
             shutil.rmtree(self.path / "final", ignore_errors=True)

@@ -324,6 +324,17 @@ def test_a_file_in_the_place_of_a_folder_is_refused(case, copied):
         case.run(copied, resume=True)
 
 
+def test_a_folder_in_the_place_of_a_checkpoint_is_refused(case, copied):
+    """Where the run would write again; nothing has been removed by then."""
+    newest = [*copied.rglob("epoch_00000003.npz")][-1]
+    newest.unlink()
+    newest.mkdir()
+    before = contents(copied)
+    with pytest.raises(RecordError, match=f"^{newest}: this is a folder, but a file of a run; mov"):
+        case.run(copied, resume=True)
+    assert {**before, **contents(copied)} == before
+
+
 @pytest.mark.parametrize("moment", ["row", "best", "checkpoint"])
 def test_an_error_at_any_moment_of_recording_is_made_up_for(
     case, finished, tmp_path, monkeypatch, moment
