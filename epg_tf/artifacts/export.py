@@ -136,7 +136,7 @@ def exported_module(learned: Artifact[Any]) -> tuple[Exported, Scored | None]:
         channels, period = channels_of(interface(experiment)), experiment.inner.update_period
         scored = scored_loss(phi, channels, experiment.loss, period)
     module = Exported(description, weights, scored)
-    if scored and experiment.loss.channels:
+    if scored and (experiment.loss.channels or experiment.loss.identifying):
         spec = make_family(experiment.task).spec
         module.further_channels = further_channels(spec, experiment.loss)
     return module, scored

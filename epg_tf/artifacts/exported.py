@@ -105,7 +105,7 @@ def scored_loss(
         per_step = network.losses(params, inputs)
         return {"loss": tf.reduce_mean(per_step, axis=1), "per_step": per_step}
 
-    moved = [channel.name for channel in channels if channel.kind != HISTORY]
+    moved = [channel.name for channel in channels if channel.kind not in (HISTORY, EFFECTS)]
     specs = loss_inputs(channels, config)
     return Scored("loss", split(phi[None], network.shapes), scores, specs, moved)
 

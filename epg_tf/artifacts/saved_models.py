@@ -39,7 +39,7 @@ MulNoNan Neg Pow RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad
 RsqrtGrad Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Softmax LogSoftmax Softplus SoftplusGrad Sqrt
 SqrtGrad Square SquaredDifference Sub Tan Tanh TanhGrad Xdivy Xlogy Equal Greater GreaterEqual Less
 LessEqual LogicalAnd LogicalNot LogicalOr NotEqual Select SelectV2 ClipByValue All Any ArgMax ArgMin
-Max Mean Min Prod Sum BatchMatMul BatchMatMulV2 Conv2D Conv2DBackpropFilter Conv2DBackpropInput
+Max Mean Min Prod Sum BatchMatMul BatchMatMulV2 Cholesky MatrixTriangularSolve Conv2D Conv2DBackpropFilter Conv2DBackpropInput
 Einsum MatMul BiasAdd BiasAddGrad MatrixDiag MatrixDiagV3 MatrixDiagPartV3 BroadcastArgs
 BroadcastGradientArgs BroadcastTo Cast Concat ConcatOffset ConcatV2 DynamicStitch ExpandDims Fill
 Gather GatherNd GatherV2 InvertPermutation OneHot OnesLike Pack Pad PadV2 Range Rank Reshape

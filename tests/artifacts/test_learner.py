@@ -130,6 +130,7 @@ SETTINGS = [
             {"loss": {"truncation_as_end": False, "shared_over_actions": True, "products": 3}},
             {"loss": {"channels": ("novelty", "observation_pairs", "goal", "goal_direction")}},
             {"loss": {"reward": True, "channels": ("reward_correlations",)}},
+            {"loss": {"identifying": 2, "start": "identifying"}},
         ]
     ),
 ]
@@ -143,7 +144,10 @@ def make_learned(make_tiny, monkeypatch):
 
     def make(**changes) -> LearnedLoss:
         experiment = make_tiny(**changes)
-        return LearnedLoss(initial_phi(experiment, 0), experiment, {})
+        phi = initial_phi(experiment, 0)
+        if experiment.loss.identifying:  # which begins without a say
+            phi += 0.2 * np.random.default_rng(0).standard_normal(phi.shape).astype("f4")
+        return LearnedLoss(phi, experiment, {})
 
     return make
 
