@@ -33,20 +33,21 @@ _ALLOWED = frozenset(
     """
 Placeholder Const Identity IdentityN NoOp StopGradient PreventGradient EnsureShape VarHandleOp
 ReadVariableOp ResourceGather PartitionedCall StatefulPartitionedCall StatelessIf StatelessWhile If
-While Abs Add AddN AddV2 Atan2 Ceil Cos Cumsum Div DivNoNan Elu EluGrad Erf Exp Expm1 Floor FloorDiv
+While Abs Add AddN AddV2 Ceil Cos Cumsum Div DivNoNan Elu EluGrad Erf Exp Expm1 Floor FloorDiv
 FloorMod Inv IsFinite IsInf IsNan LeakyRelu LeakyReluGrad Log Log1p Log1mExp Maximum Minimum Mod Mul
 MulNoNan Neg Pow RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Round Rsqrt
 RsqrtGrad Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Softmax LogSoftmax Softplus SoftplusGrad Sqrt
 SqrtGrad Square SquaredDifference Sub Tan Tanh TanhGrad Xdivy Xlogy Equal Greater GreaterEqual Less
 LessEqual LogicalAnd LogicalNot LogicalOr NotEqual Select SelectV2 ClipByValue All Any ArgMax ArgMin
-Max Mean Min Prod Sum BatchMatMul BatchMatMulV2 Cholesky MatrixTriangularSolve Conv2D Conv2DBackpropFilter Conv2DBackpropInput
+Max Mean Min Prod Sum BatchMatMul BatchMatMulV2 Conv2D Conv2DBackpropFilter Conv2DBackpropInput
 Einsum MatMul BiasAdd BiasAddGrad MatrixDiag MatrixDiagV3 MatrixDiagPartV3 BroadcastArgs
 BroadcastGradientArgs BroadcastTo Cast Concat ConcatOffset ConcatV2 DynamicStitch ExpandDims Fill
 Gather GatherNd GatherV2 InvertPermutation OneHot OnesLike Pack Pad PadV2 Range Rank Reshape
 ReverseV2 ScatterNd Shape ShapeN Size Slice Split SplitV Squeeze StridedSlice StridedSliceGrad
 TensorScatterUpdate Tile Transpose UnsortedSegmentSum Unpack Where ZerosLike Multinomial
 RandomStandardNormal RandomUniform RandomUniformInt StatelessMultinomial StatelessRandomGetAlg
-StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2
+StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2 Atan2 Cholesky
+MatrixTriangularSolve
 """.split()
 )
 # What the two functions that TensorFlow itself adds for saving and restoring use; nothing calls

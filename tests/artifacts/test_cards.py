@@ -60,7 +60,7 @@ def test_a_card_says_where_a_loss_is_from_and_a_card_beside_it_is_kept(run):
     assert "a \\| b" in card and "<script>" not in card  # facts of others
     (run / "best" / CARD_FILE).write_text("# Mine\n\n## Use without epg_tf\n\nstale words")
     card = exported_card(epg_tf.load_loss(run))
-    assert card.startswith("# Mine\n\n## Use without epg_tf\n\n    loaded =")
+    assert card.startswith("# Mine\n\n## Use without epg_tf\n\n`learner.py`")
     assert "stale words" not in card and "3, abc" not in card
     (run / "best" / CARD_FILE).write_bytes(b"\xff\xfe")
     with pytest.raises(RecordError, match="card"):
