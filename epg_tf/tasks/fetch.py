@@ -28,6 +28,10 @@ TARGET_RADIUS = 0.05  # m, distance at which the target is reached
 BASE = {"robot0:slide0": 0.4049, "robot0:slide1": 0.48, "robot0:slide2": 0.0}
 # From the gripper in the model's first state to its start above the table (m).
 SETUP_OFFSET = np.array([-0.498, 0.005, -0.231])
+ARM = tuple(
+    "shoulder_pan shoulder_lift upperarm_roll elbow_flex forearm_roll wrist_flex wrist_roll".split()
+)
+START_NOISE = 0.01  # rad, in FetchTarget
 SETUP_STEPS = 200  # physics steps in which the arm reaches its start
 
 
@@ -86,6 +90,7 @@ class FetchReach(BodyFamily):
         self._fingers = [
             self.model.joint(f"robot0:{side}_gripper_finger_joint").qposadr.item() for side in "rl"
         ]
+        self._arm = [self.model.joint(f"robot0:{name}_joint").qposadr.item() for name in ARM]
         self._qpos, self._qvel, self.middle = self._set_up()
 
     def _set_up(self) -> tuple[Array, Array, Array]:
@@ -173,6 +178,7 @@ class FetchTarget(FetchReach):
             "target",
             "m along x, y and z, from the gripper's start",
             (-EXTENT, EXTENT),
+            (EXTENT, 0.2),
             nominal=EXTENT / 2,
             size=3,
             possible=(-0.2, 0.2),
@@ -180,9 +186,10 @@ class FetchTarget(FetchReach):
     )
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
-        """Returns the arm's only start and the task's target."""
-        del generator
-        return self._qpos.copy(), self._qvel.copy(), self.middle + task["target"]
+        """Draws the arm's joints within 0.01 rad of FetchReach's start; the target is the task's."""
+        qpos = self._qpos.copy()
+        qpos[self._arm] += generator.uniform(-START_NOISE, START_NOISE, len(self._arm))
+        return qpos, self._qvel.copy(), self.middle + task["target"]
 
     def observe(self, state: State) -> Array:
         """Returns gripper - start (m), velocity of the gripper (m/s)."""

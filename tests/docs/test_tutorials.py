@@ -8,6 +8,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -118,11 +119,16 @@ def test_the_second_program_of_the_readme_evolves_a_loss(small_config, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["README.md", "docs/index.md"])
 def test_first_programs_train_an_agent_that_runs(name, tmp_path):
-    """In a process of their own, as their threads are."""
-    programs = blocks(text_of(ROOT / name), "python")
-    code = programs[:1] if name == "README.md" else programs
+    """In a process of their own, as their threads are; that of the README beside an export."""
+    programs, claim = blocks(text_of(ROOT / name), "python"), "agent.final_return > 100.0"
+    if name == "README.md":
+        folder = tmp_path / "exported"
+        words = ["--loss=directional_half_cheetah", f"--output_dir={folder}"]
+        assert commands.run("export", *words).returncode == 0
+        shutil.copy(folder / "learner.py", tmp_path)
+        programs, claim = programs[:1], 'info["x_position"] < -2.0'
     script = tmp_path / "program.py"
-    script.write_text("\n".join([*code, "assert agent.final_return > 100.0"]))
+    script.write_text("\n".join([*programs, f"assert {claim}"]))
     process = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,

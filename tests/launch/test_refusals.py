@@ -276,7 +276,8 @@ def _damaged(folder: Path, run: Path) -> dict[str, Path]:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path: path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize(
