@@ -186,7 +186,7 @@ class FetchTarget(FetchReach):
     )
 
     def start(self, generator: np.random.Generator, task: Task) -> tuple[Array, Array, Array]:
-        """Draws the arm's joints within 0.01 rad of FetchReach's start; the target is the task's."""
+        """Draws the arm's joints within 0.01 rad of the usual start; the target is the task's."""
         qpos = self._qpos.copy()
         qpos[self._arm] += generator.uniform(-START_NOISE, START_NOISE, len(self._arm))
         return qpos, self._qvel.copy(), self.middle + task["target"]
