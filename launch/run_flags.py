@@ -171,8 +171,8 @@ def guard(run: Callable[[], int]) -> int:
         if new and not communication.launched_rank():
             _remove_beginning(Path(_RUN_DIR.value or ""))
         raise
-    except BrokenPipeError:
-        raise
+    except (BrokenPipeError, PermissionError, IsADirectoryError, NotADirectoryError):
+        raise  # of any path, not of this run's folder alone
     except OSError as error:
         print(
             f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written "
