@@ -33,9 +33,15 @@ def main(argv: list[str]) -> int:
 
 
 def _paragraph(setting: Description) -> str:
-    """Returns name, type, default and bounds in a line, and the meaning below."""
-    bounds = f", {setting.bounds}" if setting.bounds else ""
-    line = f"{setting.name}={setting.default!r}  ({setting.type}{bounds})"
+    """Returns name, default, bounds, and the type where the default does not show it in a line, the
+    meaning below.
+    """
+    shown = setting.type in ("bool", "float", "int", "str")
+    bounds = setting.bounds
+    for words, sign in (("at least", ">="), ("at most", "<="), ("above", ">"), ("below", "<")):
+        bounds = bounds.replace(words, sign)
+    limits = [*([] if shown else [setting.type]), *([bounds] if bounds else [])]
+    line = f"{setting.name}={setting.default!r}" + f"  ({', '.join(limits)})" * bool(limits)
     meaning = textwrap.wrap(setting.meaning, _WIDTH - len(_INDENT))
     return "\n".join([line, *(_INDENT + words for words in meaning)])
 
