@@ -19,7 +19,8 @@ from epg_tf.core.parameters import Params
 from epg_tf.losses.channels import EFFECTS, HISTORY, MEANS, PROBABILITY, Channel
 from epg_tf.losses.product_units import product_units
 
-WANTED, WHERE = "identifying/changes", "identifying/inputs"  # U and V
+WANTED = "identifying/changes"  # U
+WHERE = "identifying/inputs"  # V
 _UNSEEN = ("action", "reward", "termination")
 
 
