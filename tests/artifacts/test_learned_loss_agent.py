@@ -26,8 +26,6 @@ LOSSES = sorted(
     path.name for path in PRETRAINED.iterdir() if path.is_dir() and "objective" not in path.name
 )
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in LOSSES if name != "point_goal"]
-
 
 def learned_loss(experiment):
     return LearnedLoss(initial_phi(experiment, 0), experiment, {})
@@ -115,7 +113,8 @@ def test_it_learns_what_the_inner_loop_learns(make_tiny, changes):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=0.0 if exact else 1e-4)
 
 
-@pytest.mark.parametrize("name", ["point_goal", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOSSES)
 def test_pretrained_losses_learn_from_a_driver_and_a_replay_buffer(name):
     """Gathered, as a data set, and in a compiled function: the policy moves with every M steps."""
     learned = epg_tf.load_loss(name)
@@ -150,6 +149,7 @@ def test_it_waits_for_m_steps_and_begins_anew(make_tiny):
     assert all((a == b).all() for a, b in zip(fresh, weights_of(agent), strict=True))
 
 
+@pytest.mark.slow
 def test_a_policy_saver_keeps_what_it_has_learned(make_tiny, tmp_path):
     learned = learned_loss(make_tiny())
     environment = world(learned)

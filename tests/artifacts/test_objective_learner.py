@@ -21,6 +21,8 @@ from epg_tf.losses.lstm_objective import BackwardLSTM
 from epg_tf.losses.objectives import Chunks
 from epg_tf.metagenrl.update import AgentState, Learned, UpdateInputs, compiled_update
 
+pytestmark = pytest.mark.slow
+
 SEEN, BOX = 3, spaces.Box(-2.0, 2.0, [2])
 
 
