@@ -113,7 +113,7 @@ def save(
     content[_CHECKSUM] = _checksum(epoch, content)
 
     folder = Path(folder)
-    folder.mkdir(exist_ok=True)  # its parent was there: else somebody has moved or deleted it
+    folder.mkdir(exist_ok=True)  # its parent exists, unless another process moved it
     path = folder / f"epoch_{epoch:08d}.npz"
     array_files.write_arrays(path, content)
     _prune(folder, epoch, keep)

@@ -63,7 +63,7 @@ def _sections(what: str, rows: Rows, about: Mapping[str, Any]) -> list[Section]:
     known = [cell for cell in cells if cell[1] != "-"]
     learned = [cell for cell in known if not cell[0].endswith(tuple(LABELS.values()))]
     first, last = learned[0], min(learned, key=lambda cell: float(cell[1]))
-    verdict = (
+    outcome = (
         f"Agents end with a mean return of {first[1]} {first[2]} ({first[0]}); the lowest is "
         f"{last[1]} {last[2]} ({last[0]})."
     )
@@ -75,7 +75,7 @@ def _sections(what: str, rows: Rows, about: Mapping[str, Any]) -> list[Section]:
         if isinstance(value, str | int | float) and name != "command"
     ]
     sections = [
-        Section("Result", [Text(verdict), picture, Table(_HEADER, cells, numbers=True)]),
+        Section("Result", [Text(outcome), picture, Table(_HEADER, cells, numbers=True)]),
         Section(f"The {what}", [Table((), facts)]),
     ]
     if isinstance(about.get("command"), str):
