@@ -9,6 +9,7 @@ import pytest
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.evaluation.results import read_results
 from epg_tf.runs.config_files import read_experiment
+from epg_tf.runs.page_tables import number
 from epg_tf.runs.reader import read_run
 from tests.launch import commands
 from tests.launch.systems import SYSTEMS
@@ -53,6 +54,10 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     assert "--overwrite" in commands.refused(*words)
     commands.done(*words, "--overwrite")
     assert json.loads((out / "adaptation.json").read_text()) == found
+    page = tmp_path / "page.html"
+    commands.done("report", f"--run_dir={out}", f"--output={page}", "--film=false")
+    for name in ("own", "transfer", "yoked"):
+        assert number(found[name]["mean"]) in page.read_text("utf-8")
 
 
 @pytest.mark.slow
