@@ -8,8 +8,8 @@ import pytest
 
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.evaluation.results import read_results
+from epg_tf.reports.tables import number
 from epg_tf.runs.config_files import read_experiment
-from epg_tf.runs.page_tables import number
 from epg_tf.runs.reader import read_run
 from tests.launch import commands
 from tests.launch.systems import SYSTEMS
