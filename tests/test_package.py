@@ -42,7 +42,7 @@ def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["version"] == epg_tf.__version__
-    bibtex = (ROOT / "docs" / "how_it_works.md").read_text()
+    bibtex = (ROOT / "CONTRIBUTING.md").read_text()
     for paper in citation["references"]:
         assert f"title = {{{paper['title']}}}" in bibtex
         assert all(author["family-names"] in bibtex for author in paper["authors"])
