@@ -8,6 +8,11 @@ On two ranks, EPG (Algorithm 1) and MetaGenRL alone; for MetaGenRL all hosts mus
     horovodrun -np 2 -H localhost:2 epg-tf meta-train \\
         --config=point_goal --run_dir=runs/first
 
+A config that names nothing but a family leaves the settings to this command: a tenth of --minutes
+chooses them, the rest evolves a loss and says what it is worth:
+
+    epg-tf meta-train --config=gymnasium_env:Pendulum-v1 --minutes=30 --run_dir=runs/pendulum
+
 MAML and RL² are baselines, see `epg-tf meta-test --compare`; E-RL² is
 --config.trial.exploratory_episodes=1.
 """
@@ -16,9 +21,10 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import sys
 from typing import Any
 
-from . import command_line, config_flag, run_flags  # first: it silences the frameworks
+from . import arguments, command_line, config_flag, run_flags  # first: it silences the frameworks
 
 from absl import flags
 
@@ -35,6 +41,15 @@ _BEGIN_SCALE = flags.DEFINE_float(
     "What the mean actions of the fixed linear policy of --begin_with are multiplied by.",
     lower_bound=1e-6,
     upper_bound=1e6,
+)
+_MINUTES = flags.DEFINE_float(
+    "minutes",
+    None,
+    "Chooses the settings of EPG that neither --config nor this command line sets, evolves a loss "
+    "with them and says what it is worth, in about so many minutes; 30 where --config names "
+    "nothing but a family.",
+    lower_bound=0.1,
+    upper_bound=1e5,
 )
 flags.adopt_module_key_flags(config_flag)
 flags.adopt_module_key_flags(run_flags)
@@ -59,11 +74,63 @@ def main(argv: list[str]) -> int:
     del argv
     experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
     target = run_flags.target("runs/first")
+    if _chooses_settings(experiment):
+        communicator = run_flags.require_single_process("the choice of settings")
+        return run_flags.guard(lambda: _choose_and_evolve(experiment, target, communicator))
     if isinstance(experiment, MAMLExperiment | RL2Experiment):
         communicator = run_flags.require_single_process("meta-training by MAML and RL²")
     else:
         communicator = run_flags.join()
     return run_flags.guard(lambda: _meta_train(experiment, target, communicator))
+
+
+def _chooses_settings(experiment: AnyExperiment) -> bool:
+    """Returns whether settings are to be chosen.
+
+    Raises:
+      UsageError: --minutes is given, and the experiment is not of EPG.
+    """
+    if not isinstance(experiment, Experiment):
+        if _MINUTES.value is not None:
+            raise command_line.UsageError(
+                f"--minutes={_MINUTES.value:g} chooses settings of EPG, which this is not; leave "
+                "it out"
+            )
+        return False
+    from epg_tf.epg.candidates import names_family_alone
+
+    return _MINUTES.value is not None or names_family_alone(experiment, _named())
+
+
+def _named() -> list[str]:
+    """Returns the settings "GROUP.FIELD" that the command line sets."""
+    return arguments.overrides(sys.argv[1:])
+
+
+def _choose_and_evolve(
+    experiment: Experiment, target: RunTarget, communicator: Communicator
+) -> int:
+    """Chooses settings and evolves with them; returns the exit code."""
+    from epg_tf.core.errors import Interrupted
+    from epg_tf.runs.automatic import AutomaticEvolution, Budget
+
+    budget = Budget(experiment, _named(), run_flags.seed(), _MINUTES.value or 30.0)
+    work = AutomaticEvolution(budget, target, run_flags.write)
+    received = command_line.stop_on_signals(
+        "stopping as soon as the work at hand allows", communicator, work.stop
+    )
+    try:
+        best = work.run()
+    except Interrupted:
+        run_flags.write(f"to go on, run the same command {run_flags.again()}")
+        return 128 + received[0]
+    run_flags.write(
+        f"the settings are those of {best}; to repeat that run: "
+        f"{command_line.program('meta_train')} {shlex.quote(f'--config={best}')} "
+        f"--seed={budget.seed} --run_dir=FOLDER"
+    )
+    run_flags.print_next(experiment.task.family)
+    return 0
 
 
 # Modules of a system are imported where it runs: each brings libraries that others do without.

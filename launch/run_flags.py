@@ -146,12 +146,12 @@ def run_to_the_end(session: Session, system: System, elastic: bool) -> int:
                 work()
     except (Interrupted, Stopped):
         if communicator.rank == 0:
-            write(f"to go on, run the same command {_again()}")
+            write(f"to go on, run the same command {again()}")
         return 128 + received[0]
     return 0
 
 
-def _again() -> str:
+def again() -> str:
     """Returns how the command has to be repeated, so that the run goes on."""
     return "again" if _RESUME.value else "with --resume"
 
@@ -176,7 +176,7 @@ def guard(run: Callable[[], int]) -> int:
     except OSError as error:
         print(
             f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written "
-            f"before are intact: remove the cause and run the same command {_again()}",
+            f"before are intact: remove the cause and run the same command {again()}",
             file=sys.stderr,
         )
         return 1

@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "artifacts": (4, ()),
     "evaluation": (4, ("artifacts",)),  # what is evaluated was saved before
     "studies": (4, ("artifacts", "evaluation")),  # measured on top of evaluations
-    "runs": (4, ("artifacts", "evaluation", "reports")),  # a run leaves losses, tests and pictures
+    "runs": (4, ("artifacts", "evaluation", "studies", "reports")),  # what a run leaves
     "figures": (5, ()),  # made from finished runs, tests and losses
     "front": (5, ()),  # epg_tf/__init__.py, what users import
     "configs": (6, ()),

@@ -271,3 +271,29 @@ def evolved_starts(experiment: Experiment, scale: str) -> dict[str, Experiment]:
         )
         for name, changes in (("epg_i", both), ("ppo_i", alone))
     }
+
+
+def fixed_policy(task: TaskConfig) -> Experiment:
+    """Returns an experiment that evolves one linear policy for all tasks, whose agents do not
+    learn; what a loss must beat where its agents are to adapt.
+
+    Observations are normalised by 256 env steps before the episodes that count.
+    """
+    usual = laptop(task, updates=2)
+    return dataclasses.replace(
+        usual,
+        policy=PolicyConfig(hidden=(), log_std=-2.0),
+        inner=dataclasses.replace(usual.inner, update_period=128, minibatch=32, learning_rate=0.0),
+        evolution=dataclasses.replace(
+            usual.evolution,
+            moves="initialisation",
+            lives=64,
+            noise_vectors=64,
+            learning_rate=1e-1,
+            final_learning_rate=1e-2,
+            guidance=1.0,
+            final_guidance=1.0,
+            validation_period=0,
+        ),
+        compute=ComputeConfig(shard_lives=32),
+    )

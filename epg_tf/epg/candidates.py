@@ -1,0 +1,145 @@
+"""Names the settings that are worth trying in a family of which nothing is known but itself.
+
+What `loss.start` means is in docs/evolve.md. A candidate is a whole experiment: a start with the
+lifetimes, rates and deviations that suit it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.types import EnvironmentSpec
+from epg_tf.epg import presets
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import TaskConfig
+
+INNER_RATES = (3e-3, 1e-2, 3e-2)
+"""Learning rates of agents that are tried with each start."""
+
+_SHORTEST, _LONGEST, _EPISODES = 1024, 4096, 4  # of lifetimes, in env steps; episodes in one
+_PERIOD = 32  # M of the presets
+_MOST_PAIRS = 12  # dimensions of an observation of which all pairs are inputs of a small loss
+
+
+def candidates(
+    given: Experiment, named: Collection[str], spec: EnvironmentSpec
+) -> dict[str, Experiment]:
+    """Returns what to try, by name.
+
+    Args:
+      given: The family, and settings that are fixed: those that are not the default.
+      named: "GROUP.FIELD" of further ones that are fixed, though they may have the default.
+      spec: Of the family.
+
+    Raises:
+      ConfigError: There are several families, or the fixed settings fit no candidate.
+    """
+    if given.mix.families:
+        raise ConfigError(
+            f"config.mix.families={given.mix.families}: settings are chosen for one family; leave "
+            "the others out"
+        )
+    fixed = fixed_settings(given, named)
+    found: dict[str, Experiment] = {}
+    conflicts: list[ConfigError] = []
+    for name, usual in _usual(given.task, spec).items():
+        try:
+            found[name] = with_settings(usual, fixed)
+        except ConfigError as error:
+            conflicts.append(error)
+    if not found:
+        raise conflicts[0]
+    return found
+
+
+def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
+    """Returns the candidates of a family before any setting is fixed."""
+    updates = lifetime(task.episode_limit) // _PERIOD
+    rewarded = _of_length(presets.teaching(task, reward=True), updates)
+    correlating = dataclasses.replace(rewarded.loss, start="correlating", products=0)
+    products = max(rewarded.loss.products, spec.action_size)
+    gradient = dataclasses.replace(rewarded.loss, products=products)
+    identifying = dataclasses.replace(gradient, identifying=8, buffer_steps=256)
+    pairs = ("observation_pairs",) if spec.observation_size <= _MOST_PAIRS else ()
+    found = {
+        "policy_gradient": dataclasses.replace(rewarded, loss=gradient),
+        "policy_gradient_identifying": dataclasses.replace(rewarded, loss=identifying),
+        "correlating": dataclasses.replace(rewarded, loss=correlating),
+        "identifying": _of_length(presets.identifying(task, channels=pairs), updates),
+        "centred": presets.laptop(task, updates, reward=True),
+    }
+    if not spec.discrete_actions:
+        valley = presets.valley(rewarded.loss, spec.action_size, (-2.0, -0.5))
+        found["quadratic"] = dataclasses.replace(rewarded, loss=valley)
+    return found
+
+
+def lifetime(episode_limit: int) -> int:
+    """Returns the env steps of a lifetime in a family: some of its episodes, and a power of two.
+
+    Args:
+      episode_limit: Env steps of an episode, at most.
+    """
+    steps = _SHORTEST
+    while steps < _LONGEST and steps < _EPISODES * episode_limit:
+        steps *= 2
+    return steps if steps >= episode_limit else -(-episode_limit // _PERIOD) * _PERIOD
+
+
+def _of_length(experiment: Experiment, updates: int) -> Experiment:
+    return dataclasses.replace(
+        experiment, inner=dataclasses.replace(experiment.inner, updates=updates)
+    )
+
+
+def fixed_settings(given: Experiment, named: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Returns the settings that are not to be chosen, by group and field: those of `given` that are
+    not the default, and the named ones. Those of the task are fixed always.
+    """
+    fixed: dict[str, dict[str, Any]] = {}
+    usual = Experiment().to_mapping()
+    for group, values in given.to_mapping().items():
+        for field, value in values.items():
+            chosen = value != usual[group][field] or f"{group}.{field}" in named
+            if group == "task" or chosen:
+                fixed.setdefault(group, {})[field] = value
+    return fixed
+
+
+def with_settings(usual: Experiment, fixed: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    """Returns a candidate with fixed settings, checked.
+
+    Raises:
+      ConfigError: They do not fit it.
+    """
+    mapping = usual.to_mapping()
+    for group, values in fixed.items():
+        mapping[group] |= values
+    return Experiment.from_mapping(mapping)
+
+
+def in_time(chosen: Experiment, named: Collection[str], epochs: int) -> Experiment:
+    """Returns a candidate as it evolves for some epochs: outer learning rates anneal to the end,
+    and there are ten validations.
+
+    Args:
+      chosen: The candidate.
+      named: "GROUP.FIELD" of what stays.
+      epochs: At least 1.
+    """
+    wanted: dict[str, Any] = {
+        "epochs": epochs,
+        "learning_rate_epochs": epochs,
+        "validation_period": max(1, epochs // 10),
+    }
+    free = {field: value for field, value in wanted.items() if f"evolution.{field}" not in named}
+    evolution = dataclasses.replace(chosen.evolution, **free)
+    return dataclasses.replace(chosen, evolution=evolution)
+
+
+def names_family_alone(given: Experiment, named: Collection[str]) -> bool:
+    """Returns whether nothing but the task, and how it is computed, is chosen."""
+    return not set(fixed_settings(given, named)) - {"task", "compute"}

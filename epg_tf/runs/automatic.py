@@ -1,0 +1,285 @@
+"""Evolves a loss in a family of which nothing is known but itself, within a budget of minutes.
+
+A tenth of the budget chooses settings (`settings_search`), which then evolve as an ordinary run in
+the folder "1". A run that has stopped to improve ends; what is left of the budget goes to a run of
+the next best candidate in "2", and so on. `search.json` keeps every choice, so that a stopped
+budget goes on, and each run's own config repeats it to the bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epg_tf.artifacts.artifact import load_loss
+from epg_tf.core import files, formatting
+from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.epg.candidates import candidates, fixed_settings, in_time
+from epg_tf.epg.settings import Experiment
+from epg_tf.epg.shards import Shards
+from epg_tf.runs.evolution import EvolutionSystem
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.folder_lock import FolderLock
+from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.progress import Write
+from epg_tf.runs.session import Session
+from epg_tf.runs.settings_search import SettingsSearch, Tried, as_mapping, ranking
+from epg_tf.runs.worth import Worth
+from epg_tf.tasks.registry import make_family
+
+_SEARCH, _EVOLUTION = 0.1, 0.6  # shares of the budget; the rest says what the loss is worth
+_PATIENCE = 4  # validations without a better one after which a run has stopped to improve
+_LEAST = 0.2  # share of the time for evolution below which nothing else begins
+_MOST_RUNS = 9
+
+RECORD = "search.json"
+STOPPED = "stopped_improving"  # of a run in it
+OWN = (RECORD, "best", "test", "zero_shot_linear", *map(str, range(1, _MOST_RUNS + 1)))
+"""What a budget writes into its folder."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a user gives.
+
+    Attributes:
+      given: The family, and settings that are fixed: those that are not the default.
+      named: "GROUP.FIELD" of further ones that are fixed, though they may have the default.
+      seed: Of all randomness.
+      minutes: For everything, compilation not counted; > 0.
+    """
+
+    given: Experiment
+    named: Collection[str]
+    seed: int
+    minutes: float
+
+    def seconds(self, share: float) -> float:
+        """Returns a share of the budget."""
+        return 60.0 * self.minutes * share
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what a folder must agree with, to go on in it."""
+        fixed = fixed_settings(self.given, self.named)
+        return files.plain({"fixed": fixed, "seed": self.seed, "minutes": self.minutes})
+
+
+class AutomaticEvolution:
+    """One budget and its folder.
+
+    Args:
+      budget: What the user gives.
+      target: The folder, and what happens to an earlier budget there.
+      write: Called with lines about progress, e.g. print; None is silent.
+
+    Raises:
+      ConfigError: The fixed settings fit no candidate.
+      RecordError: The folder cannot be used in this way; nothing has been deleted.
+    """
+
+    def __init__(self, budget: Budget, target: RunTarget, write: Write | None = None):
+        self._budget, self._path = budget, Path(target.path)
+        self._write: Write = write or (lambda line: None)
+        spec = make_family(budget.given.task).spec
+        self._candidates = candidates(budget.given, budget.named, spec)
+        files.prepare_folder(self._path, OWN, overwrite=target.overwrite, resume=target.resume)
+        self._record = self._earlier() or {"budget": budget.identity(), "tried": [], "runs": []}
+        self._lock = FolderLock(self._path)
+        self._lock.acquire()
+        self._running: Session | SettingsSearch | Worth | None = None
+        self._stopped = False
+
+    def _earlier(self) -> dict[str, Any] | None:
+        """Returns the record in the folder; None in a new one."""
+        path = self._path / RECORD
+        if not path.is_file():
+            return None
+        record = files.read_json(path, "the record of a search")
+        if record.get("budget") != self._budget.identity():
+            raise RecordError(
+                f"{self._path}: the search there has another family, seed, budget or settings; "
+                "repeat its command, or choose another folder"
+            )
+        return record
+
+    def run(self) -> Path:
+        """Searches, evolves and says what the loss is worth; returns the folder of the best run.
+
+        Raises:
+          Interrupted: `stop` was called.
+          RecordError, OSError, RunFailed: As of any run.
+        """
+        try:
+            if not self._record["runs"]:
+                self._search()
+            best = self._evolve()
+            if "worth" not in self._record:
+                self._measure_worth(best)
+            self._write(self._record["worth"])
+            return best
+        finally:
+            self._lock.release()
+
+    def stop(self) -> None:
+        """Ends what runs now."""
+        self._stopped = True
+        if self._running is not None:
+            self._running.stop()
+
+    def _begin(self, running: Any) -> Any:
+        """Makes `stop` reach what runs from now on."""
+        self._running = running
+        if self._stopped:
+            raise Interrupted
+        return running
+
+    def _search(self) -> None:
+        """Tries the candidates, and plans the first run."""
+        budget, begun = self._budget, time.monotonic()
+        free = "learning_rate" not in fixed_settings(budget.given, budget.named).get("inner", {})
+        self._write(
+            f"trying {len(self._candidates)} beginnings of a loss in {budget.given.task.family}: "
+            + ", ".join(self._candidates)
+        )
+        seconds = budget.seconds(_SEARCH)
+        search = self._begin(SettingsSearch(self._candidates, free, budget.seed, seconds))
+        tried: list[Tried] = list(search.run())
+        if all(each.ci95[0] == each.ci95[1] for each in tried):
+            self._write(
+                "warning: all agents had the same return, so nothing tells losses apart; a reward "
+                "that differs between lifetimes, or longer ones, may help"
+            )
+        order = ranking(tried)
+        self._record |= {
+            "tried": [as_mapping(each) for each in tried],
+            "order": [as_mapping(each) for each in order],
+            "search_seconds": time.monotonic() - begun,
+        }
+        best = order[0]
+        self._write(
+            f"tried {len(tried)} times in {formatting.duration(time.monotonic() - begun)}; best: "
+            f"{best.name} with learning rate {best.learning_rate:g} of agents, mean return "
+            f"{best.mean:.2f} [{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
+        )
+        self._plan(0, budget.seconds(_EVOLUTION))
+
+    def _plan(self, place: int, seconds: float) -> None:
+        """Adds a run of the candidate at a place of the order, for some time."""
+        chosen = self._record["order"][place]
+        settings = self._candidates[chosen["name"]]
+        inner = dataclasses.replace(settings.inner, learning_rate=chosen["learning_rate"])
+        epochs = max(10, int(seconds / max(chosen["epoch_seconds"], 1e-3)))
+        epochs = min(epochs, 10**6)
+        planned = in_time(dataclasses.replace(settings, inner=inner), self._budget.named, epochs)
+        runs = self._record["runs"]
+        runs.append({"name": chosen["name"], "config": planned.to_mapping()})
+        self._keep()
+        self._write(f"run {len(runs)}: {chosen['name']}, {planned.evolution.epochs} epochs")
+
+    def _keep(self) -> None:
+        files.write_json(self._path / RECORD, self._record)
+
+    def _evolve(self) -> Path:
+        """Evolves the planned run, and while there is time goes on with it or, where it has stopped
+        to improve, with the next candidate; returns the folder of the run with the best validation.
+        """
+        runs, seconds = self._record["runs"], self._budget.seconds(_EVOLUTION)
+        while True:
+            number = len(runs)
+            self._run(number)
+            left = seconds - sum(map(self._seconds_of, range(1, number + 1)))
+            if left < _LEAST * seconds or "evolution.epochs" in self._budget.named:
+                break
+            if not runs[-1].get(STOPPED):
+                self._lengthen(number, left)
+            elif number < min(len(self._record["order"]), _MOST_RUNS):
+                self._plan(number, left)
+            else:
+                break
+        folders = [self._path / str(each) for each in range(1, number + 1)]
+        best = max(folders, key=_validation)
+        with files.replaced(self._path, ("best",)):
+            shutil.copytree(best / "best", self._path / "best")
+        return best
+
+    def _seconds_of(self, number: int) -> float:
+        rows = MetricsFile(self._path / str(number) / "metrics.csv").read()
+        return float(sum(row["seconds"] for row in rows))
+
+    def _lengthen(self, number: int, seconds: float) -> None:
+        """Gives a run more epochs, at its last learning rate: those that fit, and at most twice as
+        many as it has done.
+        """
+        settings = self._settings_of(number)
+        done = settings.evolution.epochs
+        more = int(seconds / self._seconds_of(number) * done)
+        self._change_epochs(number, done + max(1, min(more, 2 * done)))
+        self._write(f"run {number} is faster than it was in the search, so it goes on")
+
+    def _settings_of(self, number: int) -> Experiment:
+        return Experiment.from_mapping(self._record["runs"][number - 1]["config"])
+
+    def _change_epochs(self, number: int, epochs: int, stopped: bool = False) -> None:
+        settings = self._settings_of(number)
+        evolution = dataclasses.replace(settings.evolution, epochs=epochs)
+        changed = dataclasses.replace(settings, evolution=evolution)
+        self._record["runs"][number - 1] |= {"config": changed.to_mapping(), STOPPED: stopped}
+        self._keep()
+
+    def _run(self, number: int) -> None:
+        """Evolves one run to its end, or until it has stopped to improve: its length is then the
+        epochs that it has done.
+        """
+        metrics = MetricsFile(self._path / str(number) / "metrics.csv")
+        if self._session(number, metrics):
+            return
+        self._change_epochs(number, len(metrics.read()), stopped=True)
+        self._write(f"validation has not risen for {_PATIENCE} times, so run {number} ends")
+        self._session(number, metrics)
+
+    def _session(self, number: int, metrics: MetricsFile) -> bool:
+        """Runs to the end of the settings; returns False where it stopped to improve before."""
+        settings = self._settings_of(number)
+        target = RunTarget(self._path / str(number), resume=True)
+        with Shards(settings) as shards:
+            system = EvolutionSystem(settings, self._budget.seed, shards)
+            session = self._begin(Session(system, target, self._write))
+            try:
+                steps = session.steps()
+                for result in steps:
+                    ended = result.state.epoch == settings.evolution.epochs
+                    if not ended and has_stopped_improving(metrics.read()):
+                        steps.close()
+                        return False
+            finally:
+                session.close()
+        return True
+
+    def _measure_worth(self, best: Path) -> None:
+        budget = self._budget
+        seconds = budget.seconds(1.0 - _SEARCH - _EVOLUTION)
+        learned = load_loss(best)
+        worth = self._begin(Worth(learned, self._path, budget.seed, seconds))
+        self._record["worth"] = worth.paragraph()
+        self._keep()
+
+
+def has_stopped_improving(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether the newest validations of a run, `_PATIENCE` of them, have not risen above
+    the best before.
+
+    Args:
+      rows: Its metrics.
+    """
+    column = [row["validation_return_mean"] for row in rows]
+    found = [value for value in column if value == value]  # NaN in other epochs
+    return len(found) > _PATIENCE and max(found[-_PATIENCE:]) <= max(found[:-_PATIENCE])
+
+
+def _validation(run: Path) -> float:
+    found = files.read_json(run / "summary.json", "the run's summary")
+    return float(found["best_validation_return_mean"])

@@ -1,0 +1,188 @@
+"""Chooses among candidates for the settings of an evolution by successive halving (Jamieson and
+Talwalkar 2016) of real evolutions, within a number of seconds.
+
+First every candidate's loss, as it begins, trains agents at several learning rates; each keeps the
+best. Then all evolve for the same time, the better half of them again, and so on. Agents live in
+tasks of their own, the same for all, that neither evolution nor any test meets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from epg_tf.core.failures import worst_for_failed
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.candidates import INNER_RATES
+from epg_tf.epg.inner_loop import final_inner_settings
+from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.settings import Experiment
+from epg_tf.epg.shards import Shards
+from epg_tf.epg.state import EvolutionState, initial_state
+from epg_tf.evaluation.statistics import surviving_interval
+
+AGENTS = 32
+"""That value a candidate at a time."""
+
+_AS_IT_BEGINS = 0.4  # most of the time that the losses as they begin may take
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """How a candidate did.
+
+    Attributes:
+      name: Of the candidate.
+      rung: 0 before any evolution.
+      learning_rate: Of its agents.
+      epochs: Epochs that it evolved for so far.
+      mean: Mean final return; agents that failed count as the worst of the others.
+      ci95: 95 % confidence interval of that.
+      epoch_seconds: Time of its newest epochs, each; 0 before any.
+    """
+
+    name: str
+    rung: int
+    learning_rate: float
+    epochs: int
+    mean: float
+    ci95: tuple[float, float]
+    epoch_seconds: float = 0.0
+
+    @property
+    def worth(self) -> float:
+        """The mean; below all others where every agent failed."""
+        return self.mean if np.isfinite(self.mean) else -np.inf
+
+
+class _Candidate:
+    """One candidate, its agents and how far it has evolved."""
+
+    def __init__(self, name: str, experiment: Experiment, seed: int, shards: Shards):
+        self.name, self.experiment, self._seed, self.shards = name, experiment, seed, shards
+        self._state: EvolutionState = initial_state(experiment, seed)
+        self._epoch_seconds = 0.0
+
+    def with_rate(self, rate: float) -> Experiment:
+        """Returns its settings with another learning rate of agents."""
+        inner = dataclasses.replace(self.experiment.inner, learning_rate=rate)
+        return dataclasses.replace(self.experiment, inner=inner)
+
+    def measure(self, experiment: Experiment, rung: int) -> Tried:
+        """Returns what the loss is worth as it is now."""
+        keys = [LifeKey(self._seed, "tuning", 0, index) for index in range(AGENTS)]
+        settings = final_inner_settings(experiment)
+        found = self.shards.run(keys, lambda life: self._state.phi, settings)
+        returns = found.final_return
+        failed = bool(np.isnan(returns).all())
+        return Tried(
+            self.name,
+            rung,
+            experiment.inner.learning_rate,
+            self._state.epoch,
+            float("nan") if failed else float(np.mean(worst_for_failed(returns))),
+            surviving_interval(returns) if not failed else (np.nan, np.nan),
+            self._epoch_seconds,
+        )
+
+    def evolve(self, seconds: float) -> None:
+        """Evolves for some time, by two epochs or more."""
+        begun = last = time.monotonic()
+        for result in evolve(self.experiment, self._seed, self._state, self.shards):
+            self._state = result.state
+            now = time.monotonic()
+            self._epoch_seconds, last = now - last, now
+            if now - begun >= seconds and result.state.epoch >= 2:
+                return
+
+
+class SettingsSearch:
+    """Searches among candidates.
+
+    Args:
+      candidates: By name.
+      free_rates: Whether the learning rate of agents is to be chosen.
+      seed: Of all randomness.
+      seconds: For the whole search; each candidate has two epochs at least.
+    """
+
+    def __init__(
+        self, candidates: Mapping[str, Experiment], free_rates: bool, seed: int, seconds: float
+    ):
+        self._candidates, self._free_rates = candidates, free_rates
+        self._seed, self._seconds = seed, seconds
+        self._shards: list[Shards] = []
+        self._stopped = False
+
+    def run(self) -> Iterator[Tried]:
+        """Yields what was tried, as it ends; `ranking` says what it means.
+
+        Raises:
+          Interrupted: `stop` was called.
+        """
+        begun = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            left = []
+            for name, experiment in self._candidates.items():
+                made = _Candidate(name, experiment, self._seed, self._made(stack, experiment))
+                late = time.monotonic() - begun > _AS_IT_BEGINS * self._seconds
+                yield from self._begin(made, late)
+                left.append(made)
+            rungs = max(1, (len(left) - 1).bit_length())
+            for rung in range(1, rungs + 1):
+                remaining = self._seconds - (time.monotonic() - begun)
+                share = remaining / (rungs + 1 - rung) / len(left)
+                tried = []
+                for candidate in left:
+                    candidate.evolve(share)
+                    tried.append(candidate.measure(candidate.experiment, rung))
+                    yield tried[-1]
+                kept = {each.name for each in ranking(tried)[: -(-len(left) // 2)]}
+                left = [candidate for candidate in left if candidate.name in kept]
+
+    def _made(self, stack: contextlib.ExitStack, experiment: Experiment) -> Shards:
+        """Returns what runs the agents of a candidate, without processes that must start first."""
+        compute = dataclasses.replace(experiment.compute, parallel="threads")
+        shards = stack.enter_context(Shards(dataclasses.replace(experiment, compute=compute)))
+        self._shards.append(shards)
+        if self._stopped:
+            shards.stop()
+        return shards
+
+    def _begin(self, made: _Candidate, late: bool) -> Iterator[Tried]:
+        """Yields what a loss as it begins is worth at each rate; the candidate keeps the best."""
+        own = made.experiment.inner.learning_rate
+        rates = (own, *(rate for rate in INNER_RATES if rate != own and self._free_rates))
+        tried = []
+        for rate in rates[:1] if late else rates:
+            tried.append(made.measure(made.with_rate(rate), 0))
+            yield tried[-1]
+        made.experiment = made.with_rate(max(tried, key=lambda each: each.worth).learning_rate)
+
+    def stop(self) -> None:
+        """Ends the search early."""
+        self._stopped = True
+        for shards in self._shards:
+            shards.stop()
+
+
+def ranking(tried: Sequence[Tried]) -> list[Tried]:
+    """Returns the newest of what was tried of each candidate, the best first: that of the last
+    rungs, and in a rung that of the highest mean.
+    """
+    newest: dict[str, Tried] = {}
+    for each in tried:
+        before = newest.get(each.name)
+        if before is None or (each.rung, each.worth) > (before.rung, before.worth):
+            newest[each.name] = each
+    return sorted(newest.values(), key=lambda each: (-each.rung, -each.worth))
+
+
+def as_mapping(tried: Tried) -> dict[str, Any]:
+    """Returns it for JSON."""
+    return dataclasses.asdict(tried)

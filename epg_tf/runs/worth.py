@@ -1,0 +1,180 @@
+"""Says in a paragraph what a loss is worth: beside PPO and SAC, tuned by the same kind of search,
+and a fixed policy that was evolved, on tasks that nothing before has met.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
+from epg_tf.baselines.method import LossName, Request
+from epg_tf.baselines.off_policy import has_bounds
+from epg_tf.core import formatting
+from epg_tf.core.errors import Interrupted
+from epg_tf.core.types import Array
+from epg_tf.epg import presets
+from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.settings import Experiment
+from epg_tf.epg.shards import Shards
+from epg_tf.epg.state import initial_state
+from epg_tf.evaluation.evaluate import Evaluation
+from epg_tf.evaluation.requests import loss_request
+from epg_tf.evaluation.results import Results
+from epg_tf.evaluation.statistics import difference_row
+from epg_tf.evaluation.summary import Summary, summarize
+from epg_tf.evaluation.tuning import Search, Trial, winner, with_settings
+from epg_tf.losses.extra_channels import sees_reward
+from epg_tf.reports.evaluation_report import write_report
+from epg_tf.reports.tables import label
+from epg_tf.studies.adaptation import AdaptationTest
+from epg_tf.tasks.registry import make_family
+
+AGENTS = 64
+"""Of each method in the test."""
+
+_BASELINES = {"ppo": 0.2, "sac": 0.25}  # share of the time for the search of each
+_FIXED = 0.2  # share of the time for the fixed policy
+_SETTINGS, _FIRST = 6, 4  # settings of a baseline that are tried, agents of each at first
+
+
+class Worth:
+    """Measures a loss once.
+
+    Args:
+      learned: The loss.
+      folder: The fixed policy is written to "zero_shot_linear" in it, the test to "test".
+      seed: Of all randomness.
+      seconds: For everything but the test itself.
+    """
+
+    def __init__(self, learned: LearnedLoss, folder: Path, seed: int, seconds: float):
+        self._learned, self._folder = learned, folder
+        self._seed, self._seconds = seed, seconds
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ends the measurement before its next part."""
+        self._stopped = True
+
+    def paragraph(self) -> str:
+        """Returns the paragraph.
+
+        Raises:
+          Interrupted: `stop` was called.
+        """
+        experiment = self._learned.experiment.in_physics("exact")
+        bounded = has_bounds(make_family(experiment.task))
+        names = [name for name in _BASELINES if name != "sac" or bounded]
+        for name in names:
+            experiment = self._tuned(name, experiment)
+        policy = self._fixed_policy(experiment)
+        learned = dataclasses.replace(self._learned, experiment=experiment)
+        request = loss_request(experiment, self._seed, AGENTS)
+        evaluation = Evaluation(
+            learned, LossName("loss"), request, ("epg", *names, "untrained"), fixed=(policy,)
+        )
+        found = []
+        for results in evaluation.run():
+            found.append(results)
+            self._check()
+        table = Results.join(found)
+        (self._folder / "test").mkdir(exist_ok=True)
+        title = f"{experiment.task.family}: fresh agents on unseen tasks"
+        write_report(self._folder / "test", table, evaluation.about(), title)
+        transfer = self._transfer(learned, request)
+        return " ".join([*sentences(experiment, summarize(table)), *adapts(*transfer)])
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise Interrupted
+
+    def _tuned(self, name: str, experiment: Experiment) -> Experiment:
+        """Returns the experiment with the best settings of a baseline that its time finds."""
+        end = time.monotonic() + _BASELINES[name] * self._seconds
+        trials: list[Trial] = []
+        for trial in Search(name, experiment, self._seed, _SETTINGS, _FIRST).run():
+            trials.append(trial)
+            self._check()
+            if time.monotonic() > end:
+                break
+        return with_settings(experiment, name, winner(trials).settings)
+
+    def _fixed_policy(self, experiment: Experiment) -> LearnedLoss:
+        """Evolves one linear policy for all tasks, writes it, and returns it."""
+        end = time.monotonic() + _FIXED * self._seconds
+        settings = presets.fixed_policy(self._learned.experiment.task)
+        state = initial_state(settings, self._seed)
+        with Shards(settings) as shards:
+            for result in evolve(settings, self._seed, state, shards):
+                state = result.state
+                self._check()
+                if time.monotonic() > end:
+                    break
+        folder = self._folder / "zero_shot_linear"
+        facts = {"seed": self._seed, "env_steps": state.env_steps, "epoch": state.epoch}
+        save(folder, state.phi, settings, facts)
+        return load_loss(folder)
+
+    def _transfer(self, learned: LearnedLoss, request: Request) -> tuple[Array, Array]:
+        """Returns final returns of agents in their own task and in another agent's."""
+        self._check()
+        measures: Iterator[tuple[str, Array]] = AdaptationTest(learned, request).run()
+        with contextlib.closing(measures):  # type: ignore[type-var]
+            (_, own), (_, other) = next(measures), next(measures)
+        return own, other
+
+
+def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str]:
+    """Yields sentences on how the loss did beside the others.
+
+    Args:
+      experiment: Settings of the test.
+      found: Summary of each method.
+    """
+    loss = next(iter(found.values()))
+    steps = formatting.count(experiment.life_steps)
+    seen = "sees the reward" if sees_reward(experiment.loss) else "learns without any reward"
+    start = found["untrained"]
+    yield (
+        f"{loss.lives} fresh agents that learn from this loss for {steps} env steps, each in an "
+        f"unseen {experiment.task.family} task, end at {_mean(loss)}; an agent that never learns "
+        f"at {_mean(start)}. The loss {seen}."
+    )
+    for name, summary in found.items():
+        if summary.ahead_ci95 is None or name == "untrained":
+            continue
+        low, high = summary.ahead_ci95
+        verdict = "above" if low > 0.0 else "below" if high < 0.0 else "level with"
+        yield (
+            f"It ends {verdict} {label(name)} at {_mean(summary)} (difference "
+            f"{summary.ahead_mean:.2f} [{low:.2f}, {high:.2f}])."
+        )
+
+
+def adapts(own: Array, other: Array) -> Iterator[str]:
+    """Yields a sentence on whether agents adapt to their task.
+
+    Args:
+      own: [L] final returns of agents in the task that they learned in.
+      other: [L] those in another agent's task.
+    """
+    row: dict[str, Any] = difference_row(own, other)
+    low, high = row["ci95"]
+    if low > 0.0:
+        word = "they adapt to their task"
+    else:
+        word = "it is not shown that they adapt to their task more than one policy would"
+    yield (
+        f"In another agent's task its agents lose {row['mean']:.2f} [{low:.2f}, {high:.2f}]: "
+        f"{word}."
+    )
+
+
+def _mean(summary: Summary) -> str:
+    low, high = summary.ci95
+    return f"{summary.final_return_mean:.2f} [{low:.2f}, {high:.2f}]"

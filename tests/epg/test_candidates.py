@@ -1,0 +1,74 @@
+"""Tests the candidates for the settings of an unknown family."""
+
+import dataclasses
+
+import pytest
+
+from epg_tf.core.errors import ConfigError
+from epg_tf.epg import candidates, presets
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.settings import TaskConfig
+
+POINT = TaskConfig("point_goal", 2, 50)
+FAMILIES = {
+    "continuous": POINT,
+    "many actions": TaskConfig("gymnasium:Ant-v5", 1, 1000),
+    "discrete": TaskConfig("gymnasium:CartPole-v1", 1, 500),
+}
+
+
+def of(task, named=(), **groups):
+    given = dataclasses.replace(Experiment(task=task), **groups)
+    return candidates.candidates(given, named, make_family(task).spec)
+
+
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_every_candidate_can_be_run_and_they_differ(task):
+    found = of(task)
+    assert {"policy_gradient", "identifying", "centred"} <= set(found)
+    assert ("quadratic" in found) == (found["centred"].task.family != "gymnasium:CartPole-v1")
+    assert len(set(found.values())) == len(found) >= 5
+    assert all(each.task == task for each in found.values())
+    for each in found.values():
+        each.check()
+
+
+def test_what_is_not_the_default_or_named_is_never_overruled():
+    evolution = dataclasses.replace(Experiment().evolution, sigma=0.07)
+    usual = Experiment().inner.updates
+    found = of(POINT, named=("inner.updates",), evolution=evolution)
+    assert {each.evolution.sigma for each in found.values()} == {0.07}
+    assert {each.inner.updates for each in found.values()} == {usual}
+    free = of(POINT)
+    assert {each.inner.updates for each in free.values()} == {32}
+
+
+def test_candidates_that_fixed_settings_do_not_fit_are_left_out():
+    loss = dataclasses.replace(Experiment().loss, start="centred")
+    assert {each.loss.start for each in of(POINT, loss=loss).values()} == {"centred"}
+    with pytest.raises(ConfigError, match="config.inner.minibatch=7 does not divide"):
+        of(POINT, inner=dataclasses.replace(Experiment().inner, minibatch=7))
+
+
+@pytest.mark.parametrize(
+    ("limit", "steps"), [(25, 1024), (256, 1024), (500, 2048), (1000, 4096), (5000, 5024)]
+)
+def test_a_lifetime_has_some_episodes(limit, steps):
+    assert candidates.lifetime(limit) == steps
+    assert steps % 32 == 0
+
+
+def test_rates_anneal_to_the_end_of_the_time_there_is():
+    evolution = candidates.in_time(presets.laptop(POINT, 32), (), 57).evolution
+    assert (evolution.epochs, evolution.learning_rate_epochs) == (57, 57)
+    assert evolution.validation_period == 5
+    named = candidates.in_time(presets.laptop(POINT, 32), ("evolution.epochs",), 57).evolution
+    assert (named.epochs, named.learning_rate_epochs) == (200, 57)
+
+
+def test_a_config_that_names_a_family_alone_is_recognised():
+    alone = Experiment(task=POINT)
+    assert candidates.names_family_alone(alone, ())
+    assert not candidates.names_family_alone(alone, ["loss.reward"])
+    assert not candidates.names_family_alone(presets.laptop(POINT, 32), ())

@@ -1,0 +1,247 @@
+"""Tests evolution within a budget, whose search and test are replaced by short ones."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError
+from epg_tf.epg.settings import Experiment
+from epg_tf.evaluation.summary import Summary
+from epg_tf.runs import automatic, settings_search, worth
+from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improving
+from epg_tf.runs.config_files import run_settings
+from epg_tf.runs.evolution import evolve_in_folder
+from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.settings_search import Tried, ranking
+from epg_tf.tasks.settings import TaskConfig
+
+SMALL = {
+    "inner": {"updates": 2, "update_period": 32, "minibatch": 32, "final_episodes": 1},
+    "evolution": {
+        "lives": 4,
+        "noise_vectors": 4,
+        "validation_lives": 2,
+        "fitness_from": "final_episodes",
+    },
+    "compute": {"shard_lives": 4, "threads": 1},
+}
+GIVEN = Experiment.from_mapping(
+    {"task": dataclasses.asdict(TaskConfig("point_goal", 2, 10))} | SMALL
+)
+NAMED = tuple(f"{group}.{field}" for group, fields in SMALL.items() for field in fields)
+
+
+def budget(seed=0, minutes=1.0, epochs=10):
+    evolution = dataclasses.replace(GIVEN.evolution, epochs=epochs)
+    given = dataclasses.replace(GIVEN, evolution=evolution)
+    return Budget(given, (*NAMED, "evolution.epochs"), seed, minutes)
+
+
+class Search:
+    """Has tried two candidates; epochs take so long that ten of them fill the budget."""
+
+    def __init__(self, candidates, free_rates, seed, seconds):
+        assert {"policy_gradient", "centred"} <= set(candidates)
+        self.stopped = False
+
+    def run(self):
+        if self.stopped:
+            raise Interrupted
+        yield Tried("centred", 0, 3e-3, 0, -20.0, (-21.0, -19.0))
+        yield Tried("centred", 1, 3e-3, 4, -10.0, (-11.0, -9.0), 3.6)
+        yield Tried("policy_gradient", 1, 1e-2, 4, -12.0, (-13.0, -11.0), 3.6)
+
+    def stop(self):
+        self.stopped = True
+
+
+class Paragraph:
+    """Says nothing of the loss but its size."""
+
+    def __init__(self, learned, folder, seed, seconds):
+        self.text = f"{learned.phi.size} parameters, {seconds:.0f} seconds"
+
+    def paragraph(self):
+        return self.text
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(automatic, "SettingsSearch", Search)
+    monkeypatch.setattr(automatic, "Worth", Paragraph)
+    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: False)
+
+
+def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
+    lines = []
+    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"), lines.append)
+    assert work.run() == tmp_path / "run" / "1"
+    record = json.loads((tmp_path / "run" / "search.json").read_text())
+    assert [each["name"] for each in record["order"]] == ["centred", "policy_gradient"]
+    assert [each["name"] for each in record["runs"]] == ["centred"]
+    settings = run_settings(tmp_path / "run" / "1")
+    assert settings.loss.start == "centred"
+    assert settings.evolution.epochs == 10
+    assert lines[-1].endswith("parameters, 18 seconds")
+    for _ in evolve_in_folder(settings, 0, tmp_path / "again"):
+        pass
+    first, again = (
+        (tmp_path / each / "final" / "loss.npz").read_bytes() for each in ("run/1", "again")
+    )
+    assert first == again
+    assert (tmp_path / "run" / "best" / "loss.npz").is_file()
+
+
+def test_a_run_that_no_longer_improves_ends_and_the_next_candidate_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: len(rows) == 3)
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 10.0)
+    free = Budget(GIVEN, NAMED, 0, 1.0)
+    AutomaticEvolution(free, RunTarget(tmp_path / "run")).run()
+    found = [run_settings(tmp_path / "run" / each) for each in ("1", "2")]
+    assert [each.evolution.epochs for each in found] == [3, 3]  # a third has no time
+    assert [each.loss.start for each in found] == ["centred", "policy_gradient"]
+    assert found[1].inner.learning_rate == 1e-2
+    summaries = [
+        json.loads((tmp_path / "run" / each / "summary.json").read_text()) for each in ("1", "2")
+    ]
+    assert [each["epochs"] for each in summaries] == [3, 3]
+
+
+def test_a_run_that_is_faster_than_planned_goes_on(tmp_path, monkeypatch):
+    spent = iter((10.0, 10.0, 30.0, 35.0))  # seconds of the run, whenever they are asked for
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: next(spent))
+    AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
+    settings = run_settings(tmp_path / "run" / "1")
+    assert settings.evolution.epochs == 30  # 10, and at most 20 more
+    assert settings.evolution.learning_rate_epochs == 10
+    assert not (tmp_path / "run" / "2").exists()
+
+
+def test_a_stopped_budget_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    AutomaticEvolution(budget(), RunTarget(tmp_path / "whole")).run()
+    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "stopped"))
+
+    def stop_after(rows):
+        if len(rows) == 4:
+            work.stop()
+        return False
+
+    monkeypatch.setattr(automatic, "has_stopped_improving", stop_after)
+    with pytest.raises(Interrupted):
+        work.run()
+    assert not (tmp_path / "stopped" / "best").exists()
+    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: False)
+    monkeypatch.setattr(automatic, "SettingsSearch", None)  # nothing is searched again
+    AutomaticEvolution(budget(), RunTarget(tmp_path / "stopped", resume=True)).run()
+    whole, stopped = (
+        (tmp_path / each / "1" / "final" / "loss.npz").read_bytes() for each in ("whole", "stopped")
+    )
+    assert whole == stopped
+
+
+def test_another_budget_is_refused_and_nothing_is_lost(tmp_path):
+    AutomaticEvolution(budget(), RunTarget(tmp_path / "run")).run()
+    before = sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file())
+    for other in (budget(seed=1), budget(minutes=2.0)):
+        with pytest.raises(RecordError, match="another family, seed, budget or settings"):
+            AutomaticEvolution(other, RunTarget(tmp_path / "run", resume=True))
+    with pytest.raises(RecordError, match="not empty"):
+        AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
+    assert sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file()) == before
+
+
+def test_several_families_are_refused(tmp_path):
+    mix = dataclasses.replace(
+        GIVEN.mix,
+        families=("hidden_goal",),
+        frame_skips=(2,),
+        episode_limits=(10,),
+        physics=("exact",),
+    )
+    given = dataclasses.replace(GIVEN, mix=mix)
+    with pytest.raises(ConfigError, match="settings are chosen for one family"):
+        AutomaticEvolution(Budget(given, (), 0, 1.0), RunTarget(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("validations", "stopped"),
+    [
+        ([1, 2, 3, 4, 5, 6], False),
+        ([5, 1, 2, 3], False),
+        ([5, 1, 2, 3, 4], True),
+        ([1, 5, 4, 4, 5, 5], True),
+        ([1, 5, 4, 4, 4, 6], False),
+        ([], False),
+    ],
+)
+def test_a_run_stops_after_four_validations_without_a_better_one(validations, stopped):
+    rows = [{"validation_return_mean": float("nan")}]
+    for value in validations:
+        rows += [{"validation_return_mean": value}, {"validation_return_mean": float("nan")}]
+    assert has_stopped_improving(rows) is stopped
+
+
+class _Fake:
+    """A candidate whose worth grows by its slope with every share of time."""
+
+    begins = {"slow": -5.0, "late": -9.0, "fast": -6.0, "failing": float("nan")}
+    slopes = {"slow": 0.5, "late": 2.0, "fast": 3.0, "failing": 0.0}
+
+    def __init__(self, name, experiment, seed, shards):
+        self.name, self.experiment, self.rungs = name, experiment, 0
+
+    def with_rate(self, rate):
+        inner = dataclasses.replace(self.experiment.inner, learning_rate=rate)
+        return dataclasses.replace(self.experiment, inner=inner)
+
+    def measure(self, experiment, rung):
+        rate = experiment.inner.learning_rate
+        mean = self.begins[self.name] + self.slopes[self.name] * self.rungs - abs(rate - 1e-2)
+        return Tried(self.name, rung, rate, self.rungs, mean, (mean - 1, mean + 1), 0.1)
+
+    def evolve(self, seconds):
+        self.rungs += 1
+
+
+def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
+    monkeypatch.setattr(settings_search, "_Candidate", _Fake)
+    given = dict.fromkeys(_Fake.begins, GIVEN)
+    tried = list(settings_search.SettingsSearch(given, True, 0, 60.0).run())
+    rungs = [{each.name for each in tried if each.rung == rung} for rung in range(3)]
+    assert rungs == [set(_Fake.begins), set(_Fake.begins), {"slow", "fast"}]
+    assert len([each for each in tried if each.rung == 0]) == 4 * 4
+    assert {each.learning_rate for each in tried if each.rung and each.name != "failing"} == {1e-2}
+    assert [each.name for each in ranking(tried)] == ["fast", "slow", "late", "failing"]
+
+
+def test_a_rate_that_is_fixed_is_the_only_one(monkeypatch):
+    monkeypatch.setattr(settings_search, "_Candidate", _Fake)
+    tried = list(settings_search.SettingsSearch({"fast": GIVEN}, False, 0, 60.0).run())
+    assert {each.learning_rate for each in tried} == {GIVEN.inner.learning_rate}
+
+
+def test_the_paragraph_names_what_is_above_level_and_below():
+    def row(mean, ahead=None):
+        interval = None if ahead is None else (ahead - 1.0, ahead + 1.0)
+        return Summary(
+            mean, ci95=(mean - 1, mean + 1), lives=64, ahead_mean=ahead, ahead_ci95=interval
+        )
+
+    found = {
+        "epg loss": row(10.0),
+        "ppo": row(5.0, 5.0),
+        "sac": row(12.0, -2.0),
+        "untrained": row(0.0, 10.0),
+        "zero_shot_linear": row(9.5, 0.5),
+    }
+    text = " ".join(worth.sentences(GIVEN, found))
+    assert "64 fresh agents" in text
+    assert "learns without any reward" in text
+    assert "above PPO" in text
+    assert "below SAC" in text
+    assert "level with fixed linear policy at 9.50 [8.50, 10.50]" in text
+    own = np.arange(8.0)
+    assert "they adapt" in " ".join(worth.adapts(own, own - 2.0 + 0.1 * own))
+    assert "it is not shown" in " ".join(worth.adapts(own, own[::-1].copy()))
