@@ -7,6 +7,7 @@ Evolved Policy Gradients:
   Experiment: settings; `Experiment.from_mapping` takes plain values.
   evolve: evolves a loss; yields an `EpochResult`, which holds an `EvolutionState`, per epoch.
   evolve_in_folder: the same, recorded in a folder and resumable.
+  learn_loss: chooses the settings for an environment, and evolves a loss within some minutes.
   Shards: the worker threads that train agents for `evolve`.
   evaluate: trains fresh agents with a loss and by other methods.
   train_agent: trains one of those agents; returns a `TrainedAgent`, which acts and can be saved.

@@ -31,6 +31,7 @@ from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective
 from .metagenrl.population import meta_learn
 from .metagenrl.settings import MetaGenRLExperiment
 from .metagenrl.state import ObjectiveState, RoundResult
+from .runs.automatic import learn_loss
 from .runs.config_files import load_experiment, package_configs
 from .runs.evolution import evolve_in_folder
 from .runs.metagenrl import meta_learn_in_folder
@@ -67,6 +68,7 @@ __all__ = [
     "evaluate_objective",
     "evolve",
     "evolve_in_folder",
+    "learn_loss",
     "export_loss",
     "export_objective",
     "load_environment",

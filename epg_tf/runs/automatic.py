@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.artifact import load_loss
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted, RecordError
 from epg_tf.epg.candidates import candidates, fixed_settings, in_time
@@ -29,7 +29,8 @@ from epg_tf.runs.progress import Write
 from epg_tf.runs.session import Session
 from epg_tf.runs.settings_search import SettingsSearch, Tried, as_mapping, ranking
 from epg_tf.runs.worth import Worth
-from epg_tf.tasks.registry import make_family
+from epg_tf.tasks.registry import make_family, named_environment
+from epg_tf.tasks.settings import TaskConfig
 
 _SEARCH, _EVOLUTION = 0.1, 0.6  # shares of the budget; the rest says what the loss is worth
 _PATIENCE = 4  # validations without a better one after which a run has stopped to improve
@@ -283,3 +284,37 @@ def has_stopped_improving(rows: Sequence[Mapping[str, Any]]) -> bool:
 def _validation(run: Path) -> float:
     found = files.read_json(run / "summary.json", "the run's summary")
     return float(found["best_validation_return_mean"])
+
+
+def learn_loss(
+    environment: str,
+    run_dir: files.PathLike,
+    minutes: float = 30.0,
+    seed: int = 0,
+    *,
+    resume: bool = False,
+    write: Write | None = print,
+) -> LearnedLoss:
+    """Evolves a loss for an environment, with settings that choose themselves.
+
+    Args:
+      environment: FAMILY or FAMILY@EPISODE_LIMIT, one of yours or "gymnasium:ID".
+      run_dir: Folder for everything that is found.
+      minutes: For everything, compilation not counted.
+      seed: Of all randomness, >= 0.
+      resume: Go on with what is in the folder, or start.
+      write: Called with lines about progress; None is silent.
+
+    Returns:
+      The loss with the best validation, as `load_loss(run_dir)` reads it.
+
+    Raises:
+      ConfigError: There is no such environment.
+      RecordError: The folder cannot be used in this way; nothing has been deleted.
+      OSError, RunFailed: As of `evolve_in_folder`.
+    """
+    family = named_environment(environment)
+    task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
+    budget = Budget(Experiment(task=task), (), seed, minutes)
+    AutomaticEvolution(budget, RunTarget(run_dir, resume=resume), write).run()
+    return load_loss(run_dir)
