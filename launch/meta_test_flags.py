@@ -38,7 +38,7 @@ COMPARE = flags.DEFINE_list(
     "alone, also beside others, agents that never learn and unevolved losses are left out. For "
     "losses of EPG ppo means ppo and ppo_as_epg; names are ppo, ppo_as_epg, sac, td3, reinforce, "
     "and NAME:FOLDER of what was meta-trained, with the name maml or maml10 or rl2 or e_rl2. Of "
-    "MetaGenRL names are off_policy_reinforce, ppo, reinforce, td3, ddpg.",
+    "MetaGenRL names are off_policy_reinforce, ddpg_with_td3, ppo, reinforce, td3, ddpg.",
 )
 COMPARE_UPDATES = flags.DEFINE_integer(
     "compare_updates",

@@ -25,6 +25,7 @@ from absl import flags
 
 _RATES = {
     "off_policy_reinforce": "off_policy_learning_rate",
+    "ddpg_with_td3": "ddpg_with_td3_learning_rate",
     "ppo": "ppo_learning_rate",
     "reinforce": "reinforce_learning_rate",
     "td3": "td3_learning_rate",
@@ -33,7 +34,16 @@ _RATES = {
 """Baseline of MetaGenRL -> its learning rate in config.baseline."""
 
 flags.adopt_module_key_flags(config_flag)
-METHODS = ("ddpg", "off_policy_reinforce", "ppo", "ppo_as_epg", "reinforce", "sac", "td3")
+METHODS = (
+    "ddpg",
+    "ddpg_with_td3",
+    "off_policy_reinforce",
+    "ppo",
+    "ppo_as_epg",
+    "reinforce",
+    "sac",
+    "td3",
+)
 """Keys of `SPACES` and `_RATES`; a test compares them, since flags are read before imports."""
 _METHOD = flags.DEFINE_enum("method", "ppo", METHODS, "What to tune.")
 _LIVES = flags.DEFINE_integer(

@@ -19,7 +19,16 @@ from epg_tf.metagenrl.settings import MetaGenRLExperiment
 CARD_FILE = "card.md"
 
 _USE = "## Use without epg_tf"
-_COMPARED = ("off_policy_reinforce", "ppo", "ppo_as_epg", "sac", "td3", "reinforce", "ddpg")
+_COMPARED = (
+    "off_policy_reinforce",
+    "ddpg_with_td3",
+    "ppo",
+    "ppo_as_epg",
+    "sac",
+    "td3",
+    "reinforce",
+    "ddpg",
+)
 _FIXED = ("zero_shot_linear", "zero_shot_policy")
 _EPISODES = 5  # of an evaluation of MetaGenRL, unless a test says otherwise
 _RETURNS = {

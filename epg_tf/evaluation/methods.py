@@ -229,6 +229,7 @@ OBJECTIVE_METHODS = Registry(
         "objective": lambda it: objective_method.learned_objective(it.experiment, it.phi, it.loss),
         "untrained_objective": lambda it: objective_method.untrained_objective(it.experiment),
         "off_policy_reinforce": lambda it: objective_method.off_policy_reinforce(it.experiment),
+        "ddpg_with_td3": lambda it: objective_method.ddpg_with_td3(it.experiment),
         "ppo": lambda it: policy_gradient.beside_objective("ppo", it.experiment),
         "reinforce": lambda it: policy_gradient.beside_objective("reinforce", it.experiment),
         "td3": lambda it: off_policy.beside_objective("td3", it.experiment, it.kept.get("td3")),
@@ -238,7 +239,7 @@ OBJECTIVE_METHODS = Registry(
     {
         "none": (),
         "ppo": ("off_policy_reinforce", "ppo"),
-        "all": ("off_policy_reinforce", "ppo", "reinforce", "td3", "ddpg"),
+        "all": ("off_policy_reinforce", "ddpg_with_td3", "ppo", "reinforce", "td3", "ddpg"),
     },
 )
 """Of the evaluation of an objective of MetaGenRL."""

@@ -23,11 +23,12 @@ class ObjectiveMethod(Method):
 
     Attributes:
       experiment: Settings of the agents.
-      make_objective: Maps the keys of a shard's agents to their objective.
+      make_objective: Maps the keys of a shard's agents to their objective; None: they follow DDPG's
+        gradient.
     """
 
     experiment: MetaGenRLExperiment
-    make_objective: Callable[[Sequence[LifeKey]], ObjectiveModel]
+    make_objective: Callable[[Sequence[LifeKey]], ObjectiveModel] | None
 
     @property
     def explores(self) -> bool:
@@ -69,7 +70,7 @@ class ObjectiveMethod(Method):
         shard = AgentShard(
             make_family(request.task),
             keys,
-            self.make_objective(keys),
+            self.make_objective and self.make_objective(keys),
             ShardSettings(settings.agent, None, settings.round_steps, lifetimes),
         )
         return shard, self._curves(shard, request)
@@ -141,3 +142,11 @@ def off_policy_reinforce(experiment: MetaGenRLExperiment) -> ObjectiveMethod:
         return OffPolicyReinforce(experiment.agent.discount, experiment.baseline.gae_lambda)
 
     return ObjectiveMethod("off_policy_reinforce", settings, make_objective)
+
+
+def ddpg_with_td3(experiment: MetaGenRLExperiment) -> ObjectiveMethod:
+    """Returns what the paper calls DDPG: the same agents, whose policies follow the critic alone,
+    with TD3's parts (twin critics, delayed policies, smoothed targets; section 5.1).
+    """
+    settings = _with_rate(experiment, experiment.baseline.ddpg_with_td3_learning_rate)
+    return ObjectiveMethod("ddpg_with_td3", settings, None)

@@ -27,7 +27,7 @@ _LAPTOP_FLAGS: dict[str, tuple[tuple[str, object], ...]] = {
     "Pendulum": (("environment", _PENDULUM), ("env_steps", 8000)),
 }
 _AGENTS = {"laptop": 8, "night": 8, "paper": 2}  # at least two for each objective
-_BASELINES = ("off_policy_reinforce", "ppo", "reinforce", "ddpg")
+_BASELINES = ("off_policy_reinforce", "ppo", "reinforce", "ddpg_with_td3")
 _FEW = ("off_policy_reinforce", "ppo")
 _COMPARE = {"laptop": (*_FEW, "ddpg"), "night": _BASELINES, "paper": ("all",)}
 _BODIES = {"Hopper": "hopper", "HalfCheetah": "half_cheetah", "Walker2d": "walker2d"}

@@ -76,7 +76,7 @@ class AgentShard:
     Args:
       family: Their environment.
       keys: Name the agents; the round replaces the epoch in them.
-      objective: What their policies follow.
+      objective: What their policies follow; None: DDPG's gradient.
       settings: How they live and learn.
 
     Attributes:
@@ -95,7 +95,7 @@ class AgentShard:
         self,
         family: TaskFamily,
         keys: Sequence[LifeKey],
-        objective: ObjectiveModel,
+        objective: ObjectiveModel | None,
         settings: ShardSettings,
     ) -> None:
         check_continuous(family)

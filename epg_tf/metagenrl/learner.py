@@ -46,7 +46,8 @@ class PopulationLearner:
       population: P.
       spec: Where the agents live.
       agent: Settings of agents.
-      objective: What the policies minimise; an `LSTMObjective` can be learned.
+      objective: What the policies minimise; an `LSTMObjective` can be learned. None: they follow
+        DDPG's gradient.
       meta: How it is learned; None: it is frozen.
 
     Attributes:
@@ -59,13 +60,14 @@ class PopulationLearner:
         population: int,
         spec: EnvironmentSpec,
         agent: AgentConfig,
-        objective: ObjectiveModel,
+        objective: ObjectiveModel | None,
         meta: MetaConfig | None,
     ):
         self.objective = objective
         self.batches = batches_needed(agent, meta)
         self._sizes = network_sizes(spec.observation_size, spec.action_size, agent)
-        self._update = compiled_update(agent, meta, objective.function)
+        function = objective.function if objective else None
+        self._update = compiled_update(agent, meta, function)
         step = agents_at_once(population, agent)
         self._groups = [
             slice(first, min(first + step, population)) for first in range(0, population, step)
@@ -167,7 +169,8 @@ class PopulationLearner:
           Arrays.
         """
         results = []
-        params = {name: tf.convert_to_tensor(part) for name, part in self.objective.params.items()}
+        own = self.objective.params if self.objective else {}
+        params = {name: tf.convert_to_tensor(part) for name, part in own.items()}
         # Arrays, because TensorFlow keeps every Python number that it has ever seen.
         share, rate = (tf.constant(np.array(n, np.float32)) for n in (blend, policy_rate))
         for place, group in enumerate(self._groups):
@@ -178,8 +181,8 @@ class PopulationLearner:
                 rate,
                 tf.constant(active[group].astype(np.float32)),
             )
-            own = params if len(self._groups) == 1 else {n: p[group] for n, p in params.items()}
-            self._states[place], result = self._update(self._states[place], own, inputs)
+            mine = params if len(self._groups) == 1 else {n: p[group] for n, p in params.items()}
+            self._states[place], result = self._update(self._states[place], mine, inputs)
             results.append(result)
         return UpdateResult(*(np.concatenate(parts) for parts in zip(*results, strict=True)))
 

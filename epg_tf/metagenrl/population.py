@@ -151,7 +151,9 @@ class Population:
 
     def _load(self, parameters: Array) -> None:
         for shard in self.shards.values():
-            shard.learner.objective.load(stacked(parameters, shard.population))
+            objective = shard.learner.objective
+            assert objective is not None
+            objective.load(stacked(parameters, shard.population))
 
     def _sum_gradients(self, results: Sequence[UpdateResult | None], size: int) -> Array:
         """Adds up the gradients of all agents on all ranks; [D] float32.

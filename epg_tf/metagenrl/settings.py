@@ -114,6 +114,9 @@ class BaselineConfig(Settings):
         1e-3, "of on-policy REINFORCE, one epoch per update"
     )
     td3_learning_rate: Positive = setting(1e-3, "of policy and critics of TF-Agents' TD3")
+    ddpg_with_td3_learning_rate: Positive = setting(
+        1e-3, "of the policies that follow their critics alone"
+    )
     ddpg_learning_rate: Positive = setting(1e-3, "of policy and critics of TF-Agents' DDPG")
 
 

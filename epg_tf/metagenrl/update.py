@@ -118,14 +118,15 @@ def batches_needed(agent: AgentConfig, meta: MetaConfig | None) -> int:
 
 @functools.cache
 def compiled_update(
-    agent: AgentConfig, meta: MetaConfig | None, objective: Objective
+    agent: AgentConfig, meta: MetaConfig | None, objective: Objective | None
 ) -> CompiledUpdate:
     """Returns the compiled update.
 
     Args:
       agent: Settings of agents.
       meta: How the objective is learned; None: it is frozen.
-      objective: What policies minimise, as a pure function.
+      objective: What policies minimise, as a pure function; None: they follow DDPG's gradient,
+        with `meta` None.
 
     Returns:
       A function of (state, the objective's params, inputs) that returns the new state and
@@ -146,10 +147,14 @@ def compiled_update(
         weights = unflattened(state.policy.weights, weight_shapes(sizes.policy))
         critic = unflattened(critics.weights[:, 0], weight_shapes(sizes.critics))
         # Policies: grad_theta L_alpha. The objective: grad_alpha of -Q1(s, pi_theta'(s)) (Eq. 6).
-        gradient, objective_gradient, value = _gradients(
-            batches, weights, critic, params, meta, objective
-        )
         ddpg = _ddpg_gradient(batches[0], weights, critic)
+        if objective is None:
+            gradient, objective_gradient = ddpg, tf.zeros([ddpg.shape[0], 0])
+            value = -meta_gradient.meta_loss(batches[0], weights, critic)
+        else:
+            gradient, objective_gradient, value = _gradients(
+                batches, weights, critic, params, meta, objective
+            )
         # Agents that are not finite keep their weights, and give the objective no gradient.
         finite = finite_rows([error, value, objective_gradient, gradient, ddpg])
         active = inputs.active * tf.cast(finite, inputs.active.dtype)

@@ -38,6 +38,20 @@ def tested():
     return {method: trained(method=method) for method in OFF_POLICY}
 
 
+def test_ddpg_has_the_agents_of_objectives_and_its_own_rate():
+    baseline = dataclasses.replace(TINY.baseline, ddpg_with_td3_learning_rate=0.5)
+    faster = dataclasses.replace(TINY, baseline=baseline)
+    make = OBJECTIVE_METHODS.methods["ddpg_with_td3"]
+    usual, fast = (
+        make(Evaluated(each, PARAMETERS, LossName("run/final"))).train(requested())
+        for each in (TINY, faster)
+    )
+    np.testing.assert_array_equal(usual.env_steps, trained().env_steps)
+    np.testing.assert_array_equal(usual.returns[:, 0], trained().returns[:, 0])  # unlearned
+    assert np.isfinite(usual.returns).all()
+    assert (usual.returns[:, -1] != fast.returns[:, -1]).any()
+
+
 def test_every_method_has_a_label_and_the_objective_alone_a_loss():
     evaluated = Evaluated(TINY, PARAMETERS, LossName("run/final", 0))
     methods = {name: make(evaluated) for name, make in OBJECTIVE_METHODS.methods.items()}

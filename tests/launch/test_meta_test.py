@@ -211,7 +211,7 @@ def test_objectives_of_several_seeds_are_tested_beside_all_others_elsewhere(obje
     summary, _ = meta_test(tmp_path / "test", f"{objective},{other}", *words, "--compare=all")
     both = [f"objective {objective}", f"objective {other}"]
     learned = {"objective", "untrained_objective", *both}
-    others = {"off_policy_reinforce", "ppo", "reinforce", "td3", "ddpg"}
+    others = {"off_policy_reinforce", "ddpg_with_td3", "ppo", "reinforce", "td3", "ddpg"}
     assert set(summary) == learned | others | {"about", "format_version"}
     assert summary["objective"]["losses"] == 2
     assert summary["about"]["other_losses"] == [str(other)]

@@ -417,3 +417,29 @@ def test_equal_objectives_share_one_compiled_update():
     objectives = [LSTMObjective(P, OBJECTIVE, discount).function for discount in (0.9, 0.9, 0.8)]
     updates = [compiled_update(AGENT, META, objective) for objective in objectives]
     assert updates[0] is updates[1] and updates[0] is not updates[2]
+
+
+def test_without_an_objective_policies_follow_the_moved_critic():
+    agent = dataclasses.replace(AGENT, clip=0.1)
+    learner = PopulationLearner(P, EnvironmentSpec(O, A), agent, None, None)
+    learner.initialize_agents(range(P), KEYS)
+    before = learner.arrays()
+    given = update_inputs(learner)
+    found = teach(learner, given, blend=1.0)
+    np.testing.assert_allclose(found["agreement"], 1.0, rtol=1e-5)
+    assert found["objective_gradient"].shape == (P, 0)
+    after = learner.arrays()
+    parts = sorted(name for name in before if name.startswith("policy/weights/"))
+    policy = [tf.constant(before[name]) for name in parts]
+    critic = [tf.constant(after[name.replace("policy", "twin_critics")][:, 0]) for name in parts]
+    batch = Chunks(**{name: tf.constant(part[0]) for name, part in given[0].items()})
+    with tf.GradientTape() as tape:
+        tape.watch(policy)
+        action = policy_action(batch.observation, policy)
+        value = tf.reduce_sum(td3.q_objective(batch, action, critic)) / B
+    gradients = tape.gradient(value, policy)
+    for member in range(P):
+        expected = clip_by_hand([part[member] for part in gradients], agent.clip)
+        for name, part in zip(parts, expected, strict=True):
+            first = after[name.replace("weights", "first")][member]
+            np.testing.assert_allclose(first, 0.1 * part, rtol=2e-4, atol=1e-8)
