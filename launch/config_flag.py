@@ -305,7 +305,5 @@ def _settings(example: str = "point_goal") -> Mapping[str, Any]:
             f"--config={_typed()} cannot be loaded ({' '.join(reason.split())})"
         ) from error
     if not isinstance(found, Mapping):
-        raise command_line.UsageError(
-            f"--config={_typed()}: get_config() must return settings, not {type(found).__name__}"
-        )
+        raise command_line.UsageError(f"--config={_typed()}: get_config() must return settings")
     return found

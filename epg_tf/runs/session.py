@@ -169,7 +169,7 @@ class Session(Generic[StepT]):
         system = self._system
         arrays, facts = system.arrays()
         path = folder.path / "checkpoints"
-        checkpoints.save(path, system.done, arrays, facts, identity=system.identity)
+        checkpoints.save(path, system.done, arrays, facts, identity=folder.identity)
 
     def _draw(self) -> None:
         if self._folder is not None:
