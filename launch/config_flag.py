@@ -34,6 +34,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
     f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
 )
+flags.adopt_module_key_flags(command_line)
 _PRINT = flags.DEFINE_bool(
     "print_config", False, "Print the settings that this command would use, and end."
 )

@@ -75,14 +75,14 @@ from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
 from epg_tf.epg.baseline_settings import BASELINES
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.evaluation.evaluate import evaluate_baseline
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
 from epg_tf.reports import search_file
 from epg_tf.reports.tables import label
 from epg_tf.runs.folder_lock import FolderLock
-from .evaluation_flags import request_of
+from .evaluation_flags import check_json, request_of
 
 
 def main(argv: list[str]) -> int:
@@ -154,7 +154,7 @@ def _locked_json() -> Iterator[None]:
     if _JSON.value is None:
         yield
         return
-    command_line.check_json(_JSON)
+    check_json(_JSON)
     path = Path(_JSON.value)
     folder = path.with_name(f".{path.name}.lock")
     folder.mkdir(exist_ok=True)
@@ -217,7 +217,7 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
         _EPISODES.value,
     )
     request = dataclasses.replace(request, phase="objective_tuning")
-    configure_tensorflow(experiment.threads or cpus(1))
+    configure_tensorflow(threads_of(experiment.threads))
     print(
         f"{label(name)}, {request.agents} agents in {request.task.family}, "
         f"{formatting.count(request.env_steps)} env steps each; mean final return and 95 % interval"

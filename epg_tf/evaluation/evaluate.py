@@ -17,7 +17,7 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.epg.settings import Experiment
@@ -194,7 +194,7 @@ class Evaluation:
         """
         if self.of_objective:
             experiment = self.learned.experiment
-            configure_tensorflow(experiment.threads or cpus(1))
+            configure_tensorflow(threads_of(experiment.threads))
             return [Evaluated(experiment, each.phi, name, kept=kept) for name, each in self.losses]
         loops: dict[str, InnerLoops] = {}
         for _, each in self.losses:

@@ -12,6 +12,7 @@ from epg_tf.artifacts.artifact import versions
 from epg_tf.core.errors import ConfigError
 from epg_tf.runs import saved_settings
 
+LOG = "log.txt"
 OWN_FILES = (
     "metrics.csv",
     "tensorboard",
@@ -21,6 +22,7 @@ OWN_FILES = (
     "learning_curve.png",
     "summary.json",
     "config.json",
+    LOG,
 )
 """What a run writes that has a best and a final result, and draws its progress."""
 
