@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epg_tf.artifacts.artifact import LearnedLoss, load_loss
+from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss, load_loss
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LearningCurves, Method, Request, learned_name
@@ -102,6 +102,34 @@ def beside(learned: LearnedLoss) -> list[LearnedLoss]:
         return []
     folders = [Path(learned.folder) / name for name in NAMES]
     return [load_fixed_policy(folder) for folder in folders if holds_loss(folder)]
+
+
+def of_tasks(learned: LearnedLoss, task: TaskConfig) -> list[LearnedLoss]:
+    """Returns the fixed policies that a test of a loss has where nobody names any: those in its
+    folder, if they fit; else the best in validation of those beside pretrained losses of the very
+    same tasks, whatever their physics. There are none beside what does not learn.
+
+    Args:
+      learned: The loss.
+      task: Of the test.
+
+    Raises:
+      RecordError: One of them is damaged.
+    """
+    if not learned.experiment.learns:
+        return []
+    if own := [policy for policy in beside(learned) if fits(policy, task)]:
+        return own
+    found = []
+    for name in NAMES:
+        there = [load_fixed_policy(path.parent) for path in PRETRAINED.glob(f"*/{name}/loss.json")]
+        same = [
+            policy
+            for policy in there
+            if dataclasses.replace(policy.experiment.task, physics=task.physics) == task
+        ]
+        found += sorted(same, key=lambda policy: policy.facts["validation_return_mean"])[-1:]
+    return found
 
 
 def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:

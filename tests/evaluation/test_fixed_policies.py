@@ -113,6 +113,23 @@ def test_a_loss_that_carries_none_has_none(tiny, tmp_path):
     assert fixed_policies.beside(LearnedLoss(initial_phi(tiny, 0), tiny, {})) == []
 
 
+def test_a_test_has_the_policies_of_a_pretrained_loss_of_the_same_tasks(home):
+    """Of several the best in validation; those in the folder of the loss go before them."""
+    night = load_loss("random_reacher_night")
+    alone = LearnedLoss(night.phi, night.experiment, {})
+    tasks = night.experiment.in_physics("exact").task
+    names = [f"random_reacher_night/{name}" for name in fixed_policies.NAMES]
+    assert [policy.name for policy in fixed_policies.of_tasks(alone, tasks)] == names
+    assert load_loss(names[0]).name == names[0]
+    shorter = dataclasses.replace(tasks, episode_limit=7)
+    assert fixed_policies.of_tasks(alone, shorter) == []
+    assert len(fixed_policies.of_tasks(night, shorter)) == 2
+    assert fixed_policies.of_tasks(load_loss(names[0]), tasks) == []
+    mine = load_loss(home)
+    found = fixed_policies.of_tasks(mine, mine.experiment.task)
+    assert [policy.folder for policy in found] == [home / name for name in fixed_policies.NAMES]
+
+
 def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
     save(tmp_path, initial_phi(tiny, 0), tiny, {})
     with pytest.raises(RecordError, match="it is no fixed policy; name the folder of a run with"):
