@@ -5,9 +5,11 @@ Whatever would lose data is refused.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import checkpoints, own_families, saved_settings
 from epg_tf.runs.folder_lock import UNLOCKED, FolderLock
-from epg_tf.runs.identity import BEGUN_WITH, RunIdentity
+from epg_tf.runs.identity import BEGUN_WITH, LOG, RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.provenance import commit, machine
 from epg_tf.runs.tensorboard import TensorBoardWriter
@@ -216,8 +218,17 @@ class RunFolder:
         """
         self._lock.check()
 
+    def log(self, line: str) -> None:
+        """Appends a line to `log.txt`, with the time; a run goes on where that is impossible."""
+        path = self.path / LOG
+        with contextlib.suppress(OSError, RecordError):
+            self.check()
+            if path.is_file() or not path.exists():
+                with path.open("a", encoding="utf-8") as stream:
+                    stream.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+
     def close(self) -> None:
-        """Closes the log and lets other processes use the folder."""
+        """Closes the log for TensorBoard and lets other processes use the folder."""
         self.board.close()
         self._lock.release()
 
