@@ -156,7 +156,7 @@ def _fixed_policies(learned: LearnedLoss, task: TaskConfig) -> tuple[LearnedLoss
                 f"{' and no '.join(fixed_policies.NAMES)}; name folders of fixed policies"
             )
         found += [fixed_policies.load_fixed_policy(word)] if policies is None else policies
-    fixed_policies.methods(learned, found)
+    fixed_policies.methods(found)
     return tuple(found)
 
 

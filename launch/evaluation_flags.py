@@ -266,6 +266,6 @@ def facts_of_lives(
         "env_steps": request.env_steps,
         "policy": dataclasses.asdict(learned.experiment.policy),
         "zero_shot_facts": {
-            method.name: method.learned.facts for method in fixed_policies.methods(learned, fixed)
+            method.name: method.learned.facts for method in fixed_policies.methods(fixed)
         },
     }

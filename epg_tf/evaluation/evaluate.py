@@ -184,7 +184,7 @@ class Evaluation:
                 learned = evaluated if name == registry.always[0] else evaluated[:1]
                 yield from train_all(map(registry.methods[name], learned), request, known)
         yield from train_all([each.method for each in self.trained], longer, known)
-        yield from train_all(fixed_policies.methods(self.learned, self.fixed), self.request, known)
+        yield from train_all(fixed_policies.methods(self.fixed), self.request, known)
 
     def _evaluated(
         self, stack: contextlib.ExitStack, kept: Mapping[str, KeptShards]
@@ -261,8 +261,7 @@ class Evaluation:
             },
             "meta_training_env_steps": self._meta_training(),
             "zero_shot_facts": {
-                method.name: method.learned.facts
-                for method in fixed_policies.methods(self.learned, self.fixed)
+                method.name: method.learned.facts for method in fixed_policies.methods(self.fixed)
             },
         }
 

@@ -36,11 +36,9 @@ class FixedPolicy(Method):
     Attributes:
       name: Key of the method in files: with or without hidden layers.
       learned: The policy, from `load_fixed_policy`.
-      threads: `compute.threads` of the process, which the policy's own settings may not share.
     """
 
     learned: LearnedLoss
-    threads: int
 
     def train(self, request: Request) -> LearningCurves:
         """Plays the final episodes of the L agents, in the same tasks and from the same starts.
@@ -50,8 +48,6 @@ class FixedPolicy(Method):
         """
         check_body(self.learned, request.task)
         experiment, phi = self.learned.experiment, self.learned.phi
-        compute = dataclasses.replace(experiment.compute, threads=self.threads)
-        experiment = dataclasses.replace(experiment, compute=compute)
         unlearning = dataclasses.replace(request, env_steps=experiment.life_steps)
         with InnerLoops(experiment) as loops:
             found = loops.run(unlearning, lambda agent: phi, final_inner_settings(experiment))
@@ -132,20 +128,16 @@ def of_tasks(learned: LearnedLoss, task: TaskConfig) -> list[LearnedLoss]:
     return found
 
 
-def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
+def methods(policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
     """Returns the methods of fixed policies beside a learned loss.
 
     Args:
-      home: The loss.
       policies: From `load_fixed_policy` or `beside`.
 
     Raises:
       ConfigError: Two of them have the same name, which would be one row.
     """
-    found = [
-        FixedPolicy(learned_name(policy.experiment), policy, home.experiment.compute.threads)
-        for policy in policies
-    ]
+    found = [FixedPolicy(learned_name(policy.experiment), policy) for policy in policies]
     names = [method.name for method in found]
     if len(set(names)) < len(names):
         raise ConfigError(
