@@ -102,6 +102,8 @@ class RunIdentity:
             return f"{field}={new!r}: {where} has {old!r}"
         mine = self._beginning("phi_sha256")
         if (its := description.get(_BEGUN, mine)) != mine:  # config.json says it in other words
+            if mine is None:
+                return f"{where} began with another loss, and this run with a fresh one"
             began = "another loss" if its else "a fresh loss"
             return f"begin_with={self._beginning('loss')}: {where} began with {began}"
         return ""

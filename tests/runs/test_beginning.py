@@ -346,13 +346,13 @@ def test_a_checkpoint_of_another_beginning_is_refused(tiny, shards, earlier, tmp
         run(tiny, shards, folder, first, count=1)
         run(tiny, shards, folder, None, count=1, resume=True)
     for folder, other, named, began in (
-        (begun, fresh, earlier.name, "a fresh loss"),
-        (fresh, begun, None, "another loss"),
+        (begun, fresh, f"begin_with={earlier.name}: ", "a fresh loss"),
+        (fresh, begun, "", "another loss, and this run with a fresh one"),
     ):
         copied = shutil.copytree(folder, tmp_path / f"{folder.name}_copied")
         shutil.rmtree(copied / "checkpoints")
         shutil.copytree(other / "checkpoints", copied / "checkpoints")
-        message = f"^begin_with={named}: the run that wrote .*02.npz began with {began}; remove"
+        message = f"^{named}the run that wrote .*02.npz began with {began}; remove"
         with pytest.raises(RecordError, match=message):
             run(tiny, shards, copied, None, resume=True)
 
