@@ -48,6 +48,7 @@ def listing() -> str:
             *lines.values(),
             "",
             "`epg-tf COMMAND --help` explains the flags of a command.",
+            '`eval "$(epg-tf --completion)"` makes bash or zsh complete commands and flags.',
         ]
     )
 
@@ -60,6 +61,14 @@ def main() -> None:
         with contextlib.suppress(BrokenPipeError):  # of `epg-tf --help | head`
             print(listing(), flush=True)
         os._exit(0)
+    if words[0] == "--words":
+        print(*commands(), sep="\n")
+        return
+    if words[0] == "--completion":
+        from .flag_help import COMPLETION
+
+        print(COMPLETION)
+        return
     if words[0] in ("--version", "-version"):
         import epg_tf  # here, so that the help needs nothing
 

@@ -54,6 +54,7 @@ from epg_tf.epg.inner_loop import PARTS
 from epg_tf.studies import scaling
 from epg_tf.studies.metagenrl_speed import measure_agents, shard_size
 from epg_tf.studies.speed import LifeSpeed, SpeedComparison, compare_physics
+from .evaluation_flags import check_json
 
 _REPEATS = 3  # of both ways of MetaGenRL, in turn; medians are printed
 _EPOCHS = 200  # drawn for a prediction
@@ -64,7 +65,7 @@ def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
     experiment = config_flag.experiment_of((Experiment, MetaGenRLExperiment), "point_goal")
-    command_line.check_json(_JSON)
+    check_json(_JSON)
     if isinstance(experiment, MetaGenRLExperiment):
         found = _agents(experiment)
     elif _CORES.value is not None:

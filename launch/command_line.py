@@ -19,12 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-# What commands write into folders, which is no file for --json.
-_IN_FOLDERS = (
-    *("config.json", "loss.json", "summary.json", "unfinished.json"),
-    *("adaptation.json", "robustness.json", "policy.json", "metadata.json"),
-)
-_OF_FOLDERS = {"about", "kind"}  # keys of such files
 _REPORT_SECONDS = 10.0  # how long other ranks wait for the one that reports and ends the job
 # Flags that name a file or folder; messages of the package begin with its path.
 _PATH_FLAGS = ("run_dir", "output_dir", "test_dir", "save_policy", "loss")
@@ -52,9 +46,17 @@ if not surroundings.VERBOSE:
 from epg_tf.core import communication, files
 from epg_tf.core.errors import CommunicationError, ConfigError, EpgError, RecordError
 
-from . import arguments, flag_errors
+from . import arguments, flag_errors, flag_help
 
 
+flags.DEFINE_integer(
+    "threads",
+    None,
+    "Threads that compute, of each rank; by default as --config says, else one per CPU that this "
+    "process may use. Only results of tune depend on it.",
+    lower_bound=1,
+    upper_bound=1024,
+)
 _HELP = re.compile(r"--?help(short|full)?(=(true|t|1))?", re.IGNORECASE)
 
 
@@ -109,7 +111,13 @@ def parse_flags(module: str) -> None:
     with _ending_with_the_reader():
         app.define_help_flags()
         if any(_HELP.fullmatch(word) for word in sys.argv[1:]):
-            app.usage(shorthelp="--helpfull" not in sys.argv[1:], writeto_stdout=True)
+            if "--helpfull" in sys.argv[1:]:
+                app.usage(writeto_stdout=True)
+            else:
+                print(sys.modules["__main__"].__doc__, flag_help.text(), sep="")
+            end(0)
+        if "--words" in sys.argv[1:]:
+            print(flag_help.words())
             end(0)
         rest = _parse(sys.argv)
         if len(rest) > 1:
@@ -127,6 +135,10 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         if not surroundings.VERBOSE:
             logging.set_verbosity(logging.ERROR)  # app.run has raised it
         try:
+            if "threads" in flags.FLAGS and (count := flags.FLAGS["threads"].value):
+                from epg_tf.core import threads  # here, as it imports TensorFlow
+
+                threads.use(count)
             end(main(argv))
         except _Ended:
             raise
@@ -328,53 +340,6 @@ def positive_numbers(flag: str, words: list[str]) -> list[float]:
             "separated by commas"
         )
     return numbers
-
-
-def refuse_runs(flag: flags.FlagHolder) -> None:
-    """Refuses the folder of a run or loss for results of a test: files have the same names.
-
-    Raises:
-      UsageError: The flag names such a folder.
-    """
-    for name in ("checkpoints", "loss.npz"):
-        if (Path(flag.value) / name).exists():
-            raise UsageError(
-                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or loss; "
-                "choose another folder"
-            )
-
-
-def check_json(flag: flags.FlagHolder) -> None:
-    """Refuses, before anything is measured, a file that cannot be written.
-
-    Raises:
-      UsageError: The flag names such a file.
-    """
-    if flag.value is None:
-        return
-    path = Path(flag.value)
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(
-            f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
-        )
-    if path.name in _IN_FOLDERS:
-        raise UsageError(
-            f"--{flag.name}={path} has a name that files of runs, tests and losses have; choose "
-            "another one"
-        )
-    if os.path.lexists(path) and not _is_result(path):
-        raise UsageError(
-            f"--{flag.name}={path} is there, and is no result of a command; name another file"
-        )
-
-
-def _is_result(path: Path) -> bool:
-    """Returns whether a command of this package wrote a file: all state a format version."""
-    try:
-        found = files.read_json(path, "the file")
-    except RecordError:
-        return False
-    return "format_version" in found and not _OF_FOLDERS & found.keys()
 
 
 def with_flag_files(words: Sequence[str]) -> list[str]:

@@ -34,6 +34,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
     f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
 )
+flags.adopt_module_key_flags(command_line)
 _PRINT = flags.DEFINE_bool(
     "print_config", False, "Print the settings that this command would use, and end."
 )
@@ -305,7 +306,5 @@ def _settings(example: str = "point_goal") -> Mapping[str, Any]:
             f"--config={_typed()} cannot be loaded ({' '.join(reason.split())})"
         ) from error
     if not isinstance(found, Mapping):
-        raise command_line.UsageError(
-            f"--config={_typed()}: get_config() must return settings, not {type(found).__name__}"
-        )
+        raise command_line.UsageError(f"--config={_typed()}: get_config() must return settings")
     return found

@@ -19,12 +19,13 @@ from epg_tf.artifacts.artifact import (
 from epg_tf.baselines.method import loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.settings import Experiment
-from epg_tf.tasks.settings import Physics
+from epg_tf.tasks.settings import Physics, TaskConfig
 from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.evaluate import Evaluation
-from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, of_loss
+from epg_tf.evaluation.methods import ALONE, LOSS_METHODS, OBJECTIVE_METHODS, of_loss
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.trained_methods import TrainedMethod, load_all
+from epg_tf.reports.resumed_tests import lacks_fixed_policies
 from epg_tf.tasks.registry import make_family
 from .evaluation_flags import request_of, required_losses
 from .meta_test_flags import (
@@ -38,6 +39,8 @@ from .meta_test_flags import (
     REPORTING,
     PHYSICS,
     FIXED_POLICIES,
+    OUTPUT_DIR,
+    RESUME,
     SAVE_POLICY,
     ENVIRONMENT,
     ENV_STEPS,
@@ -113,7 +116,7 @@ def _of_loss(
         dataclasses.replace(request, phase="reporting") if REPORTING.value else request,
         methods,
         config_flag.replaced(learned.experiment, experiment),
-        fixed=_fixed_policies(learned),
+        fixed=_fixed_policies(learned, request.task),
         alpha=ALPHA.value,
         compare_updates=COMPARE_UPDATES.value,
         others=tuple(
@@ -138,10 +141,14 @@ def _trained(experiment: Experiment) -> tuple[TrainedMethod, ...]:
         raise command_line.UsageError(f"--{error}") from error
 
 
-def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
-    """Returns the fixed policies that --fixed_policies names."""
+def _fixed_policies(learned: LearnedLoss, task: TaskConfig) -> tuple[LearnedLoss, ...]:
+    """Returns the fixed policies that --fixed_policies names; a test that goes on has its own."""
+    if FIXED_POLICIES.value is None:
+        without = RESUME.value and lacks_fixed_policies(OUTPUT_DIR.value or "")
+        alone = ALONE in COMPARE.value
+        return () if without or alone else tuple(fixed_policies.of_tasks(learned, task))
     found: list[LearnedLoss] = []
-    for word in FIXED_POLICIES.value or ():
+    for word in FIXED_POLICIES.value:
         policies = fixed_policies.beside(learned) if word == "own" else None
         if policies == []:
             raise command_line.UsageError(
@@ -149,7 +156,7 @@ def _fixed_policies(learned: LearnedLoss) -> tuple[LearnedLoss, ...]:
                 f"{' and no '.join(fixed_policies.NAMES)}; name folders of fixed policies"
             )
         found += [fixed_policies.load_fixed_policy(word)] if policies is None else policies
-    fixed_policies.methods(learned, found)
+    fixed_policies.methods(found)
     return tuple(found)
 
 

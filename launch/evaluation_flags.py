@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,18 @@ from epg_tf.artifacts import saved_models
 from epg_tf.artifacts.artifact import LearnedLoss, loss_folder
 from epg_tf.baselines.method import Request
 from epg_tf.core import files
-from epg_tf.core.errors import ConfigError
+from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.evaluation import fixed_policies
 from epg_tf.evaluation.requests import objective_request
 from epg_tf.runs.folder_lock import FolderLock
+
+# What commands write into folders, which is no file for --json.
+_IN_FOLDERS = (
+    *("config.json", "loss.json", "summary.json", "unfinished.json"),
+    *("adaptation.json", "robustness.json", "policy.json", "metadata.json"),
+)
+_OF_FOLDERS = {"about", "kind"}  # keys of such files
 
 
 def required(flag: flags.FlagHolder[str | None], example: str) -> str:
@@ -65,6 +73,53 @@ def required_losses(flag: flags.FlagHolder[str | None], example: str) -> list[st
     if len(set(losses)) < len(losses) or "" in losses:
         raise command_line.UsageError(f"--{flag.name}={flag.value} names a loss twice, or none")
     return [_announced(flag.name, loss) for loss in losses]
+
+
+def refuse_runs(flag: flags.FlagHolder) -> None:
+    """Refuses the folder of a run or loss for results of a test: files have the same names.
+
+    Raises:
+      UsageError: The flag names such a folder.
+    """
+    for name in ("checkpoints", "loss.npz"):
+        if (Path(flag.value) / name).exists():
+            raise command_line.UsageError(
+                f"--{flag.name}={flag.value}: it holds {name}, so it belongs to a run or loss; "
+                "choose another folder"
+            )
+
+
+def check_json(flag: flags.FlagHolder) -> None:
+    """Refuses, before anything is measured, a file that cannot be written.
+
+    Raises:
+      UsageError: The flag names such a file.
+    """
+    if flag.value is None:
+        return
+    path = Path(flag.value)
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise command_line.UsageError(
+            f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
+        )
+    if path.name in _IN_FOLDERS:
+        raise command_line.UsageError(
+            f"--{flag.name}={path} has a name that files of runs, tests and losses have; choose "
+            "another one"
+        )
+    if os.path.lexists(path) and not _is_result(path):
+        raise command_line.UsageError(
+            f"--{flag.name}={path} is there, and is no result of a command; name another file"
+        )
+
+
+def _is_result(path: Path) -> bool:
+    """Returns whether a command of this package wrote a file: all state a format version."""
+    try:
+        found = files.read_json(path, "the file")
+    except RecordError:
+        return False
+    return "format_version" in found and not _OF_FOLDERS & found.keys()
 
 
 def lock_results(flag: flags.FlagHolder[str | None]) -> None:
@@ -123,7 +178,7 @@ def prepare_results(
       UsageError: The folder belongs to a run or a loss.
       RecordError: It cannot be used, or is in use, also by another process.
     """
-    command_line.refuse_runs(flag)
+    refuse_runs(flag)
     if flag.value:
         with contextlib.suppress(OSError):  # prepare_folder says what is wrong with the name
             Path(flag.value).mkdir(parents=True, exist_ok=True)
@@ -211,6 +266,6 @@ def facts_of_lives(
         "env_steps": request.env_steps,
         "policy": dataclasses.asdict(learned.experiment.policy),
         "zero_shot_facts": {
-            method.name: method.learned.facts for method in fixed_policies.methods(learned, fixed)
+            method.name: method.learned.facts for method in fixed_policies.methods(fixed)
         },
     }

@@ -17,6 +17,7 @@ from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
+flags.adopt_module_key_flags(command_line)
 _LIST = flags.DEFINE_bool(
     "list", False, "List all figures and tables: what each shows, which folders it reads or lacks."
 )

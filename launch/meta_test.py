@@ -51,6 +51,7 @@ from .evaluation_flags import (
     prepare_nested,
     prepare_results,
     prepare_saved_model,
+    refuse_runs,
     required,
 )
 from .meta_test_flags import (
@@ -75,7 +76,7 @@ def main(argv: list[str]) -> int:
     found: dict[MethodKey, Results] = {}
     earlier = None
     if RESUME.value:
-        command_line.refuse_runs(OUTPUT_DIR)  # before anything in it is removed
+        refuse_runs(OUTPUT_DIR)  # before anything in it is removed
         lock_results(OUTPUT_DIR)
         found, earlier = resumed_tests.read_found(output, about, request)
     _prepare_folders(output)

@@ -82,7 +82,8 @@ FIXED_POLICIES = flags.DEFINE_list(
     "fixed_policies",
     None,
     "For losses of EPG: folders of fixed policies to put into the same tasks, or own: those in the "
-    "folder of the loss.",
+    "folder of the loss. By default these, or those of a pretrained loss of the same tasks, unless "
+    "--compare has alone; nothing behind the equals sign: none.",
 )
 SAVE_POLICY = flags.DEFINE_string(
     "save_policy", None, "Folder for the first agent as a TF-Agents policy."

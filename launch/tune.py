@@ -12,9 +12,11 @@ tried.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +81,18 @@ _EPISODES = flags.DEFINE_integer(
 command_line.parse_flags(__name__)
 
 from epg_tf.core import formatting
+from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
 from epg_tf.epg.baseline_settings import BASELINES
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.evaluation.evaluate import evaluate_baseline
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
 from epg_tf.reports import search_file
 from epg_tf.reports.tables import label
-from .evaluation_flags import request_of
+from epg_tf.runs.folder_lock import FolderLock
+from .evaluation_flags import check_json, request_of
 
 
 def main(argv: list[str]) -> int:
@@ -103,7 +107,8 @@ def main(argv: list[str]) -> int:
             f"--method={_METHOD.value} is no baseline of this system; name {', '.join(offered)}"
         )
     if isinstance(experiment, Experiment):
-        return _search(experiment)
+        with _locked_json():
+            return _search(experiment)
     return _try_rates(experiment)
 
 
@@ -130,18 +135,11 @@ def _search(experiment: Experiment) -> int:
     )
     command = shlex.join([*shlex.split(command_line.program("tune")), *sys.argv[1:]])
     trials: list[Trial] = []
-    written = _identity_of_json()
     for trial in search.run(earlier=earlier):
         trials.append(trial)
         print(f"  {_line(trial)}", flush=True)
         if _JSON.value is not None and len(trials) > len(earlier):
-            if _identity_of_json() != written:
-                raise command_line.UsageError(
-                    f"--json={_JSON.value}: another process writes to this file; wait for it, or "
-                    "name another file"
-                )
             search_file.write_search(_JSON.value, search, trials, command)
-            written = _identity_of_json()
     best = winner(trials)
     if best.failed == best.agents:
         raise command_line.UsageError(
@@ -155,10 +153,34 @@ def _search(experiment: Experiment) -> int:
     return 0
 
 
-def _identity_of_json() -> int:
-    """Returns the number of the file --json, which every writing changes; 0 without a file."""
-    path = Path(_JSON.value or "")
-    return path.stat().st_ino if path.is_file() else 0
+@contextlib.contextmanager
+def _locked_json() -> Iterator[None]:
+    """Keeps other processes from writing --json, which is replaced with each trial: what is locked
+    is a hidden folder beside it.
+
+    Raises:
+      UsageError: Another process writes to it, or it cannot be written.
+    """
+    if _JSON.value is None:
+        yield
+        return
+    check_json(_JSON)
+    path = Path(_JSON.value)
+    folder = path.with_name(f".{path.name}.lock")
+    folder.mkdir(exist_ok=True)
+    lock = FolderLock(folder)
+    try:
+        lock.acquire()
+    except RecordError as error:
+        raise command_line.UsageError(
+            f"--json={path}: another process is writing to this file; wait for it, or name another"
+        ) from error
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        lock.release()
 
 
 def _line(trial: Trial) -> str:
@@ -179,7 +201,6 @@ def _earlier(search: Search) -> list[Trial]:
         if _RESUME.value:
             raise command_line.UsageError("--resume=True goes on with a file; name it with --json")
         return []
-    command_line.check_json(_JSON)
     if not Path(_JSON.value).exists():
         return []
     if not _RESUME.value:
@@ -206,7 +227,7 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
         _EPISODES.value,
     )
     request = dataclasses.replace(request, phase="objective_tuning")
-    configure_tensorflow(experiment.threads or cpus(1))
+    configure_tensorflow(threads_of(experiment.threads))
     print(
         f"{label(name)}, {request.agents} agents in {request.task.family}, "
         f"{formatting.count(request.env_steps)} env steps each; mean final return and 95 % interval"

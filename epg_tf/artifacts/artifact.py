@@ -74,7 +74,8 @@ class Artifact(Generic[E]):
         """Name of a pretrained one, else the folder; "phi" if it was not read from one."""
         if self.folder is None:
             return "phi"
-        return self.folder.name if self.folder.parent == PRETRAINED else str(self.folder)
+        pretrained = self.folder.is_relative_to(PRETRAINED)
+        return str(self.folder.relative_to(PRETRAINED) if pretrained else self.folder)
 
 
 LearnedLoss = Artifact[Experiment]
@@ -184,6 +185,7 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
 
     Args:
       folder: Where it is, the folder of a run, or the name of a pretrained one: see `loss_folder`.
+        Of its settings the number of threads is left out: that was of another machine.
       wanted: Type of its experiment; None: whatever the kind in loss.json says.
 
     Raises:
@@ -201,7 +203,7 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
             f"{_SYSTEMS[found].use}); name the folder of a run of epg-tf meta-train"
         )
     try:
-        experiment: Any = kind.from_mapping(renamed(description.get("config", {})))
+        experiment = _on_any_machine(kind.from_mapping(renamed(description.get("config", {}))))
         for family in [task.family for task in getattr(experiment, "tasks", ())]:
             if not is_family(family):
                 raise RecordError(
@@ -221,6 +223,15 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
             "files from the run that wrote them"
         )
     return Artifact(phi, experiment, _checked_facts(folder, description.get("facts", {})), folder)
+
+
+def _on_any_machine(experiment: Any) -> Any:
+    """Returns settings without a number of threads."""
+    if isinstance(experiment, Experiment):
+        compute = dataclasses.replace(experiment.compute, threads=0)
+        return dataclasses.replace(experiment, compute=compute)
+    none = {"threads": 0} if hasattr(experiment, "threads") else {}
+    return dataclasses.replace(experiment, **none)
 
 
 def _checked_facts(folder: Path, facts: Any) -> dict[str, Any]:
@@ -312,8 +323,9 @@ def loss_folder(name: PathLike) -> Path:
     except OSError as error:
         raise RecordError(f"{name}: {error.strerror}; name the folder of a run") from error
 
-    if str(name) in (known := pretrained_losses()):
-        return PRETRAINED / name
+    known = pretrained_losses()
+    if str(name).split("/")[0] in known and loss_files.holds_loss(PRETRAINED / name):
+        return PRETRAINED / name  # or what lies beside one, e.g. point_goal/zero_shot_linear
     beside = [file.parent for file in folder.parent.glob("*/loss.json")]
     beside += [file.parents[1] for file in folder.parent.glob("*/*/loss.json")]  # runs
     near = difflib.get_close_matches(str(name), [*known, *map(str, beside)], n=1)

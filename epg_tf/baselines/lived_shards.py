@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from epg_tf.baselines.method import LearningCurves
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import success_or_failure
@@ -68,7 +68,7 @@ def live_in_shards(
       threads: Shards at once; 0: one per CPU.
       period: Env steps between points of the curves.
     """
-    at_once = threads or cpus(1)
+    at_once = threads_of(threads)
     configure_tensorflow(at_once)
     filled = [*keys, *([keys[-1]] * (-len(keys) % shard_lives))]
     shards = [filled[i : i + shard_lives] for i in range(0, len(filled), shard_lives)]

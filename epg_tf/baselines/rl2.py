@@ -15,7 +15,7 @@ from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RunFailed
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import make_family
@@ -94,7 +94,7 @@ class RL2Trainer:
     """
 
     def __init__(self, experiment: RL2Experiment, seed: int) -> None:
-        configure_tensorflow(experiment.threads or cpus(1))
+        configure_tensorflow(threads_of(experiment.threads))
         self.experiment, self._seed = experiment, seed
         family = rl2_family(experiment.task)
         self._environment = TrialEnvironment(family, experiment.trials, experiment.trial_steps)

@@ -20,7 +20,7 @@ from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import rl2_family
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.lives import life_streams
 from epg_tf.tasks.base import TaskFamily
@@ -61,7 +61,7 @@ class RL2Method(Method):
                 f"meta-trained in {home.family}, whose observations or actions are others; "
                 "compare it in a family that has the same"
             )
-        configure_tensorflow(self.threads or cpus(1))  # before the agent, which starts TensorFlow
+        configure_tensorflow(threads_of(self.threads))  # before the agent, which starts TensorFlow
         agent = RecurrentAgent(family, self.experiment.network, self.experiment.ppo, seed=0)
         if (needed := agent.policy_vector().size) != self.policy.size:
             raise RecordError(

@@ -188,9 +188,7 @@ def read_json(path: PathLike, what: str) -> dict[str, Any]:
             f"{path}: {what} cannot be read ({one_line(error)}); restore it or create it again"
         ) from error
     if not isinstance(value, dict):
-        raise RecordError(
-            f"{path}: {what} holds a {type(value).__name__}, not a JSON object; create it again"
-        )
+        raise RecordError(f"{path}: {what} holds no JSON object; create it again")
     version = value.get("format_version", FORMAT_VERSION)
     if type(version) is not int or version != FORMAT_VERSION:
         raise RecordError(

@@ -49,6 +49,13 @@ NonNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1)]
 PositiveShare = Annotated[float, Range(0, 1, open=True)]
 
+_NEEDED = {
+    int: "a whole number without a point",
+    float: "a number",
+    bool: "True or False",
+    str: "text",
+}
+
 Value = TypeVar("Value")
 
 
@@ -180,8 +187,7 @@ def _group(kind: type, values: Any, name: str) -> Any:
         if key not in hints:
             remark = old_settings.remark(inner.removeprefix("config."))
             raise ConfigError(
-                f"{inner} is not a setting of {kind.__name__}{remark and ', ' + remark}; "
-                f"{name} has {sorted(hints)}"
+                f"{inner} is not a setting{remark and ', ' + remark}; {name} has {sorted(hints)}"
             )
         found[key] = _value(hints[key], value, inner)
     return kind(**found)
@@ -195,7 +201,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if get_origin(kind) is tuple:
         item, size = _item_hints(kind)
         if not isinstance(value, (tuple, list)) or size not in (None, len(value)):
-            raise ConfigError(f"{refused}must be a {_type_words(hint)}")
+            raise ConfigError(f"{refused}must be {_needed(hint)}")
         return tuple(_value(item, entry, f"{name}[{i}]") for i, entry in enumerate(value))
     if get_origin(kind) is Literal:
         choices = get_args(kind)
@@ -204,7 +210,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return value
     allowed = (int, float) if kind is float else (kind,)
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{refused}must be of type {kind.__name__}, not {type(value).__name__}")
+        raise ConfigError(f"{refused}must be {_needed(hint)}")
     if bounds and (demand := _demand(bounds, value)):
         raise ConfigError(refused + demand)
     return kind(value)
@@ -226,6 +232,15 @@ def _demand(bounds: Range, value: float) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}..."
+
+
+def _needed(hint: Any) -> str:
+    """Returns what a value must be, in words."""
+    kind, _ = _parts(hint)
+    if get_origin(kind) is tuple:
+        item, size = _item_hints(kind)
+        return f"{size or 'several'} values in brackets, each {_needed(item)}"
+    return _NEEDED[type(get_args(kind)[0]) if get_origin(kind) is Literal else kind]
 
 
 def _type_words(hint: Any) -> str:

@@ -12,7 +12,24 @@ import tensorflow as tf
 
 from epg_tf.core.eager_tensors import stop_leak
 
+_told: list[int] = []  # at most one number, see `use`
 _GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def use(threads: int) -> None:
+    """Makes this process compute on so many threads, whatever settings say."""
+    _told[:] = [threads]
+
+
+def threads_of(setting: int, processes: int = 1) -> int:
+    """Returns on how many threads this process computes: as `use` said, else as a setting says,
+    else one per CPU that it may use.
+
+    Args:
+      setting: Number of threads, 0 where none is set.
+      processes: Number of processes that share the CPUs.
+    """
+    return _told[0] if _told else setting or cpus(processes)
 
 
 def cpus(processes: int) -> int:

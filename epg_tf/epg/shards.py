@@ -20,7 +20,7 @@ import numpy as np
 
 from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import Interrupted
-from epg_tf.core.threads import configure_tensorflow, cpus, has_gpu
+from epg_tf.core.threads import configure_tensorflow, has_gpu, threads_of
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, InnerLoopSettings
 from epg_tf.epg.past_policies import agent_sizes, shared
@@ -45,7 +45,7 @@ def thread_count(experiment: Experiment, processes: int = 1) -> int:
       experiment: Settings.
       processes: Number of processes that share these CPUs.
     """
-    return experiment.compute.threads or cpus(processes)
+    return threads_of(experiment.compute.threads, processes)
 
 
 def processes_fit(experiment: Experiment) -> bool:

@@ -17,7 +17,7 @@ from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.lived_shards import KeptShards
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.epg.settings import Experiment
@@ -184,7 +184,7 @@ class Evaluation:
                 learned = evaluated if name == registry.always[0] else evaluated[:1]
                 yield from train_all(map(registry.methods[name], learned), request, known)
         yield from train_all([each.method for each in self.trained], longer, known)
-        yield from train_all(fixed_policies.methods(self.learned, self.fixed), self.request, known)
+        yield from train_all(fixed_policies.methods(self.fixed), self.request, known)
 
     def _evaluated(
         self, stack: contextlib.ExitStack, kept: Mapping[str, KeptShards]
@@ -194,7 +194,7 @@ class Evaluation:
         """
         if self.of_objective:
             experiment = self.learned.experiment
-            configure_tensorflow(experiment.threads or cpus(1))
+            configure_tensorflow(threads_of(experiment.threads))
             return [Evaluated(experiment, each.phi, name, kept=kept) for name, each in self.losses]
         loops: dict[str, InnerLoops] = {}
         for _, each in self.losses:
@@ -261,8 +261,7 @@ class Evaluation:
             },
             "meta_training_env_steps": self._meta_training(),
             "zero_shot_facts": {
-                method.name: method.learned.facts
-                for method in fixed_policies.methods(self.learned, self.fixed)
+                method.name: method.learned.facts for method in fixed_policies.methods(self.fixed)
             },
         }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epg_tf.artifacts.artifact import LearnedLoss, load_loss
+from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss, load_loss
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LearningCurves, Method, Request, learned_name
@@ -36,11 +36,9 @@ class FixedPolicy(Method):
     Attributes:
       name: Key of the method in files: with or without hidden layers.
       learned: The policy, from `load_fixed_policy`.
-      threads: `compute.threads` of the process, which the policy's own settings may not share.
     """
 
     learned: LearnedLoss
-    threads: int
 
     def train(self, request: Request) -> LearningCurves:
         """Plays the final episodes of the L agents, in the same tasks and from the same starts.
@@ -50,8 +48,6 @@ class FixedPolicy(Method):
         """
         check_body(self.learned, request.task)
         experiment, phi = self.learned.experiment, self.learned.phi
-        compute = dataclasses.replace(experiment.compute, threads=self.threads)
-        experiment = dataclasses.replace(experiment, compute=compute)
         unlearning = dataclasses.replace(request, env_steps=experiment.life_steps)
         with InnerLoops(experiment) as loops:
             found = loops.run(unlearning, lambda agent: phi, final_inner_settings(experiment))
@@ -104,20 +100,44 @@ def beside(learned: LearnedLoss) -> list[LearnedLoss]:
     return [load_fixed_policy(folder) for folder in folders if holds_loss(folder)]
 
 
-def methods(home: LearnedLoss, policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
+def of_tasks(learned: LearnedLoss, task: TaskConfig) -> list[LearnedLoss]:
+    """Returns the fixed policies that a test of a loss has where nobody names any: those in its
+    folder, if they fit; else the best in validation of those beside pretrained losses of the very
+    same tasks, whatever their physics. There are none beside what does not learn.
+
+    Args:
+      learned: The loss.
+      task: Of the test.
+
+    Raises:
+      RecordError: One of them is damaged.
+    """
+    if not learned.experiment.learns:
+        return []
+    if own := [policy for policy in beside(learned) if fits(policy, task)]:
+        return own
+    found = []
+    for name in NAMES:
+        there = [load_fixed_policy(path.parent) for path in PRETRAINED.glob(f"*/{name}/loss.json")]
+        same = [
+            policy
+            for policy in there
+            if dataclasses.replace(policy.experiment.task, physics=task.physics) == task
+        ]
+        found += sorted(same, key=lambda policy: policy.facts["validation_return_mean"])[-1:]
+    return found
+
+
+def methods(policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
     """Returns the methods of fixed policies beside a learned loss.
 
     Args:
-      home: The loss.
       policies: From `load_fixed_policy` or `beside`.
 
     Raises:
       ConfigError: Two of them have the same name, which would be one row.
     """
-    found = [
-        FixedPolicy(learned_name(policy.experiment), policy, home.experiment.compute.threads)
-        for policy in policies
-    ]
+    found = [FixedPolicy(learned_name(policy.experiment), policy) for policy in policies]
     names = [method.name for method in found]
     if len(set(names)) < len(names):
         raise ConfigError(

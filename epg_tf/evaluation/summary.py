@@ -41,9 +41,9 @@ class Summary:
       lives: Number of agents.
       failed_lives: How many of them failed.
       env_steps: Env steps of learning of each agent.
-      steps_to_match: Env steps after which the method first reaches the final mean return of the
-        learned loss: the mean of its curve over agents does, once every agent has a point, or its
-        final mean return. None: never, or there is no learned loss.
+      steps_to_match: Env steps from which on the method reaches, to the end, the final mean return
+        of the learned loss: the mean of its curve over agents does, where every agent has a point,
+        and its final mean return. None: it does not end there, or there is no learned loss.
       profile: Pairs of a return and the share of agents that end above it (performance profile);
         the returns are the same for all methods of a table.
       ahead_mean: How far the learned loss (see `reference`) ends above this method, agent by agent;
@@ -178,7 +178,7 @@ def _mean_over_losses(summaries: Sequence[Summary], scores: Array) -> Summary:
 
 
 def steps_to_match(runs: Sequence[Results], target: float) -> int | None:
-    """Returns the env steps of learning after which agents first reach a mean return.
+    """Returns the env steps of learning from which on agents reach a mean return, to the end.
 
     Args:
       runs: Rows of one method, those of each of its runs apart. Its curve is of evaluations where
@@ -187,21 +187,24 @@ def steps_to_match(runs: Sequence[Results], target: float) -> int | None:
       target: Mean return to reach.
 
     Returns:
-      None where neither the curve nor the final policies reach it, or all agents of a run failed.
+      None where the final policies do not reach it, or all agents of a run failed.
     """
     failed = [~np.isfinite(rows.final()) for rows in runs]
     if any(each.all() for each in failed):
         return None
+    if not _reaches([worst_for_failed(rows.final()).mean() for rows in runs], target):
+        return None
     steps, curves = Results.join(runs).pivot()
     of_runs = np.split(curves, np.cumsum([len(each) for each in failed])[:-1])
-    for place, at in enumerate(steps):
+    since = int(max(rows.env_steps.max() for rows in runs))
+    for place, at in reversed([*enumerate(steps)]):
         pairs = [(curve[:, place], gone) for curve, gone in zip(of_runs, failed, strict=True)]
         if all(np.isfinite(mine[~gone]).all() for mine, gone in pairs):
             known = [worst_for_failed(np.where(gone, np.nan, mine)) for mine, gone in pairs]
-            if _reaches([mine.mean() for mine in known], target):
-                return int(at)
-    finals = [worst_for_failed(rows.final()).mean() for rows in runs]
-    return int(max(rows.env_steps.max() for rows in runs)) if _reaches(finals, target) else None
+            if not _reaches([mine.mean() for mine in known], target):
+                break
+            since = int(at)
+    return since
 
 
 def _reaches(means: Sequence[float], target: float) -> bool:

@@ -14,7 +14,7 @@ from epg_tf.baselines.method import LossName, Request
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.files import PathLike
 from epg_tf.core.random_streams import life_generator
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array
 from epg_tf.epg.inner_loop import InnerLoop, final_inner_settings
 from epg_tf.epg.shards import thread_count
@@ -157,7 +157,7 @@ def train_objective_agent(
     _check_number("agent", agent, agents)
     experiment = learned.experiment
     request = objective_request(experiment, environment, seed, agents, env_steps)
-    configure_tensorflow(experiment.threads or cpus(1))
+    configure_tensorflow(threads_of(experiment.threads))
     method = learned_objective(experiment, learned.phi, LossName("objective"))
     size = method.shard_agents(request)
     shard, returns = method.train_shard(request, agent // size)

@@ -4,7 +4,6 @@ the policy, which inputs the loss depends on, and how its gradient goes with PPO
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +16,6 @@ from epg_tf.studies import gradient_correlation, loss_sensitivity, policy_change
 from epg_tf.studies.analysed_lives import analysis_request
 
 _LIVES = 32
-_THREADS = 1  # as in films, so that a process can make all figures
 
 
 def kl_of_updates(found: Match) -> Result:
@@ -103,9 +101,6 @@ def gradients_beside_ppo(found: Match) -> Result:
 def _lives_of(found: Match) -> tuple[LearnedLoss, Request]:
     """Returns the loss and the lives in which it is analysed."""
     learned = load_loss(found.runs[0][1])
-    compute = dataclasses.replace(learned.experiment.compute, threads=_THREADS)
-    experiment = dataclasses.replace(learned.experiment, compute=compute)
-    learned = dataclasses.replace(learned, experiment=experiment)
     return learned, analysis_request(learned, lives=_LIVES)
 
 

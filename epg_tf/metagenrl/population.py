@@ -14,7 +14,7 @@ import numpy as np
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.optimizers import annealed
-from epg_tf.core.threads import configure_tensorflow, cpus
+from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import stacked
 from epg_tf.metagenrl.agents import AgentShard, check_continuous
@@ -88,7 +88,7 @@ class Population:
         self.communicator = communicator or SingleProcess()
         self.plans = plan_shards(experiment)
         self.stopped = threading.Event()
-        threads = experiment.threads or cpus(self.communicator.local_size)
+        threads = threads_of(experiment.threads, self.communicator.local_size)
         configure_tensorflow(threads)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="agents")
         for name in experiment.validation.environments:

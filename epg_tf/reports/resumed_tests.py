@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ def read_found(
     if not isinstance(its, dict):
         raise refusal(folder, about_file, "it does not state what was tested")
     other = {name: value for name, value in its.items() if name not in _MADE_WITH}
-    if (mine := files.plain(about)) != other:
+    if (mine := files.plain(about)) != (other := _on_any_machine(other)):
         raise refusal(folder, about_file, f"it is of {difference('', other, mine)}")
     try:
         tables = read_results(folder / table_file).by_method()
@@ -126,6 +127,26 @@ def read_found(
             why = f"its rows of {method!r} are not those of {request.agents} agents in this task"
             raise refusal(folder, table_file, why)
     return tables, {name: its[name] for name in _MADE_WITH if name in its}
+
+
+def lacks_fixed_policies(folder: files.PathLike) -> bool:
+    """Returns whether a folder holds a test that has no fixed policies."""
+    for name in (ABOUT_FILE, SUMMARY_FILE):
+        with contextlib.suppress(RecordError):
+            about = files.read_json(Path(folder) / name, "what a test tested").get("about")
+            return isinstance(about, dict) and not about.get("zero_shot_facts")
+    return False
+
+
+def _on_any_machine(about: dict[str, Any]) -> dict[str, Any]:
+    """Returns what was tested without the number of threads, which earlier versions state."""
+    config = about.get("config")
+    if not isinstance(config, dict):
+        return about
+    config = config | ({"threads": 0} if "threads" in config else {})
+    if isinstance(compute := config.get("compute"), dict):
+        config["compute"] = compute | {"threads": 0}
+    return about | {"config": config}
 
 
 def _is_of(table: Results, request: Request) -> bool:

@@ -12,9 +12,9 @@ from epg_tf.evaluation.summary import Summary
 
 EXPLANATION = """\
 mean: return of the final policy (sum of rewards in an episode), over agents; one that failed counts
-as the worst of the others; auc: return, averaged over learning; match: env steps after which a
-method first reaches the learned loss's final mean; ahead: how far the learned loss ends above a
-method, agent by agent"""
+as the worst of the others; auc: return, averaged over learning; match: env steps from which on a
+method reaches the learned loss's final mean, to the end; ahead: how far the learned loss ends above
+a method, agent by agent"""
 """Explains the columns of `summary_rows`."""
 HEADER = (
     "", "mean", "95 % interval", "IQM", "auc", "agents", "failed", "success", "env steps", "match",

@@ -20,7 +20,8 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.initial_parameters import with_floor
-from epg_tf.runs.folder import BEGUN_WITH, SCALE
+from epg_tf.runs.folder import SCALE
+from epg_tf.runs.identity import BEGUN_WITH
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
 _CENTRING = ("inner", "centred_observations")

@@ -205,7 +205,7 @@ def _as_mapping(path: Path, array: Array) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: it holds no facts ({files.one_line(error)})") from error
     if not isinstance(mapping, dict):
-        raise RecordError(f"{path}: its facts are a {type(mapping).__name__}, not a mapping")
+        raise RecordError(f"{path}: it holds no facts")
     return mapping
 
 

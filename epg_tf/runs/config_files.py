@@ -202,7 +202,7 @@ def _plain(settings: Any) -> Mapping[str, Any]:
         if hasattr(settings, convert):
             settings = getattr(settings, convert)()
     if not isinstance(settings, Mapping):
-        raise TypeError(f"get_config() returned {type(settings).__name__}, not a mapping")
+        raise TypeError("get_config() must return settings")
     return settings
 
 

@@ -26,8 +26,8 @@ from epg_tf.epg.state import EpochResult, EvolutionState, broadcast_state
 from epg_tf.runs import checkpoints, standstill
 from epg_tf.runs.beginning import beginning, facts_of
 from epg_tf.runs.checkpoints import Checkpoint
-from epg_tf.runs.folder import BEGUN_WITH, RunFolder, RunLength, RunTarget, beginning_in_words
-from epg_tf.runs.identity import OWN_FILES, RunKind
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget, beginning_in_words
+from epg_tf.runs.identity import BEGUN_WITH, OWN_FILES, RunKind
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
 from epg_tf.runs.system import Failures, OneCheckpoint, failures

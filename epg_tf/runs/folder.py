@@ -5,9 +5,11 @@ Whatever would lose data is refused.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,12 @@ from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import checkpoints, own_families, saved_settings
 from epg_tf.runs.folder_lock import UNLOCKED, FolderLock
-from epg_tf.runs.identity import RunIdentity
+from epg_tf.runs.identity import BEGUN_WITH, LOG, RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.provenance import commit, machine
 from epg_tf.runs.tensorboard import TensorBoardWriter
 
 CONFIG = "config.json"
-BEGUN_WITH = "begun_with"  # in the facts of a run that began with what another one evolved
 SCALE = "scale"  # there: what the mean actions of a policy were multiplied by
 
 
@@ -87,6 +88,7 @@ class RunFolder:
 
     Attributes:
       path: The folder.
+      identity: Of the run, with what it began with.
       facts: Seed, commit and package versions that the run started with.
       metrics: Its `metrics.csv`, one row per epoch (or round).
       board: Its log for TensorBoard.
@@ -100,7 +102,7 @@ class RunFolder:
         self.path = Path(target.path)
         self.metrics = MetricsFile(self.path / "metrics.csv")
         self.board = TensorBoardWriter(self.path / "tensorboard")
-        self._identity = identity
+        self.identity = identity
         self._lock = FolderLock(self.path)
         try:
             self._open(target)
@@ -113,17 +115,19 @@ class RunFolder:
             self._lock.acquire()
         self._check_kind()
         self._check_entries()
-        now = {"seed": self._identity.seed, "commit": commit(), "versions": versions()}
+        now = {"seed": self.identity.seed, "commit": commit(), "versions": versions()}
         before = self._earlier_run() if target.resume else None
-        self._families = own_families.fingerprints(self._identity.experiment())
+        self._families = own_families.fingerprints(self.identity.experiment())
         changed = self._changed_families(before, target.allow_changed_family)
         if target.overwrite:
             self._check_replaceable()
         files.prepare_folder(self.path, (), overwrite=target.overwrite, resume=target.resume)
         self._lock.acquire()
         self.facts = now if before is None else {name: before.get(name) for name in now}
-        stated = self._identity.begun if before is None else before
-        self.facts |= {name: stated[name] for name in (BEGUN_WITH,) if name in stated}
+        stated = self.identity.begun if before is None else before
+        begun = {BEGUN_WITH: stated[BEGUN_WITH]} if BEGUN_WITH in stated else {}
+        self.facts |= begun
+        self.identity = dataclasses.replace(self.identity, begun=begun)
         self.warnings = [
             f"this run started with {name} {self.facts[name]}; now it is {now[name]}, so numbers "
             "may differ"
@@ -133,7 +137,7 @@ class RunFolder:
         self.warnings += [UNLOCKED] if UNLOCKED else []
         if changed:
             self.warnings.append(f"{changed} changed, so numbers from here on are of other tasks")
-        own = self._identity.kind.own
+        own = self.identity.kind.own
         if before is None:
             with files.replaced(self.path, own):  # nothing is there unless it is to be overwritten
                 self._describe()
@@ -147,6 +151,7 @@ class RunFolder:
           RecordError: There is none, though there is or was a checkpoint; or it is of a run of
             another seed or other settings.
         """
+        wanted = dataclasses.replace(wanted, identity=self.identity)
         found, damaged = checkpoints.load_newest(self.path / "checkpoints", wanted)
         if found is None and (damaged or self.metrics.read()):
             reason = "there is none, but metrics.csv has rows"
@@ -194,11 +199,11 @@ class RunFolder:
                 f"metrics.csv has {rows} of {done} rows; curve and summary lack the others"
             )
         self.board.purge_after(done)
-        self.board.text("settings", saved_settings.markdown_table(self._identity.settings))
+        self.board.text("settings", saved_settings.markdown_table(self.identity.settings))
 
     def _describe(self) -> None:
         """Writes `config.json`."""
-        identity = self._identity
+        identity = self.identity
         description = {"kind": identity.kind.name, "config": identity.settings, **self.facts}
         if self._families:
             description[own_families.FAMILIES] = self._families
@@ -213,15 +218,24 @@ class RunFolder:
         """
         self._lock.check()
 
+    def log(self, line: str) -> None:
+        """Appends a line to `log.txt`, with the time; a run goes on where that is impossible."""
+        path = self.path / LOG
+        with contextlib.suppress(OSError, RecordError):
+            self.check()
+            if path.is_file() or not path.exists():
+                with path.open("a", encoding="utf-8") as stream:
+                    stream.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+
     def close(self) -> None:
-        """Closes the log and lets other processes use the folder."""
+        """Closes the log for TensorBoard and lets other processes use the folder."""
         self.board.close()
         self._lock.release()
 
     def _check_kind(self) -> None:
         """Refuses the folder of a run of another kind."""
         found = _read_mapping(self.path / CONFIG)
-        mine = self._identity.kind.name
+        mine = self.identity.kind.name
         if "config" in found and kind_of(found) != mine:
             raise RecordError(
                 f"{self.path}: this is a run of another kind ({kind_of(found)[:50]}, not {mine}); "
@@ -230,7 +244,7 @@ class RunFolder:
 
     def _check_entries(self) -> None:
         """Refuses a file where a folder is to be, and a folder where a file is."""
-        for name in self._identity.kind.own:
+        for name in self.identity.kind.own:
             entry, folder = self.path / name, "." not in name
             if entry.exists() and entry.is_dir() != folder:
                 found, wanted = ("a file", "a folder") if folder else ("a folder", "a file")
@@ -268,7 +282,7 @@ class RunFolder:
 
     def _check_same_beginning(self, before: Mapping[str, Any]) -> None:
         """Refuses to resume with another beginning; one that is not named is the run's own."""
-        named, own = self._identity.begun.get(BEGUN_WITH), before.get(BEGUN_WITH)
+        named, own = self.identity.begun.get(BEGUN_WITH), before.get(BEGUN_WITH)
         stated = own if isinstance(own, dict) else {}
         parts = [stated.get(name) for name in ("loss", "phi_sha256")]
         if BEGUN_WITH in before and not all(isinstance(part, str) for part in parts):
@@ -279,14 +293,14 @@ class RunFolder:
         if named is None or stated.get("phi_sha256") == named["phi_sha256"]:
             return
         raise RecordError(
-            f"begin_with={beginning_in_words(self._identity.begun)}: the run in {self.path} began "
+            f"begin_with={beginning_in_words(self.identity.begun)}: the run in {self.path} began "
             f"with {beginning_in_words(before) or 'a fresh loss'}; leave it out, pass "
             "overwrite=True, or choose another folder"
         )
 
     def _check_replaceable(self) -> None:
         """Refuses to overwrite files of the same names that are not of a run."""
-        there = [name for name in self._identity.kind.own if (self.path / name).exists()]
+        there = [name for name in self.identity.kind.own if (self.path / name).exists()]
         if there and not {"config", "seed"} <= set(_read_mapping(self.path / CONFIG)):
             raise RecordError(
                 f"{self.path}: overwrite=True would replace {', '.join(there)}, but this is no run "
@@ -296,7 +310,7 @@ class RunFolder:
     def _check_same_run(self, before: Mapping[str, Any]) -> None:
         """Refuses to resume a run of another seed or other settings."""
         try:
-            difference = self._identity.difference(before, f"the run in {self.path}")
+            difference = self.identity.difference(before, f"the run in {self.path}")
         except ConfigError as error:
             raise RecordError(
                 f"{self.path}: config.json is damaged, or of another version of epg_tf ({error}); "

@@ -12,6 +12,7 @@ from epg_tf.artifacts.artifact import versions
 from epg_tf.core.errors import ConfigError
 from epg_tf.runs import saved_settings
 
+LOG = "log.txt"
 OWN_FILES = (
     "metrics.csv",
     "tensorboard",
@@ -21,8 +22,12 @@ OWN_FILES = (
     "learning_curve.png",
     "summary.json",
     "config.json",
+    LOG,
 )
 """What a run writes that has a best and a final result, and draws its progress."""
+
+BEGUN_WITH = "begun_with"  # in the facts of a run that began with what another one evolved
+_BEGUN = "begun"  # in checkpoints: its checksum; those of earlier versions lack it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +74,11 @@ class RunIdentity:
 
     def described(self) -> dict[str, Any]:
         """Returns what files say of a run, for JSON."""
-        return {"seed": self.seed, "config": self.settings}
+        return {"seed": self.seed, "config": self.settings, _BEGUN: self._beginning("phi_sha256")}
+
+    def _beginning(self, part: str) -> str | None:
+        """Returns a part of what the run says of what it begins with; None: a fresh vector."""
+        return self.begun.get(BEGUN_WITH, {}).get(part)
 
     def difference(self, description: Mapping[str, Any], where: str) -> str:
         """Compares with what a file says of the run that wrote it.
@@ -79,8 +88,8 @@ class RunIdentity:
           where: Names the file, or its folder.
 
         Returns:
-          The seed or the first setting that differs and decides numbers, e.g. "seed=1: the run in
-          runs/a has seed 0"; empty where there is none.
+          The seed, the beginning or the first setting that differs and decides numbers, e.g.
+          "seed=1: the run in runs/a has seed 0"; empty where there is none.
 
         Raises:
           ConfigError: The settings there are not usable.
@@ -91,6 +100,12 @@ class RunIdentity:
         there = saved_settings.read(description.get("config"), self.kind.from_mapping).to_mapping()
         for field, old, new in saved_settings.changes(there, self.settings, self.kind.may_change):
             return f"{field}={new!r}: {where} has {old!r}"
+        mine = self._beginning("phi_sha256")
+        if (its := description.get(_BEGUN, mine)) != mine:  # config.json says it in other words
+            if mine is None:
+                return f"{where} began with another loss, and this run with a fresh one"
+            began = "another loss" if its else "a fresh loss"
+            return f"begin_with={self._beginning('loss')}: {where} began with {began}"
         return ""
 
     def experiment(self) -> Any:

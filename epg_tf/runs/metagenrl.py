@@ -17,7 +17,7 @@ from epg_tf.core.communication import Communicator
 from epg_tf.core.errors import RecordError
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import refuse_what_cannot_fit
-from epg_tf.core.threads import cpus
+from epg_tf.core.threads import threads_of
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import parameter_count
 from epg_tf.metagenrl.memory_requirements import memory_requirements
@@ -34,7 +34,7 @@ from epg_tf.metagenrl.validation import (
 from epg_tf.runs import checkpoints, metagenrl_checkpoints, standstill
 from epg_tf.runs.folder import CONFIG, RunFolder, RunLength, RunTarget
 from epg_tf.runs.folder_lock import check_in_place
-from epg_tf.runs.identity import RunKind
+from epg_tf.runs.identity import LOG, RunKind
 from epg_tf.runs.kept_objectives import drop_after, keep_best, kept_name
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
@@ -56,6 +56,7 @@ METAGENRL = RunKind(
         "learning_curve.png",
         "summary.json",
         "config.json",
+        LOG,
     ),
     may_change=frozenset(
         {
@@ -129,7 +130,7 @@ class MetaGenRLSystem(System[RoundResult]):
     ):
         super().__init__(experiment, seed, communicator)
         ranks = self.communicator
-        threads = experiment.threads or cpus(ranks.local_size)
+        threads = threads_of(experiment.threads, ranks.local_size)
         specs = {name: named_environment(name).spec for name in experiment.environments}
         needs = memory_requirements(experiment, specs, threads, ranks.size)
         refuse_what_cannot_fit(experiment, needs, ranks.local_size)

@@ -52,7 +52,9 @@ class Session(Generic[StepT]):
         self._system, self._target = system, target
         self._path = Path(target.path)
         self._folder: RunFolder | None = None
-        self._progress = Progress(system.kind.unit, self._path, write, system.lives)
+        self._write = write
+        shown = None if write is None else self._show
+        self._progress = Progress(system.kind.unit, self._path, shown, system.lives)
         self._picture = RareDrawing(self._draw)
         self._continued = self._begun = self._stopped = False
         self._failed_steps = 0
@@ -86,9 +88,20 @@ class Session(Generic[StepT]):
         except (Interrupted, Stopped, KeyboardInterrupt, GeneratorExit):
             self._leave()
             raise
+        except RunFailed as error:
+            if self._folder is not None:
+                self._folder.log(f"error: {error}")
+            raise
         finally:
             self._progress.close()
         self._finish()
+
+    def _show(self, line: str) -> None:
+        """Writes a line, also into the log of the run."""
+        if self._folder is not None:
+            self._folder.log(line)
+        if self._write is not None:
+            self._write(line)
 
     def begin(self) -> None:
         """Restores the newest state on all ranks, and shows what is left to do on rank 0.
@@ -169,7 +182,7 @@ class Session(Generic[StepT]):
         system = self._system
         arrays, facts = system.arrays()
         path = folder.path / "checkpoints"
-        checkpoints.save(path, system.done, arrays, facts, identity=system.identity)
+        checkpoints.save(path, system.done, arrays, facts, identity=folder.identity)
 
     def _draw(self) -> None:
         if self._folder is not None:

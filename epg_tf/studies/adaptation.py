@@ -135,7 +135,7 @@ class AdaptationTest:
         with inner_loops(self.learned.experiment) as loops:
             for measure in MEASURES:
                 yield measure.name, self._lives(loops, measure, others, lambda agent: phi)
-        for method in fixed_policies.methods(self.learned, self.fixed):
+        for method in fixed_policies.methods(self.fixed):
             yield method.name, method.train(self.request).final_return
 
     def _lives(

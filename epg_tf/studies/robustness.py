@@ -150,7 +150,7 @@ class RobustnessTest:
           known: Names of changes that are left out. Lives without any change never are, because
             the others are compared with them.
         """
-        fixed = fixed_policies.methods(self.learned, self.fixed)
+        fixed = fixed_policies.methods(self.fixed)
         for change in changes(self.learned.experiment):
             if change.name in known and change.name != OWN:
                 continue

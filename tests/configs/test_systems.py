@@ -182,8 +182,8 @@ REFUSED = [
             ({"environments": ("a", "b", "c")}, "cannot be distributed equally"),
             ({"environments": ("a", "a")}, "names one twice"),
             ({"steps_per_agent": 1500}, "consists of whole rounds"),
-            ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be of type int"),
-            ({"nothing": 1}, "config.nothing is not a setting of MetaGenRL"),
+            ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be a whole number"),
+            ({"nothing": 1}, "config.nothing is not a setting; config has"),
             ({"meta": {"equal_say": True}}, "it is called normalize_agent_gradients now"),
             ({"validation": {"patience": 1}}, "config.validation.patience is not a setting"),
         )

@@ -147,7 +147,7 @@ def test_json_of_another_format_is_refused_and_of_none_is_not(tmp_path, version)
         (b'{"a": 1', "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
-        (b"[1, 2]", "list, not a JSON object"),
+        (b"[1, 2]", "holds no JSON object"),
         (b" " * (16 * 2**20 + 1), "above"),
         (None, "missing"),
         ("pipe", "no regular file"),  # which nobody waits for

@@ -9,7 +9,8 @@ import warnings
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.threads import configure_tensorflow, cpus, group_cpus
+from epg_tf.core import threads
+from epg_tf.core.threads import configure_tensorflow, cpus, group_cpus, threads_of, use
 from tests.launch import commands
 
 AFTER_OTHER_WORK = """
@@ -49,13 +50,22 @@ def test_cpus_are_shared_and_never_none():
     assert cpus(10**6) == 1
 
 
+def test_a_process_uses_as_many_threads_as_it_was_told(monkeypatch):
+    """Else as many as a setting says; else one per CPU."""
+    monkeypatch.setattr(threads, "_told", [])
+    assert (threads_of(3, 2), threads_of(0, 2)) == (3, cpus(2))
+    use(5)
+    use(7)
+    assert (threads_of(3, 2), threads_of(0, 2)) == (7, 7)
+
+
 def test_other_threads_after_the_start_change_nothing():
     tf.constant(0.0)  # starts TensorFlow
-    threads = tf.config.threading.get_inter_op_parallelism_threads()
+    before = tf.config.threading.get_inter_op_parallelism_threads()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        configure_tensorflow(threads + 1)
-    assert tf.config.threading.get_inter_op_parallelism_threads() == threads
+        configure_tensorflow(before + 1)
+    assert tf.config.threading.get_inter_op_parallelism_threads() == before
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def home(tiny, make_fixed, tmp_path):
     """The folder of a loss that carries both kinds of policies."""
     save(tmp_path, initial_phi(tiny, 0), tiny, {})
     for name, hidden in zip(fixed_policies.NAMES, ((), (8,)), strict=True):
-        experiment = make_fixed(hidden, compute={"threads": 0})  # the process has 2
+        experiment = make_fixed(hidden)
         save(tmp_path / name, initial_phi(experiment, 1), experiment, {})
     return tmp_path
 
@@ -79,7 +79,7 @@ def test_a_policy_that_does_not_learn_has_observations_normalised(normalising, t
     phi = initial_phi(normalising, 1)
     save(tmp_path, phi, normalising, {})
     policy = fixed_policies.load_fixed_policy(tmp_path)
-    (method,) = fixed_policies.methods(policy, [policy])
+    (method,) = fixed_policies.methods([policy])
     assert method.name == "zero_shot_policy"
     long = method.train(loss_request(tiny, 3, 4, updates=9))
     alone = evaluate(normalising, phi, seed=3, lives=4, methods=["epg"])
@@ -113,6 +113,23 @@ def test_a_loss_that_carries_none_has_none(tiny, tmp_path):
     assert fixed_policies.beside(LearnedLoss(initial_phi(tiny, 0), tiny, {})) == []
 
 
+def test_a_test_has_the_policies_of_a_pretrained_loss_of_the_same_tasks(home):
+    """Of several the best in validation; those in the folder of the loss go before them."""
+    night = load_loss("random_reacher_night")
+    alone = LearnedLoss(night.phi, night.experiment, {})
+    tasks = night.experiment.in_physics("exact").task
+    names = [f"random_reacher_night/{name}" for name in fixed_policies.NAMES]
+    assert [policy.name for policy in fixed_policies.of_tasks(alone, tasks)] == names
+    assert load_loss(names[0]).name == names[0]
+    shorter = dataclasses.replace(tasks, episode_limit=7)
+    assert fixed_policies.of_tasks(alone, shorter) == []
+    assert len(fixed_policies.of_tasks(night, shorter)) == 2
+    assert fixed_policies.of_tasks(load_loss(names[0]), tasks) == []
+    mine = load_loss(home)
+    found = fixed_policies.of_tasks(mine, mine.experiment.task)
+    assert [policy.folder for policy in found] == [home / name for name in fixed_policies.NAMES]
+
+
 def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
     save(tmp_path, initial_phi(tiny, 0), tiny, {})
     with pytest.raises(RecordError, match="it is no fixed policy; name the folder of a run with"):
@@ -122,7 +139,7 @@ def test_a_loss_is_no_fixed_policy(tiny, tmp_path):
 def test_two_of_a_kind_are_refused(make_fixed):
     policy = LearnedLoss(initial_phi(make_fixed(), 0), make_fixed(), {})
     with pytest.raises(ConfigError, match="several fixed policies of the kind zero_shot_linear"):
-        fixed_policies.methods(policy, [policy, policy])
+        fixed_policies.methods([policy, policy])
 
 
 def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
@@ -130,7 +147,7 @@ def test_a_policy_of_another_body_is_refused(make_fixed, tiny):
     elsewhere = dataclasses.replace(tiny.task, family="random_reacher")
     request = dataclasses.replace(loss_request(tiny, 3, 4), task=elsewhere)
     with pytest.raises(ConfigError, match="the policy is for point_goal, whose observations"):
-        fixed_policies.FixedPolicy("zero_shot_linear", policy, 2).train(request)
+        fixed_policies.FixedPolicy("zero_shot_linear", policy).train(request)
     assert fixed_policies.fits(policy, tiny.task) and not fixed_policies.fits(policy, elsewhere)
 
 

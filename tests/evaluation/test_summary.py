@@ -89,9 +89,9 @@ def test_copies_of_one_survivor_give_no_interval():
 
 @pytest.mark.parametrize(
     ("target", "steps"),
-    [(2.0, 20), (2.5, 20), (3.0, 30), (3.5, 40), (4.0, 40), (4.1, None)],
+    [(0.5, 20), (1.0, 20), (2.0, 40), (3.0, 40), (4.0, 40), (4.1, None)],
 )
-def test_steps_to_match_are_those_of_the_first_mean_that_reaches_the_target(target, steps):
+def test_steps_to_match_are_those_from_which_on_the_mean_stays_at_the_target(target, steps):
     """Curve 10: one agent unknown; 20: 2.5; 30: 3; 40: 1; final policies: 4."""
     rows = table("ppo", [3.0, 5.0], [[NAN, 1.0, 2.0, 0.0], [9.0, 4.0, 4.0, 2.0]])
     assert steps_to_match([rows], target) == steps
@@ -106,9 +106,11 @@ def test_losses_together_reach_their_own_mean_whatever_its_last_bits():
 
 
 def test_agents_that_failed_count_as_the_worst_where_steps_are_matched():
-    rows = table("ppo", [0.0, 0.0, NAN], [[1.0, 2.0], [3.0, 4.0], [NAN, NAN]])
+    rows = table("ppo", [9.0, 9.0, NAN], [[1.0, 2.0], [3.0, 4.0], [NAN, NAN]])
     # Means with the worst for the third: 10: 5/3; 20: 8/3.
-    assert (steps_to_match([rows], 1.7), steps_to_match([rows], 2.7)) == (20, None)
+    assert (steps_to_match([rows], 1.6), steps_to_match([rows], 1.7)) == (10, 20)
+    lower = table("ppo", [0.0, 0.0, NAN], [[1.0, 2.0], [3.0, 4.0], [NAN, NAN]])
+    assert steps_to_match([lower], 1.6) is None
     assert steps_to_match([table("ppo", [NAN, NAN], [[9.0], [9.0]])], 0.0) is None
 
 
@@ -171,7 +173,7 @@ def test_every_method_with_several_runs_has_a_mean():
     assert list(found) == ["epg", "epg a", "epg b", "ppo", "maml", "maml x", "maml y"]
     mean = found["maml"]
     assert (mean.final_return_mean, mean.losses, mean.lives) == (3.0, 2, 4)
-    assert mean.ahead_mean == 2.0 and mean.steps_to_match == 20
+    assert mean.ahead_mean == 2.0 and mean.steps_to_match is None
     assert mean.improvement == pytest.approx((1 + 0 + 1 + 1 + 0 + 1 + 1 + 1) / 8)
     losses, others = np.array([[2.0, 4.0], [6.0, 8.0]]), np.array([[1.0, 5.0], [3.0, 3.0]])
     assert mean.ahead_ci95 == hierarchical_interval(losses, others=others)

@@ -64,7 +64,7 @@ def test_efficiency_is_measured_by_the_best_single_core(numbers):
 def test_the_parts_of_a_lifetime_add_up(tmp_path):
     """In the file, and in one row of a table."""
     words = [CONFIG, *commands.life_settings(), f"--json={tmp_path / 'b.json'}", "--markdown"]
-    printed = commands.done("benchmark", *words, "--lives=10")
+    printed = commands.done("benchmark", *words, "--lives=10", "--threads=1")
     row = r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ \|( — \|){5}"
     assert re.fullmatch(row, printed.splitlines()[0])
     found = json.loads((tmp_path / "b.json").read_text())
@@ -76,6 +76,7 @@ def test_the_parts_of_a_lifetime_add_up(tmp_path):
     assert numbers["ratio"] == pytest.approx(
         numbers["life_env_steps_per_second"] / numbers["physics_env_steps_per_second"]
     )
+    assert numbers["threads"] == 1  # where --config says 2
     assert numbers["env_steps"] == 10 * (3 * 8 + 3 * 6)
     assert numbers["update_milliseconds"] > 0 and numbers["peak_rss_bytes"] > 1e8
 

@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from epg_tf.core import files
-from launch import command_line
+from launch import command_line, evaluation_flags
 from tests.launch import commands
 
 
@@ -147,10 +147,10 @@ def test_json_replaces_results_and_no_file_that_was_copied_out_of_a_folder(tmp_p
     flag = flags.DEFINE_string("json", str(tmp_path / "kept.json"), "", flag_values=values)
     values.mark_as_parsed()
     files.write_json(tmp_path / "kept.json", {"rows": []})
-    command_line.check_json(flag)
+    evaluation_flags.check_json(flag)
     files.write_json(tmp_path / "kept.json", {key: {}})
     with pytest.raises(command_line.UsageError, match="is no result of a command"):
-        command_line.check_json(flag)
+        evaluation_flags.check_json(flag)
 
 
 def test_the_words_of_a_flag_file_stand_in_its_place(tmp_path):

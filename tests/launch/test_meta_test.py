@@ -189,7 +189,7 @@ def test_an_evolved_start_is_a_row_beside_a_loss_with_the_policy_and_ppo_of_the_
     found = {}
     for name, clip in {"usual": 0.2, "sharper": 1e-3}.items():
         words = ["--lives=2", "--compare=none", CONFIG, "--config.policy.hidden=(4,)"]
-        words.append(f"--config.surrogate.clip={clip}")
+        words += [f"--config.surrogate.clip={clip}", "--fixed_policies="]
         _, printed = meta_test(tmp_path / name, f"{LOSS},{tmp_path / 'start'}", *words)
         found[name] = read_results(tmp_path / name)
     assert "the reward is not an input of the evolved loss (EPG)\n" in printed

@@ -38,7 +38,7 @@ def test_help_lists_every_command_with_one_line(words):
     files = {path.stem for path in (commands.ROOT / "launch").glob("*.py")}
     shared = {"__init__", "__main__", "arguments", "command_line", "config_flag"}
     shared |= {"evaluation_flags", "flag_errors", "meta_test_flags", "run_flags", "surroundings"}
-    shared |= {"described_test"}
+    shared |= {"described_test", "flag_help"}
     for name in files - shared:
         start = f"  {name} ".replace("_", "-")
         (line,) = [line for line in process.stdout.splitlines() if line.startswith(start)]
@@ -59,6 +59,44 @@ def test_a_command_can_be_run_by_its_name():
     assert process.returncode == 0 and "--run_dir" in process.stdout
     assert "Meta-trains what the config names" in process.stdout
     assert "launch.settings` lists all" in " ".join(process.stdout.split())
+
+
+def test_the_help_of_a_command_is_in_groups():
+    """Those of one use have what follows its name; each flag is in one group."""
+    text = commands.done("meta_test", "--help")
+    groups = re.findall(r"^(\w.*):\n((?:  .*\n)+)", text[text.index("\nflags:") :], re.MULTILINE)
+    flags = {
+        name: re.findall(r"^  --(?:\[no\])?(\w+):", body, re.MULTILINE) for name, body in groups
+    }
+    kinds = ["for losses of EPG", "for objectives of MetaGenRL"]
+    assert [*flags] == ["flags", *kinds, "settings", "this process"]
+    assert flags[kinds[0]] == ["alpha", "fixed_policies", "physics"]
+    assert flags[kinds[1]] == ["env_steps", "environment", "episodes"]
+    assert flags["settings"] == ["config", "print_config"] and flags["this process"] == ["threads"]
+    assert "--alpha: Share of PPO" in text and "--physics: <exact|coarse>: Physics" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (["meta-t"], ["meta-test", "meta-train"]),
+        (["meta_test", "--comp"], ["--compare=", "--compare_updates="]),
+        (["list", "--no"], []),
+    ],
+)
+def test_bash_completes_commands_and_flags(typed, completed):
+    shell = 'epg-tf() { python -m launch "$@"; }; eval "$(epg-tf --completion)"; _epg_tf'
+    words = f"COMP_WORDS=(epg-tf {' '.join(typed)}); COMP_CWORD={len(typed)}"
+    script = f'{words}; {shell}; echo "${{COMPREPLY[*]}}"'
+    process = subprocess.run(
+        ["bash", "-c", script],
+        cwd=commands.ROOT,
+        capture_output=True,
+        text=True,
+        env=commands.environment(),
+        check=True,
+    )
+    assert process.stdout.split() == completed
 
 
 def test_configs_and_losses_are_listed():

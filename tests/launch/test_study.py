@@ -45,7 +45,7 @@ def test_adaptation_of_a_loss_with_a_fixed_policy(loss, tmp_path):
     for name in ("own", "transfer", "yoked", "switch"):
         low, high = found[name]["ci95"]
         assert low <= found[name]["mean"] <= high and found[name]["lives"] == 4
-    own = ["--lives=4", "--fixed_policies=own", f"--output_dir={tmp_path / 'test'}"]
+    own = ["--lives=4", f"--output_dir={tmp_path / 'test'}"]
     commands.done("meta_test", f"--loss={loss}", *own)
     tested = json.loads((tmp_path / "test" / "summary.json").read_text())
     assert tested["epg"]["final_return_mean"] == found["own"]["mean"]

@@ -8,6 +8,7 @@ import pytest
 
 from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS
 from epg_tf.evaluation.tuning import SPACES
+from epg_tf.runs.folder_lock import FolderLock
 from tests.launch import commands
 from tests.launch.systems import SYSTEMS
 
@@ -60,6 +61,19 @@ def test_no_rate_is_best_where_agents_failed_with_all():
     process = commands.run("tune", *SYSTEMS["metagenrl"].flags(), *FEW, "--learning_rates=1000")
     assert process.returncode == 2 and "best:" not in process.stdout
     assert "--learning_rates=1000: agents failed with every one of them" in process.stderr
+
+
+def test_a_search_into_a_file_that_another_writes_is_refused(tmp_path):
+    path, folder = tmp_path / "trials.json", tmp_path / ".trials.json.lock"
+    folder.mkdir()
+    lock = FolderLock(folder)
+    lock.acquire()
+    line = commands.refused("tune", "--config=point_goal", f"--json={path}")
+    lock.release()
+    assert f"--json={path}: another process is writing to this file" in line and not path.exists()
+    few = ["--method=ppo_as_epg", "--budget=16"]
+    refused = commands.refused("tune", "--config=point_goal", *few, f"--json={path}")
+    assert "--budget=16" in refused and not list(tmp_path.iterdir())
 
 
 def test_the_words_of_flags_are_all_that_there_are():

@@ -17,6 +17,7 @@ from epg_tf.reports.resumed_tests import (
     ABOUT_FILE,
     TABLE_FILE,
     discard_unfinished,
+    lacks_fixed_policies,
     read_found,
     write_unfinished,
 )
@@ -90,6 +91,22 @@ def test_an_empty_folder_has_nothing_and_a_foreign_one_is_refused(tmp_path):
     with pytest.raises(RecordError, match="there is no summary.json or unfinished.json"):
         read_found(tmp_path, ABOUT, REQUEST)
     assert (tmp_path / "mine.txt").exists()
+
+
+def test_a_test_without_fixed_policies_is_known_by_what_it_states(tmp_path):
+    """A stopped one counts more than the finished one that it adds to."""
+    assert not lacks_fixed_policies(tmp_path)
+    write_report(tmp_path, EPG, ABOUT, "T")
+    assert lacks_fixed_policies(tmp_path)
+    write_unfinished(tmp_path, EPG, {**ABOUT, "zero_shot_facts": {"zero_shot_linear": {}}})
+    assert not lacks_fixed_policies(tmp_path)
+
+
+def test_a_test_goes_on_that_states_another_number_of_threads(tmp_path):
+    for config in ({"compute": {"threads": 2, "shard_lives": 4}}, {"threads": 2}):
+        write_unfinished(tmp_path, EPG, {**ABOUT, "config": config})
+        now = json.loads(json.dumps(config).replace("2", "0"))
+        assert len(read_found(tmp_path, {**ABOUT, "config": now}, REQUEST)[0]) == 1
 
 
 @pytest.mark.parametrize(

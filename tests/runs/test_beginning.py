@@ -28,14 +28,13 @@ from epg_tf.runs import pages
 from epg_tf.runs.beginning import beginning, facts_of, scaled
 from epg_tf.runs.evolution import EVOLUTION, EvolutionSystem
 from epg_tf.runs.folder import (
-    BEGUN_WITH,
     RunFolder,
     RunTarget,
     beginning_in_words,
     begun_scale,
     begun_with,
 )
-from epg_tf.runs.identity import RunIdentity
+from epg_tf.runs.identity import BEGUN_WITH, RunIdentity
 from epg_tf.runs.session import run_in_folder
 from tests.thread_ranks import on_ranks
 
@@ -338,6 +337,24 @@ def test_another_beginning_is_refused_where_a_run_is_resumed(tiny, shards, earli
         with pytest.raises(RecordError, match=f"^begin_with=.*: the run in .*{name} {message}"):
             run(tiny, shards, folder, earlier, resume=True)
         assert {path: path.read_bytes() for path in folder.rglob("*.npz")} == before
+
+
+def test_a_checkpoint_of_another_beginning_is_refused(tiny, shards, earlier, tmp_path):
+    """Those of a resumed run, which does not name its beginning again, are its own."""
+    begun, fresh = tmp_path / "begun", tmp_path / "fresh"
+    for folder, first in ((begun, earlier), (fresh, None)):
+        run(tiny, shards, folder, first, count=1)
+        run(tiny, shards, folder, None, count=1, resume=True)
+    for folder, other, named, began in (
+        (begun, fresh, f"begin_with={earlier.name}: ", "a fresh loss"),
+        (fresh, begun, "", "another loss, and this run with a fresh one"),
+    ):
+        copied = shutil.copytree(folder, tmp_path / f"{folder.name}_copied")
+        shutil.rmtree(copied / "checkpoints")
+        shutil.copytree(other / "checkpoints", copied / "checkpoints")
+        message = f"^{named}the run that wrote .*02.npz began with {began}; remove"
+        with pytest.raises(RecordError, match=message):
+            run(tiny, shards, copied, None, resume=True)
 
 
 def test_all_ranks_begin_with_that_of_rank_0(tiny, earlier, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -159,6 +160,17 @@ def copied(finished, tmp_path) -> Path:
 
 def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_a_run_prints_is_in_its_log_also_where_it_goes_on(case, tmp_path):
+    first = case.run(tmp_path / "run", 1)[1]
+    second = case.run(tmp_path / "run", resume=True)[1]
+    logged = (tmp_path / "run" / "log.txt").read_text("utf-8").splitlines()
+    assert [line[21:] for line in logged] == [*first, *second]
+    assert all(re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d  ", line) for line in logged)
+    anew = case.run(tmp_path / "run", 1, overwrite=True)[1]
+    logged = (tmp_path / "run" / "log.txt").read_text("utf-8").splitlines()
+    assert [line[21:] for line in logged] == anew
 
 
 def test_a_finished_run_can_be_read(case, finished, capsys):
