@@ -35,7 +35,9 @@ from epg_tf.tasks.settings import TaskConfig
 _SEARCH, _EVOLUTION = 0.1, 0.6  # shares of the budget; the rest says what the loss is worth
 _PATIENCE = 4  # validations without a better one after which a run has stopped to improve
 _LEAST = 0.2  # share of the time for evolution below which nothing else begins
+_LATE = 1.2  # times its time after which a run ends, though it has epochs left
 _MOST_RUNS = 9
+_VALIDATIONS = 10  # of a run, each of which takes about as long as an epoch
 
 RECORD = "search.json"
 STOPPED = "stopped_improving"  # of a run in it
@@ -173,11 +175,12 @@ class AutomaticEvolution:
         chosen = self._record["order"][place]
         settings = self._candidates[chosen["name"]]
         inner = dataclasses.replace(settings.inner, learning_rate=chosen["learning_rate"])
-        epochs = max(10, int(seconds / max(chosen["epoch_seconds"], 1e-3)))
-        epochs = min(epochs, 10**6)
+        fitting = int(seconds / max(chosen["epoch_seconds"], 1e-3))
+        epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
         planned = in_time(dataclasses.replace(settings, inner=inner), self._budget.named, epochs)
         runs = self._record["runs"]
-        runs.append({"name": chosen["name"], "config": planned.to_mapping()})
+        settings_of_run = {"config": planned.to_mapping(), "seconds": seconds}
+        runs.append({"name": chosen["name"], **settings_of_run})
         self._keep()
         self._write(f"run {len(runs)}: {chosen['name']}, {planned.evolution.epochs} epochs")
 
@@ -218,6 +221,7 @@ class AutomaticEvolution:
         settings = self._settings_of(number)
         done = settings.evolution.epochs
         more = int(seconds / self._seconds_of(number) * done)
+        self._record["runs"][number - 1]["seconds"] += seconds
         self._change_epochs(number, done + max(1, min(more, 2 * done)))
         self._write(f"run {number} is faster than it was in the search, so it goes on")
 
@@ -232,19 +236,26 @@ class AutomaticEvolution:
         self._keep()
 
     def _run(self, number: int) -> None:
-        """Evolves one run to its end, or until it has stopped to improve: its length is then the
-        epochs that it has done.
+        """Evolves one run to its end, or until it has stopped to improve or its time is over: its
+        length is then the epochs that it has done.
         """
         metrics = MetricsFile(self._path / str(number) / "metrics.csv")
         if self._session(number, metrics):
             return
-        self._change_epochs(number, len(metrics.read()), stopped=True)
-        self._write(f"validation has not risen for {_PATIENCE} times, so run {number} ends")
+        rows = metrics.read()
+        stopped = has_stopped_improving(rows)
+        self._change_epochs(number, len(rows), stopped)
+        reason = (
+            f"validation has not risen for {_PATIENCE} times" if stopped else "its time is over"
+        )
+        self._write(f"run {number} ends after {len(rows)} epochs: {why}")
         self._session(number, metrics)
 
     def _session(self, number: int, metrics: MetricsFile) -> bool:
-        """Runs to the end of the settings; returns False where it stopped to improve before."""
-        settings = self._settings_of(number)
+        """Runs to the end of the settings; returns False where it stopped to improve before, or its
+        time is over.
+        """
+        settings, run = self._settings_of(number), self._record["runs"][number - 1]
         target = RunTarget(self._path / str(number), resume=True)
         with Shards(settings) as shards:
             system = EvolutionSystem(settings, self._budget.seed, shards)
@@ -253,7 +264,8 @@ class AutomaticEvolution:
                 steps = session.steps()
                 for result in steps:
                     ended = result.state.epoch == settings.evolution.epochs
-                    if not ended and has_stopped_improving(metrics.read()):
+                    late = self._seconds_of(number) > _LATE * run["seconds"]
+                    if not ended and (late or has_stopped_improving(metrics.read())):
                         steps.close()
                         return False
             finally:

@@ -14,6 +14,7 @@ from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improv
 from epg_tf.runs.config_files import run_settings
 from epg_tf.runs.evolution import evolve_in_folder
 from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.settings_search import Tried, ranking
 from epg_tf.tasks.settings import TaskConfig
 
@@ -110,12 +111,23 @@ def test_a_run_that_no_longer_improves_ends_and_the_next_candidate_begins(tmp_pa
 
 
 def test_a_run_that_is_faster_than_planned_goes_on(tmp_path, monkeypatch):
-    spent = iter((10.0, 10.0, 30.0, 35.0))  # seconds of the run, whenever they are asked for
-    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: next(spent))
+    def spent(self, number):  # a third of what was planned, then all of it
+        done = len(MetricsFile(tmp_path / "run" / "1" / "metrics.csv").read())
+        return 35.0 if done == 30 else 10.0
+
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", spent)
     AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
     settings = run_settings(tmp_path / "run" / "1")
     assert settings.evolution.epochs == 30  # 10, and at most 20 more
     assert settings.evolution.learning_rate_epochs == 10
+    assert not (tmp_path / "run" / "2").exists()
+
+
+def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 44.0)
+    AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
+    assert run_settings(tmp_path / "run" / "1").evolution.epochs == 1
+    assert (tmp_path / "run" / "1" / "summary.json").is_file()
     assert not (tmp_path / "run" / "2").exists()
 
 
