@@ -248,7 +248,7 @@ class AutomaticEvolution:
         reason = (
             f"validation has not risen for {_PATIENCE} times" if stopped else "its time is over"
         )
-        self._write(f"run {number} ends after {len(rows)} epochs: {why}")
+        self._write(f"run {number} ends after {len(rows)} epochs: {reason}")
         self._session(number, metrics)
 
     def _session(self, number: int, metrics: MetricsFile) -> bool:
