@@ -125,11 +125,11 @@ def _choose_and_evolve(
         run_flags.write(f"to go on, run the same command {run_flags.again()}")
         return 128 + received[0]
     run_flags.write(
-        f"the settings are those of {best}; to repeat that run: "
+        f"results are in {target.path}: the loss in best/, its test in test/; to repeat its run: "
         f"{command_line.program('meta_train')} {shlex.quote(f'--config={best}')} "
         f"--seed={budget.seed} --run_dir=FOLDER"
     )
-    run_flags.print_next(experiment.task.family)
+    run_flags.write(command_line.page_line(best))
     return 0
 
 

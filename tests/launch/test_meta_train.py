@@ -261,3 +261,28 @@ def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code and len(output.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_family_alone_is_enough_for_a_loss_and_what_it_is_worth(tmp_path):
+    file, folder = tmp_path / "alone.py", tmp_path / "run"
+    file.write_text(
+        "from epg_tf.epg.settings import Experiment\n"
+        "from epg_tf.tasks.settings import TaskConfig\n\n\n"
+        "def get_config():\n"
+        "    return Experiment(task=TaskConfig('point_goal', 2, 6)).to_mapping()\n"
+    )
+    flags = [f"--config={file}", f"--run_dir={folder}", "--minutes=0.1", *commands.settings()]
+    done = commands.run("meta_train", *flags, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "trying 6 beginnings of a loss in point_goal" in done.stdout
+    assert "64 fresh agents that learn from this loss for 24 env steps" in done.stdout
+    assert "fixed linear policy at" in done.stdout
+    for name in ("search.json", "best/loss.npz", "1/summary.json", "test/curves.csv"):
+        assert (folder / name).is_file(), name
+    again = commands.run("meta_train", *flags, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert "trying" not in again.stdout
+    refused = commands.run("meta_train", *flags, "--resume", "--seed=1")
+    assert refused.returncode == 2
+    assert "another family, seed, budget or settings" in refused.stderr
