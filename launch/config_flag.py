@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import arguments, command_line  # command_line first: it silences the frameworks
@@ -22,7 +23,7 @@ from epg_tf.tasks.settings import Physics
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.runs import saved_settings
+from epg_tf.runs import config_files, saved_settings
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import is_packaged, make_family, named_environment
 
@@ -280,6 +281,13 @@ def config_flag_for(name: str) -> str:
     if not _typed() or is_packaged(name.partition("@")[0]):
         return ""
     return f" {shlex.quote(f'--config={_typed()}')}"
+
+
+def file_of(family: str) -> Path | None:
+    """Returns the file of --config that registers a family; None for one that needs no file."""
+    if not _typed() or is_packaged(family):
+        return None
+    return config_files.absolute(config_files.find_config(_typed())).path
 
 
 def _typed() -> str:

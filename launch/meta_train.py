@@ -124,12 +124,15 @@ def _choose_and_evolve(
     except Interrupted:
         run_flags.write(f"to go on, run the same command {run_flags.again()}")
         return 128 + received[0]
+    file = config_flag.file_of(experiment.task.family)
+    settings = best if file is None else work.write_settings(file)
     run_flags.write(
         f"results are in {target.path}: the loss in best/, its test in test/; to repeat its run: "
-        f"{command_line.program('meta_train')} {shlex.quote(f'--config={best}')} "
+        f"{command_line.program('meta_train')} {shlex.quote(f'--config={settings}')} "
         f"--seed={budget.seed} --run_dir=FOLDER"
     )
-    run_flags.write(command_line.page_line(best))
+    page = command_line.page_line(best)
+    run_flags.write(page + config_flag.config_flag_for(experiment.task.family))
     return 0
 
 

@@ -41,7 +41,22 @@ _VALIDATIONS = 10  # of a run, each of which takes about as long as an epoch
 
 RECORD = "search.json"
 STOPPED = "stopped_improving"  # of a run in it
-OWN = (RECORD, "best", "test", "zero_shot_linear", *map(str, range(1, _MOST_RUNS + 1)))
+SETTINGS = "settings.py"
+_SETTINGS_FILE = '''"""The settings that a search chose for a family of the file below."""
+
+from pathlib import Path
+
+from epg_tf.runs.config_files import load_experiment, run_settings
+
+FILE = {file!r}
+
+
+def get_config():
+    """Returns the settings of the best run; FILE registers the family."""
+    load_experiment(FILE)
+    return run_settings(Path(__file__).with_name({run!r})).to_mapping()
+'''
+OWN = (RECORD, SETTINGS, "best", "test", "zero_shot_linear", *map(str, range(1, _MOST_RUNS + 1)))
 """What a budget writes into its folder."""
 
 
@@ -127,6 +142,23 @@ class AutomaticEvolution:
         finally:
             self._lock.release()
 
+    def write_settings(self, file: Path) -> Path:
+        """Writes a config with the settings of the best run, for a family that a file of the user
+        registers; returns its path.
+
+        Args:
+          file: Of the user.
+        """
+        path = self._path / SETTINGS
+        text = _SETTINGS_FILE.format(file=str(file), run=self._best().name)
+        files.write_atomically(path, lambda stream: stream.write(text.encode()))
+        return path
+
+    def _best(self) -> Path:
+        """Returns the folder of the run with the best validation."""
+        numbers = range(1, len(self._record["runs"]) + 1)
+        return max((self._path / str(number) for number in numbers), key=_validation)
+
     def stop(self) -> None:
         """Ends what runs now."""
         self._stopped = True
@@ -204,8 +236,7 @@ class AutomaticEvolution:
                 self._plan(number, left)
             else:
                 break
-        folders = [self._path / str(each) for each in range(1, number + 1)]
-        best = max(folders, key=_validation)
+        best = self._best()
         with files.replaced(self._path, ("best",)):
             shutil.copytree(best / "best", self._path / "best")
         return best

@@ -11,7 +11,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.summary import Summary
 from epg_tf.runs import automatic, settings_search, worth
 from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improving
-from epg_tf.runs.config_files import run_settings
+from epg_tf.runs.config_files import load_experiment, run_settings
 from epg_tf.runs.evolution import evolve_in_folder
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
@@ -93,6 +93,16 @@ def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
     )
     assert first == again
     assert (tmp_path / "run" / "best" / "loss.npz").is_file()
+
+
+def test_a_config_repeats_the_run_of_a_family_of_a_users_file(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("def get_config():\n    return {'task': {}}\n")
+    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
+    work.run()
+    path = work.write_settings(mine)
+    assert path == tmp_path / "run" / "settings.py"
+    assert load_experiment(str(path)) == run_settings(tmp_path / "run" / "1")
 
 
 def test_a_run_that_no_longer_improves_ends_and_the_next_candidate_begins(tmp_path, monkeypatch):
