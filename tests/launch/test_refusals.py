@@ -134,6 +134,8 @@ REFUSED = {
         (f"{RENDER} --output=life.gif", "--output=life.gif"),
         (f"{RENDER} --output=nowhere/life.png", "--output=nowhere/life.png"),
         (f"{RENDER} --output=OUT.png --frames=3", "--frames=3 has no effect with --view=path"),
+        ("--loss=none --output=OUT.png --size=300", "--size=300 has no effect on a .png"),
+        ("--loss=none --output=OUT.gif --size=8x9000", "--size=8x9000 must be WIDTHxHEIGHT"),
         ("--output=OUT.png", "--loss is missing"),
         ("--output=OUT.png --loss=none", "--config is missing"),
         ("--output=OUT.png --loss=nowhere", "--loss=nowhere"),
