@@ -119,7 +119,7 @@ REFUSED = {
         ("--loss=point_goal --output_dir=FILE", "FILE"),
         ("--loss=TORN --output_dir=OUT", "--loss=TORN: "),
         ("--loss=EXPORT --output_dir=EXPORT --overwrite", "where losses are kept"),
-        ("--loss=EXPORT --output_dir=RUN/best --overwrite", "card.md is not there"),
+        ("--loss=EXPORT --output_dir=RUN/best --overwrite", "README.md is not there"),
         ("--loss=EXPORT --output_dir=PRETRAINED/point_goal --overwrite", "losses are kept"),
         ("--loss=EXPORT --output_dir=PRETRAINED/new --overwrite", "losses are kept"),
         ("--loss=EXPORT --output_dir=RUN/.. --overwrite", "losses are kept"),
