@@ -245,7 +245,6 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "figure_epg20.png": paper_figure("epg.fig20", "night"),
     "figure_epg21.png": paper_figure("epg.fig21", "laptop"),
     "figure_epg_spearman.png": paper_figure("epg.spearman", "laptop"),
-    "figure_metagenrl_table2_night.png": paper_figure("metagenrl.table2", "night"),
     "report.png": page("tests/directional_hopper-night", 1100),
 }
 """Picture -> what draws it into a file."""

@@ -23,7 +23,7 @@ GOLDEN = commands.ROOT / "tests" / "golden" / "exported"
 def test_a_pretrained_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
     words = ["export", "--loss=random_hopper", f"--output_dir={tmp_path}"]
     assert commands.done(*words).count("\n") == 2
-    files = "assets README.md fingerprint.pb learner.py loss.json loss.npz saved_model.pb variables"
+    files = "README.md assets fingerprint.pb learner.py loss.json loss.npz saved_model.pb variables"
     assert sorted(path.name for path in tmp_path.iterdir()) == files.split()
     card = (tmp_path / "README.md").read_text()
     assert card.startswith((PRETRAINED / "random_hopper" / "README.md").read_text().rstrip())
