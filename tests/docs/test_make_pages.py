@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pytest
 
@@ -60,3 +61,9 @@ def test_each_picture_is_drawn_by_one_generator():
         path.name for path in (ROOT / "docs").iterdir() if path.suffix in (".gif", ".png", ".svg")
     ]
     assert sorted(drawn) == sorted(there)
+
+
+def test_no_line_begins_with_a_number():
+    """In Markdown a line that begins with a comment ends the paragraph."""
+    for path in PAGES.PAGES:
+        assert not re.search(r"^ *<!--=", path.read_text("utf-8"), re.MULTILINE), path
