@@ -92,7 +92,7 @@ $(DOCS_READY): constraints-docs.txt
 pages: $(READY)
 	@$(PY) docs/make_pages.py
 
-# Curves and films of the pretrained losses.
+# Pictures of the pages that take minutes.
 gallery: $(READY)
 	@$(PY) docs/make_gallery.py $(GALLERY)
 

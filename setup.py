@@ -45,6 +45,7 @@ setup(
         "lunar": ["box2d==2.3.10"],
         # With a later typing-extensions, which a later IPython needs, agents cannot be saved.
         "notebook": ["ipykernel", "ipython<8.22", "typing-extensions==4.5.0"],
+        "video": ["imageio-ffmpeg"],  # for `epg-tf render --output=film.mp4`
         "test": ["box2d==2.3.10", "hypothesis", "pytest", "pytest-xdist", "wheel"],
     },
 )

@@ -1,40 +1,53 @@
-"""Draws the gallery of docs/claims.md from the pretrained losses of EPG: how agents learn, and what
-one of them does.
+"""Draws the pictures of the pages that take minutes: from pretrained losses and from results/.
 
     make gallery                                   # all pictures, about an hour
-    .venv/bin/python docs/make_gallery.py fetch_night cheetahs.gif    # some of them
+    make gallery GALLERY="gallery_fetch_night.png cheetahs.gif"    # some of them
+
+`PICTURES` says what each of them is made from. The others are drawn by docs/make_pages.py and
+docs/draw_diagrams.py.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 import epg_tf  # noqa: E402
+from epg_tf.artifacts.artifact import pretrained_losses, pretrained_objectives  # noqa: E402
 from epg_tf.core.random_streams import life_generator  # noqa: E402
 from epg_tf.core.types import LifeKey  # noqa: E402
+from epg_tf.evaluation.requests import objective_request  # noqa: E402
+from epg_tf.figures.catalogue import declaration  # noqa: E402
+from epg_tf.figures.output import PICTURE, make_figure  # noqa: E402
+from epg_tf.figures.results import unpacked  # noqa: E402
+from epg_tf.figures.sources import status_of  # noqa: E402
 from epg_tf.reports import life_pictures, pictures, plots  # noqa: E402
-from epg_tf.tasks.registry import make_family  # noqa: E402
+from epg_tf.runs.pages import make_page  # noqa: E402
+from epg_tf.tasks.registry import make_family, named_environment, simulate  # noqa: E402
 
-PRETRAINED = DOCS.parent / "epg_tf" / "pretrained"
-LOSSES = sorted(
-    path.name for path in PRETRAINED.iterdir()
-    if (path / "loss.json").is_file() and not path.name.endswith("_objective")
-)  # fmt: skip
+RESULTS = DOCS.parent / "results"
 AGENTS = 16
-CURVES = {"epg": ("evolved loss", 0), "ppo": ("PPO", 2), "untrained": ("never learns", 3)}
+CURVES = {
+    "epg": ("evolved loss", 0),
+    "objective": ("learned objective", 0),
+    "ppo": ("PPO", 2),
+    "untrained": ("never learns", 3),
+    "untrained_objective": ("untrained objective", 3),
+}
 """Method -> label and number of the colour, as in the README's picture."""
-CHEETAHS = "cheetahs.gif"
 _SEED = 0
 _FILM = (3, 5)  # episodes, frames of each
 _PIXELS = (120, 160)  # of a frame: height, width
@@ -42,39 +55,76 @@ _SHADES = 32  # of 256, apart, in the animation: fewer colours, a smaller file
 _ANIMATION = (3, 40)  # episodes, frames of each
 
 
-def picture(name: str) -> Figure:
-    """Returns the curves of 16 agents per method beside the film of the first one."""
-    results, rows, labels = _loss(name)
+def loss_picture(name: str) -> Figure:
+    """Returns curves of 16 agents per method with a loss, beside a film of the first one."""
+    learned = epg_tf.load_loss(name)
+    experiment = dataclasses.replace(  # one thread, as for the film
+        learned.experiment, compute=dataclasses.replace(learned.experiment.compute, threads=1)
+    )
+    methods = ["epg", "ppo", "untrained"]
+    results = epg_tf.evaluate(experiment, learned.phi, _SEED, AGENTS, methods=methods)
+    _, rows, labels = _film(learned, 0, _FILM)
+    return _beside(results, rows, labels)
+
+
+def objective_picture(name: str, environment: str) -> Figure:
+    """Returns the same of an objective, in an environment."""
+    learned = epg_tf.load_objective(name)
+    methods = ["objective", "ppo", "untrained_objective"]
+    results = epg_tf.evaluate_objective(learned, _SEED, AGENTS, environment, methods=methods)
+    return _beside(results, *_objective_film(learned, environment))
+
+
+def _beside(results: epg_tf.Results, rows: list[Any], labels: list[str]) -> Figure:
+    """Returns the curves of each method, and to their right the frames of episodes."""
     figure = Figure(figsize=(11, 3.6), dpi=80, facecolor="white")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.75))
     axes = left.subplots()
-    for method, (label, number) in CURVES.items():
-        env_steps, returns = results.select(method=method).pivot()
-        plots.draw_statistics(axes, env_steps, returns, plots.COLOURS[number])
+    for (method, _), table in results.by_method().items():
+        label, number = CURVES[method]
+        plots.draw_statistics(axes, *table.pivot(), plots.COLOURS[number])
         axes.plot([], [], color=plots.COLOURS[number], label=label)
     plots.dress(axes, "env steps of learning", "return")
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1), ncols=3,
-                fontsize=9, handlelength=1.2, columnspacing=1.0)  # fmt: skip
+    axes.xaxis.set_major_locator(MaxNLocator(4))  # numbers as 60000 would meet
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(-0.22, 1), ncols=3,
+                fontsize=8, handlelength=1.2, columnspacing=1.0)  # fmt: skip
     left.subplots_adjust(left=0.2, right=0.97, bottom=0.17, top=0.89)
     grid = right.subplots(*_FILM, squeeze=False)
     right.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.93, hspace=0.2, wspace=0.03)
     for line, frames, label in zip(grid, rows, labels, strict=True):
         line[0].set_title(label, fontsize=9, loc="left", pad=3)
-        for axis, frame in zip(line, frames, strict=True):
-            axis.imshow(frame)
+        for axis in line:
             axis.set_axis_off()
+        for axis, frame in zip(line, frames, strict=False):  # an episode may be shorter
+            axis.imshow(frame)
     return figure
 
 
-def _loss(name: str) -> tuple[epg_tf.Results, list[Any], list[str]]:
-    learned = epg_tf.load_loss(name)
-    experiment = dataclasses.replace(  # one thread, as for the film
-        learned.experiment, compute=dataclasses.replace(learned.experiment.compute, threads=1)
-    )
-    methods = [*CURVES]
-    results = epg_tf.evaluate(experiment, learned.phi, _SEED, AGENTS, methods=methods)
-    _, rows, labels = _film(learned, 0, _FILM)
-    return results, rows, labels
+def _objective_film(
+    learned: epg_tf.LearnedObjective, environment: str
+) -> tuple[list[Any], list[str]]:
+    """Returns frames of an episode early, half-way and at the end of an agent's learning."""
+    request = objective_request(learned.experiment, environment, _SEED, AGENTS)
+    family, key = named_environment(environment), request.keys()[0]
+    camera = life_pictures.make_camera(family, key, *_PIXELS)
+    rows, labels = [], []
+    for steps in (learned.experiment.round_steps, request.env_steps // 2, request.env_steps):
+        agent = epg_tf.train_objective_agent(learned, _SEED, 0, AGENTS, environment, steps)
+        simulation = simulate(family, 1)
+        simulation.set_tasks([agent.task])
+        seen = simulation.reset(np.arange(1), [life_generator(key, "final_reset")])
+        recorder = life_pictures.LifeRecorder(0)
+        ended = False
+        while not ended:
+            result = simulation.step(agent.act(seen))
+            recorder(simulation, result)
+            seen, ended = result.observation, bool(result.terminated[0] or result.truncated[0])
+        episode = recorder.episodes()[0]
+        rows.append(camera.frames(episode.poses, _steps(episode, _FILM[1])))
+        length = len(episode.poses)
+        labels.append(f"after {steps} of {request.env_steps} env steps; it lasts {length}")
+    camera.close()
+    return rows, labels
 
 
 def _film(
@@ -93,7 +143,7 @@ def _key(life: int) -> LifeKey:
     return LifeKey(_SEED, "test", 0, life)
 
 
-def cheetahs() -> None:
+def cheetahs(path: Path) -> None:
     """Writes an animation of two agents of one loss; the reward wants one to run forward, one
     backward.
     """
@@ -121,7 +171,7 @@ def cheetahs() -> None:
         (np.concatenate([left, gap, right], axis=1) // _SHADES * _SHADES).astype(np.uint8)
         for left, right in zip(*sides, strict=True)
     ]
-    pictures.animation(frames, np.repeat(labels, _ANIMATION[1]).tolist(), 16.0, DOCS / CHEETAHS)
+    pictures.animation(frames, np.repeat(labels, _ANIMATION[1]).tolist(), 16.0, path)
 
 
 def _steps(episode: life_pictures.Episode, count: int) -> list[int]:
@@ -136,14 +186,75 @@ def _named(frame: Any, text: str) -> Any:
     return np.asarray(image)
 
 
+def curves_and_film(draw: Callable[..., Figure], *words: str) -> Callable[[Path], None]:
+    """Returns what writes a figure, in a palette of 256 colours: a third of the bytes."""
+
+    def write(path: Path) -> None:
+        plots.write_png(draw(*words), path)
+        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+
+    return write
+
+
+def paper_figure(name: str, scale: str) -> Callable[[Path], None]:
+    """Returns what writes a figure of the catalogue, `epg-tf figure`, from results/."""
+
+    def write(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            make_figure(status_of(declaration(name), scale, [RESULTS]), folder)
+            path.write_bytes((Path(folder) / PICTURE).read_bytes())
+
+    return write
+
+
+def page(evaluation: str, height: int) -> Callable[[Path], None]:
+    """Returns what writes the top of a page, `epg-tf report`, as a browser shows it."""
+
+    def write(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            html = Path(folder) / "page.html"
+            html.write_text(make_page([str(unpacked(RESULTS) / evaluation)], False), "utf-8")
+            flags = ("--headless", "--no-sandbox", "--hide-scrollbars")
+            subprocess.run(
+                ["chromium", *flags, f"--window-size=900,{height}", f"--screenshot={path}", html],
+                check=True, capture_output=True,
+            )  # fmt: skip
+        Image.open(path).convert("RGB").quantize(64).save(path, optimize=True)
+
+    return write
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    **{
+        f"gallery_{name}.png": curves_and_film(loss_picture, name)
+        for name in pretrained_losses()
+        if name not in pretrained_objectives()
+    },
+    "gallery_point_goal_objective.png": curves_and_film(
+        objective_picture, "point_goal_objective", "point_goal"
+    ),
+    "gallery_four_environments_objective.png": curves_and_film(
+        objective_picture, "four_environments_objective", "gymnasium:InvertedDoublePendulum-v5@200"
+    ),
+    "cheetahs.gif": cheetahs,
+    "figure_epg3.png": paper_figure("epg.fig3", "night"),
+    "figure_epg4.png": paper_figure("epg.fig4", "laptop"),
+    "figure_epg8.png": paper_figure("epg.fig8", "night"),
+    "figure_epg14.png": paper_figure("epg.fig14", "night"),
+    "figure_epg16.png": paper_figure("epg.fig16", "laptop"),
+    "figure_epg20.png": paper_figure("epg.fig20", "night"),
+    "figure_epg21.png": paper_figure("epg.fig21", "laptop"),
+    "figure_epg_spearman.png": paper_figure("epg.spearman", "laptop"),
+    "report.png": page("tests/directional_hopper-night", 1100),
+}
+"""Picture -> what draws it into a file."""
+
+
 def main(names: Sequence[str]) -> None:
     """Draws pictures by name, all where there are no names."""
-    for name in names or (*LOSSES, CHEETAHS):
+    for name in names or PICTURES:
         print(name, flush=True)
-        if name == CHEETAHS:
-            cheetahs()
-        else:
-            plots.write_png(picture(name), DOCS / f"gallery_{name}.png")
+        PICTURES[name](DOCS / name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Adds a learned and evaluated loss or objective to those of the package, with a card.
+"""Adds a learned and evaluated loss or objective to those of the package, with a card for hubs.
 
 For example:
 

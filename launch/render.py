@@ -1,4 +1,4 @@
-"""Draws one agent over its life: a film strip (PNG), an animation (GIF), or its paths (PNG).
+"""Draws one agent over its life: a film strip (PNG), a film (GIF, mp4), or its paths (PNG).
 
 For example:
 
@@ -10,7 +10,9 @@ For example:
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
+import re
 from pathlib import Path
 
 from . import command_line, config_flag  # first: it silences the frameworks
@@ -24,7 +26,7 @@ _LOSS = flags.DEFINE_string(
     "never learns.",
 )
 flags.adopt_module_key_flags(config_flag)
-_OUTPUT = flags.DEFINE_string("output", None, "File to write: .gif or .png.")
+_OUTPUT = flags.DEFINE_string("output", None, "File to write: .gif, .mp4 or .png.")
 _VIEW = flags.DEFINE_enum(
     "view", "film", ["film", "path"], "The body, or its path over the ground."
 )
@@ -38,9 +40,14 @@ _EPISODES = flags.DEFINE_integer(
 _FRAMES = flags.DEFINE_integer(
     "frames",
     None,
-    "Frames per episode of the film; 8 in a PNG, 50 in a GIF.",
+    "Frames per episode of the film; 8 in a PNG, else 50.",
     lower_bound=1,
     upper_bound=1000,
+)
+_SIZE = flags.DEFINE_string(
+    "size",
+    None,
+    "Size of a .gif or .mp4 in pixels: WIDTHxHEIGHT, or its width alone; 320x240 by default.",
 )
 _UPDATES = flags.DEFINE_integer(
     "updates",
@@ -75,18 +82,19 @@ from epg_tf.tasks.rendering import Camera
 from epg_tf.core.types import Array, LifeKey
 from .evaluation_flags import required, required_loss
 
-_HEIGHT, _WIDTH = 240, 320  # pixels
+_SIZES = range(16, 4097)  # pixels
 
 
 def main(argv: list[str]) -> int:
     """Runs one life and draws it; returns the exit code."""
     del argv
     output = _output()
+    size = _size(output)
     experiment, phi, inner_settings = _life()
     family = make_family(experiment.in_physics("exact").task)
     key = LifeKey(_SEED.value, "test", 0, _LIFE.value)
     # Before the life: without anything to draw with, the life would be useless.
-    camera = _camera(family, key)
+    camera = _camera(family, key, size)
     recorder, final_return = recorded_life(experiment, phi, key, inner_settings)
     title = f"{family.name}: one agent over its life"
     if camera is None:
@@ -101,7 +109,9 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _camera(family: TaskFamily, key: LifeKey) -> Camera | ReplayCamera | None:
+def _camera(
+    family: TaskFamily, key: LifeKey, size: tuple[int, int]
+) -> Camera | ReplayCamera | None:
     """Returns what draws the body of a life; None for --view=path.
 
     Raises:
@@ -121,7 +131,7 @@ def _camera(family: TaskFamily, key: LifeKey) -> Camera | ReplayCamera | None:
             )
         return None
     try:
-        return make_camera(family, key, _HEIGHT, _WIDTH)
+        return make_camera(family, key, *size)
     except RenderError as error:
         raise command_line.UsageError(f"--view=film: {error}") from error
 
@@ -133,18 +143,41 @@ def _output() -> Path:
             f"--output={output}: there is such a file; name another, or pass --overwrite"
         )
     if (
-        output.suffix not in (".gif", ".png")
+        output.suffix not in (".gif", ".mp4", ".png")
         or (_VIEW.value == "path" and output.suffix != ".png")
         or output.is_dir()
     ):
         raise command_line.UsageError(
-            f"--output={output} must be a file that ends in .png, or in .gif for --view=film"
+            f"--output={output} must be a file that ends in .png, or in .gif or .mp4 for "
+            "--view=film"
         )
     if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
         raise command_line.UsageError(
             f"--output={output}: {output.parent} is not a folder that can be written to; create it"
         )
+    if output.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise command_line.UsageError(
+            f"--output={output}: films need a package; pip install imageio-ffmpeg, or write a .gif"
+        )
     return output
+
+
+def _size(output: Path) -> tuple[int, int]:
+    """Returns height and width of a frame in pixels."""
+    if _SIZE.value is None:
+        return 240, 320
+    if output.suffix == ".png":
+        raise command_line.UsageError(f"--size={_SIZE.value} has no effect on a .png; leave it out")
+    found = re.fullmatch(r"([0-9]{1,5})(?:x([0-9]{1,5}))?", _SIZE.value)
+    width = int(found[1]) if found else 0
+    height = int(found[2]) if found and found[2] else width * 3 // 4
+    even = output.suffix == ".mp4"
+    if not {width, height} <= {*_SIZES} or (even and (width % 2 or height % 2)):
+        raise command_line.UsageError(
+            f"--size={_SIZE.value} must be WIDTHxHEIGHT or a width, e.g. 640x480, each from "
+            f"{_SIZES.start} to {_SIZES.stop - 1} pixels{' and even for .mp4' * even}"
+        )
+    return height, width
 
 
 def _life() -> tuple[Experiment, Array, InnerLoopSettings]:

@@ -169,7 +169,7 @@ def test_every_command_takes_the_file(name, tmp_path):
     assert "best: " in call("tune", config, *tuned, *tiny)
     assert name in call("benchmark", config, *tiny, "--lives=4", "--updates=2")
     call("export", run, config, f"--output_dir={tmp_path}/exported")
-    assert name in (tmp_path / "exported" / "card.md").read_text()
+    assert name in (tmp_path / "exported" / "README.md").read_text()
     assert name in call("export", run, f"--output_dir={tmp_path}/other", code=2)
     if name == "random_pendulum":
         drawn = ("--view=path", f"--output={tmp_path}/life.png")

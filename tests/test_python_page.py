@@ -152,7 +152,7 @@ def test_the_page_on_evolution_runs_as_printed(tiny_settings, trackers, tmp_path
     assert (tmp_path / trackers["mlflow"].saved[0] / "loss.json").is_file()
     assert np.isfinite(trackers["optuna"].values[0])
     assert [step for step, _ in trackers["optuna"].metrics] == [1, 2, 3, 1]
-    assert "| seed, commit |" in (tmp_path / "runs/point-exported/card.md").read_text()
+    assert "| seed, commit |" in (tmp_path / "runs/point-exported/README.md").read_text()
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Writes cards, in Markdown: what was learned, where it is from, how it did, how to use it."""
+"""Writes cards, in Markdown: what was learned, where it is from, how it did, how to use it.
+
+The first lines of a pretrained one's are metadata in YAML, as hubs of models read them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
-CARD_FILE = "card.md"
+CARD_FILE = "README.md"  # the name that hubs of models show
 
 _USE = "## Use without epg_tf"
 _COMPARED = (
@@ -78,7 +81,8 @@ def pretrained_card(
     if tests.robustness is not None:
         sections.append(_robustness(name, learned, tests.robustness))
     run = {} if run is None else {key: run[key] for key in ("epochs", "env_steps", "seconds")}
-    return f"""# {name}
+    return f"""{_metadata(name, learned, tests.tests)}
+# {name}
 
 {_opening(learned)}
 
@@ -90,6 +94,39 @@ the final mean return of what was learned. LOSSES are folders of those of other 
 config of meta-training.
 
 {chr(10).join(sections)}"""
+
+
+def _metadata(name: str, learned: Artifact[Any], tests: Sequence[Mapping[str, Any]]) -> str:
+    """Returns what hubs read: lines of YAML, whose values are JSON, which is YAML too."""
+    key, results = _key(learned), []
+    for test in tests:
+        about, losses = test["about"], losses_of(test)
+        mine = next(each for each, facts in losses.items() if facts == learned.facts)
+        row = test[key if len(losses) == 1 else f"{key} {mine}"]
+        if row["final_return_mean"] is None:
+            continue
+        place = about["environment"] if "environment" in about else about["task"]["family"]
+        told = f"final return of {row['lives']} fresh agents after {row['env_steps']} env steps"
+        value = {"type": "mean_reward", "name": told, "value": round(row["final_return_mean"], 2)}
+        task = {"type": "reinforcement-learning", "name": "reinforcement learning"}
+        dataset = {"type": place, "name": place}
+        results.append({"task": task, "dataset": dataset, "metrics": [value]})
+    kind = "metagenrl" if key == "objective" else "evolved-policy-gradients"
+    lines = {
+        "license": "apache-2.0",
+        "library_name": "epg_tf",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": ["reinforcement-learning", "meta-learning", "learned-loss", kind, "tensorflow"],
+        "model-index": [{"name": name, "results": results}],
+    }
+    yaml = "\n".join(f"{field}: {json.dumps(value)}" for field, value in lines.items())
+    return f"---\n{yaml}\n---\n"
+
+
+def _key(learned: Artifact[Any]) -> str:
+    """Returns the method of an artifact in a summary."""
+    experiment = learned.experiment
+    return learned_name(experiment) if isinstance(experiment, Experiment) else "objective"
 
 
 def exported_card(learned: Artifact[Any]) -> str:
@@ -200,9 +237,7 @@ def losses_of(test: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _evaluation(name: str, learned: Artifact[Any], test: Mapping[str, Any]) -> str:
     """Returns what an evaluation found; with several losses, each of them comes first."""
     about, losses = test["about"], losses_of(test)
-    experiment, key = learned.experiment, "objective"
-    if isinstance(experiment, Experiment):
-        key = learned_name(experiment)
+    experiment, key = learned.experiment, _key(learned)
     labels = {each: LABELS[each] for each in test if each in LABELS}
     rows = []
     if len(losses) > 1:

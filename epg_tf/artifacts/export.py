@@ -49,7 +49,7 @@ def export(
       learned: A loss of EPG, the initial policy that was evolved with it or alone, or an objective
         of MetaGenRL.
       folder: Created if missing; must be empty unless `overwrite` is set.
-      card: Text of card.md; None for that of `cards.exported_card`.
+      card: Text of README.md; None for that of `cards.exported_card`.
       overwrite: Replace an export that is there, once the new one is complete; other files in the
         folder stay.
 

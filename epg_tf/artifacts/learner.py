@@ -41,7 +41,7 @@ class Learner:
       seed: Of exploration, minibatches, and the network if there is no `policy`.
 
     Attributes:
-      about: The description of the export, see card.md.
+      about: The description of the export, see README.md.
       policy: The Keras model.
       steps: Env steps lived.
       shift, scale: [O + A + 1] each; (x - shift) * scale is the newest normalisation of an

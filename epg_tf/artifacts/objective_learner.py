@@ -36,7 +36,7 @@ class Learner:
       seed: Of exploration, batches, and networks.
 
     Attributes:
-      about: The description of the export, see card.md.
+      about: The description of the export, see README.md.
       policy: The Keras model; None before the first observation unless it was given.
       steps: Env steps lived.
 

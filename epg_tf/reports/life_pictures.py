@@ -26,7 +26,7 @@ from epg_tf.tasks.physics import BodySimulation
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera, Pose
 
-_FRAMES = {".png": 8, ".gif": 50}  # of an episode
+_FRAMES = {".png": 8, ".gif": 50, ".mp4": 50}  # of an episode
 _FRAMES_PER_SECOND = 25
 _SMALL = (120, 160)  # pixels of a frame on a page: height, width
 
@@ -175,12 +175,12 @@ def draw_film(
     title: str,
     output: Path,
 ) -> None:
-    """Draws episodes of a life as a film strip (.png) or an animation (.gif).
+    """Draws episodes of a life as a film strip (.png) or an animation (.gif, .mp4).
 
     Args:
       recorder: What was recorded.
       camera: Draws the body or the environment.
-      counts: Number of episodes, and frames of each; None for 8 in a PNG, 50 in a GIF.
+      counts: Number of episodes, and frames of each; None for 8 in a PNG, else 50.
       title: Above a film strip.
       output: The file.
     """

@@ -77,7 +77,7 @@ def _side_by_side(entries: dict[str, Entry]) -> list[Block]:
         _COLUMNS.get(name, name): name
         for name in dict.fromkeys(key for rows in runs.values() for key in rows[0])
         if (name in _COLUMNS or name.startswith(_RETURNS))
-        and any(np.isfinite(column(rows, name)).any() for rows in runs.values())
+        and any(np.nan_to_num(column(rows, name)).any() for rows in runs.values())  # alpha may be 0
     }
     if len(runs) > 1 and known:
         figure = column_panels(runs, known, "Meta-training")

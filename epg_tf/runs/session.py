@@ -213,6 +213,7 @@ class Session(Generic[StepT]):
             summary[f"unchanged_{unit}s"] = still.count(rows)
             summary["standstill"] = still.conclusion(rows)
         self._picture.draw()
+        folder.board.picture("learning curve", folder.path / "learning_curve.png")
         files.write_json(folder.path / "summary.json", summary | folder.facts)
         if line := summary.get("standstill"):
             self._progress.lines([line])

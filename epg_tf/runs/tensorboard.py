@@ -12,10 +12,49 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from PIL import Image
 
 from epg_tf.core import files
 
 _v1 = tf.compat.v1
+
+MEANINGS = {
+    "agreement": "cosine of the angle between the gradients of the objective and of DDPG",
+    "alpha": "share of the surrogate loss in what agents minimise",
+    "clipped_share": "share of PPO's probability ratios that were clipped",
+    "communication_bytes": "bytes that this process sent to others in the epoch",
+    "communication_seconds": "time of communication between processes (s)",
+    "critic_error": "squared TD errors of both critics, added; mean over steps and updates",
+    "diverged_trials": "trials of meta-training whose physics diverged",
+    "env_steps": "env steps of the epoch, round or iteration",
+    "env_steps_per_second": "speed of the epoch",
+    "failed_agents": "agents whose learning was not finite",
+    "failed_lives": "lifetimes that were not finite",
+    "failed_validation_lives": "lifetimes of validation that were not finite",
+    "failed_validation_trials": "trials of validation whose physics diverged",
+    "fitness": "of lifetimes of the epoch: the return of the final policy",
+    "gain_mean": "mean return after adaptation less that before",
+    "goals_reached": "mean number of episodes of a lifetime that ended at the goal",
+    "gradient_norm": "norm of the meta-gradient",
+    "means_beyond": "share of the policy's mean actions outside the bounds of actions",
+    "memory_norm": "norm of the weights of the agents' memory at the end of their lifetimes",
+    "objective_gradient": "mean norm of the agents' gradients of the objective",
+    "phi_norm": "norm of what is evolved",
+    "policy_loss": "PPO's loss of the policy",
+    "return_after_mean": "mean return of meta-training after adaptation",
+    "return_before_mean": "mean return of meta-training before adaptation",
+    "seconds": "time of the epoch, round or iteration (s)",
+    "signal_to_noise": "of the estimated gradient; near 0: few directions, many parameters",
+    "success_rate": "share of final episodes that ended at the goal",
+    "training_return": "mean return of agents of meta-training, with exploration",
+    "update_cosine": "cosine of the angle between the last two updates of what is evolved",
+    "update_norm": "norm of the last update of what is evolved",
+    "updates": "updates of the policy in a lifetime",
+    "validation_return": "mean return of fresh agents on tasks of validation",
+    "value_loss": "PPO's loss of the value function",
+    "value": "mean value of the critics for actions of the policies",
+}
+"""Name of a curve, up to `/` or the name of a statistic -> what TensorBoard says of it."""
 
 
 class TensorBoardWriter:
@@ -61,7 +100,11 @@ class TensorBoardWriter:
         """Adds one point at `step` to the curve `prefix/name` of every item; NaN adds none."""
         start = f"{prefix}/" if prefix else ""
         values = [
-            _v1.Summary.Value(tag=start + name, simple_value=float(value))
+            _v1.Summary.Value(
+                tag=start + name,
+                metadata=_v1.SummaryMetadata(summary_description=meaning(name)),
+                simple_value=float(value),
+            )
             for name, value in mapping.items()
             if not math.isnan(value)
         ]
@@ -85,12 +128,28 @@ class TensorBoardWriter:
         value = _v1.Summary.Value(tag=name, metadata=metadata, tensor=tensor)
         self._write(_v1.Event(wall_time=time.time(), summary=_v1.Summary(value=[value])))
 
+    def picture(self, name: str, path: Path) -> None:
+        """Shows a PNG file under `name`."""
+        with Image.open(path) as picture:
+            width, height = picture.size
+        image = _v1.Summary.Image(
+            height=height, width=width, colorspace=4, encoded_image_string=path.read_bytes()
+        )
+        value = _v1.Summary.Value(tag=name, image=image)
+        self._write(_v1.Event(wall_time=time.time(), summary=_v1.Summary(value=[value])))
+
     def close(self) -> None:
         """Closes the event file, if there is one; later points open a new one."""
         if "_records" in vars(self):
             records = vars(self).pop("_records")
             with _disk_errors():
                 records.close()
+
+
+def meaning(column: str) -> str:
+    """Returns what a column of metrics.csv means; nothing where that is not known."""
+    name = column.partition("/")[0]
+    return MEANINGS.get(name) or MEANINGS.get(name.rpartition("_")[0], "")
 
 
 @contextlib.contextmanager

@@ -8,9 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 import epg_tf
-from epg_tf.artifacts.artifact import LearnedLoss
+from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss, pretrained_losses
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, exported_card, pretrained_card
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
@@ -113,3 +114,29 @@ def test_the_card_of_a_pretrained_loss_has_every_test_and_its_command():
         assert card.count(text) == 1, text
     alone = {key: equal[key] for key in ("epg", "untrained", "about")}
     assert "--compare=none" in card_of("random_hopper", alone)
+
+
+def test_a_hub_reads_the_measured_return_of_this_loss_from_the_first_lines():
+    """Also where losses of other seeds were evaluated beside it."""
+    for name, record, value in (
+        ("random_hopper", "reporting/random_hopper.json", 142.55),
+        ("random_walker_night", "night/random_walker_seeds.json", 228.01),
+    ):
+        first, lines, _ = card_of(name, read(record)).split("---\n", 2)
+        told = yaml.safe_load(lines)
+        assert (first, told["library_name"], told["license"]) == ("", "epg_tf", "apache-2.0")
+        assert told["pipeline_tag"] == "reinforcement-learning"
+        (index,) = told["model-index"]
+        (result,) = index["results"]
+        family = epg_tf.load_loss(name).experiment.task.family
+        assert index["name"] == "mine" and result["dataset"]["type"] == family
+        assert result["metrics"][0]["value"] == value
+
+
+@pytest.mark.parametrize("name", pretrained_losses())
+def test_the_first_lines_of_a_pretrained_card_have_its_returns(name):
+    card = (PRETRAINED / name / CARD_FILE).read_text("utf-8")
+    (index,) = yaml.safe_load(card.split("---\n")[1])["model-index"]
+    assert index["name"] == name and index["results"]
+    for result in index["results"]:
+        assert f"| {result['metrics'][0]['value']:.2f} |" in card

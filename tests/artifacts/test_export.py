@@ -194,7 +194,7 @@ def test_a_pretrained_loss_describes_itself(tmp_path):
     assert "reward" not in shapes and described["memory"]["units"] == 4
     assert described["normalisation"]["channels"] == ["observation", "action"]
     assert sum(part.numpy().size for part in loaded.params.values()) == 1473
-    assert (tmp_path / "card.md").read_text() == "the card"
+    assert (tmp_path / "README.md").read_text() == "the card"
     again = epg_tf.load_loss(tmp_path)
     assert again.phi.tobytes() == learned.phi.tobytes() and again.experiment == learned.experiment
     assert export.largest_difference(learned, tmp_path) <= 1e-6
@@ -233,7 +233,9 @@ def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkey
     monkeypatch.setattr(export, "largest_difference", lambda learned, folder: 1e-3)
     with pytest.raises(RecordError, match=r"differs by 1.0e-03"):
         export.export(make_learned(), tmp_path, "second", overwrite=True)
-    assert (tmp_path / "card.md").read_text() == "first" and saved_models.open_saved_model(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "first" and saved_models.open_saved_model(
+        tmp_path
+    )
 
 
 @pytest.mark.parametrize("marks", [True, False])

@@ -395,7 +395,7 @@ def test_a_model_in_folders_that_are_not_writable_stays(tmp_path, monkeypatch):
 
 def test_only_a_model_is_overwritten(tmp_path):
     def prepare(overwrite):
-        saved_models.check_target(tmp_path / "out", overwrite, ["card.md"])
+        saved_models.check_target(tmp_path / "out", overwrite, ["README.md"])
 
     prepare(False)
     (tmp_path / "out").mkdir()
@@ -403,9 +403,9 @@ def test_only_a_model_is_overwritten(tmp_path):
     prepare(False)
     assert not list((tmp_path / "out").iterdir())
     (tmp_path / "out" / "thesis.tex").write_text("mine")
-    with pytest.raises(RecordError, match="card.md is not there") as caught:
+    with pytest.raises(RecordError, match="README.md is not there") as caught:
         prepare(True)
     assert str(caught.value).startswith(f"{tmp_path / 'out'}: ")
-    (tmp_path / "out" / "card.md").write_text("ours")
+    (tmp_path / "out" / "README.md").write_text("ours")
     prepare(True)
     assert (tmp_path / "out" / "thesis.tex").read_text() == "mine"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pytest
 
 from tests.docs.pages import ROOT
 
-SPEC = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "make_pages.py")
-PAGES = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(PAGES)
+
+def script(name):
+    """Returns a script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PAGES = script("make_pages")
 
 
 def test_files_are_what_the_generator_writes():
@@ -45,3 +53,17 @@ def test_a_number_that_is_not_there_is_refused():
 def test_half_of_an_interval_is_of_the_numbers_not_of_their_text():
     text = PAGES.number("reporting/random_hopper epg", half=True)
     assert text.split() == ["142.5", "±", "6.3"]
+
+
+def test_each_picture_is_drawn_by_one_generator():
+    drawn = [*PAGES.PICTURES, *script("make_gallery").PICTURES, *script("draw_diagrams").DIAGRAMS]
+    there = [
+        path.name for path in (ROOT / "docs").iterdir() if path.suffix in (".gif", ".png", ".svg")
+    ]
+    assert sorted(drawn) == sorted(there)
+
+
+def test_no_line_begins_with_a_number():
+    """In Markdown a line that begins with a comment ends the paragraph."""
+    for path in PAGES.PAGES:
+        assert not re.search(r"^ *<!--=", path.read_text("utf-8"), re.MULTILINE), path

@@ -23,10 +23,10 @@ GOLDEN = commands.ROOT / "tests" / "golden" / "exported"
 def test_a_pretrained_loss_is_exported_and_saved_model_cli_reads_it(tmp_path):
     words = ["export", "--loss=random_hopper", f"--output_dir={tmp_path}"]
     assert commands.done(*words).count("\n") == 2
-    files = "assets card.md fingerprint.pb learner.py loss.json loss.npz saved_model.pb variables"
+    files = "README.md assets fingerprint.pb learner.py loss.json loss.npz saved_model.pb variables"
     assert sorted(path.name for path in tmp_path.iterdir()) == files.split()
-    card = (tmp_path / "card.md").read_text()
-    assert card.startswith((PRETRAINED / "random_hopper" / "card.md").read_text().rstrip())
+    card = (tmp_path / "README.md").read_text()
+    assert card.startswith((PRETRAINED / "random_hopper" / "README.md").read_text().rstrip())
     assert "| `policy_mean` | [P, 128, 3] float32 |" in card
     cli = [sys.executable, "-m", "tensorflow.python.tools.saved_model_cli", "show", "--all"]
     shown = subprocess.run(
@@ -49,7 +49,7 @@ def test_a_loss_without_a_card_gets_one_and_an_export_can_be_exported(tmp_path):
     best = GOLDEN.parent / "run" / "best"
     commands.done("export", f"--loss={best}", f"--output_dir={tmp_path / 'one'}")
     commands.done("export", f"--loss={tmp_path / 'one'}", f"--output_dir={tmp_path / 'two'}")
-    cards = [(tmp_path / name / "card.md").read_text() for name in ("one", "two")]
+    cards = [(tmp_path / name / "README.md").read_text() for name in ("one", "two")]
     assert cards[0] == cards[1] and cards[0].count("## Use without epg_tf") == 1
 
 
@@ -162,6 +162,6 @@ def test_damaged_and_hostile_losses_are_refused_in_one_line(tmp_path, monkeypatc
 
 def test_an_unreadable_card_is_told(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "loss")
-    (tmp_path / "loss" / "card.md").write_bytes(b"\xff\xfe")
+    (tmp_path / "loss" / "README.md").write_bytes(b"\xff\xfe")
     words = [f"--loss={tmp_path / 'loss'}", f"--output_dir={tmp_path / 'out'}"]
-    assert "card.md" in commands.refused("export", *words) and not (tmp_path / "out").exists()
+    assert "README.md" in commands.refused("export", *words) and not (tmp_path / "out").exists()

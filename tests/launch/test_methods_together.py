@@ -79,5 +79,5 @@ def test_evolved_starts_are_exported_and_published(runs, tmp_path, name, signatu
     commands.done("publish", *words, f"--output_dir={tmp_path / 'published'}")
     folders = tmp_path / "published" / "start", run / "best"
     np.testing.assert_array_equal(*(epg_tf.load_loss(folder).phi for folder in folders))
-    card = (tmp_path / "published" / "start" / "card.md").read_text()
+    card = (tmp_path / "published" / "start" / "README.md").read_text()
     assert "from which" in card and "| time |" in card

@@ -42,7 +42,7 @@ def test_a_published_loss_is_the_best_of_its_run_with_a_card(made, tmp_path):
     assert published.facts == best.facts and experiment.surrogate.baseline_epochs == 2  # as tested
     surrogate = best.experiment.surrogate
     assert dataclasses.replace(experiment, surrogate=surrogate) == best.experiment
-    card = (tmp_path / "tiny" / "card.md").read_text()
+    card = (tmp_path / "tiny" / "README.md").read_text()
     scores = json.loads((made / "test" / "summary.json").read_text())
     for method in ("epg", "ppo", "untrained"):
         assert (
@@ -97,7 +97,7 @@ def test_further_evaluations_are_checked_and_in_the_card(made, tmp_path):
         line = commands.refused(*result(**about))
         assert str(further) in line and part in line and not (tmp_path / "out").exists()
     commands.done(*result(compare_updates=4))
-    card = (tmp_path / "out" / "tiny" / "card.md").read_text()
+    card = (tmp_path / "out" / "tiny" / "README.md").read_text()
     assert card.count("other methods learn for 4 times as many") == 1
     assert "of something else" in commands.refused(*result("adaptation.json"))
 
@@ -113,10 +113,10 @@ def test_an_objective_is_published_with_a_card(tmp_path):
     words = ["publish", f"--run_dir={OBJECTIVE}", f"--evaluations={test}"]
     words += [f"--output_dir={tmp_path}", "--name=point_goal_objective"]
     assert "epg_tf.load_objective('point_goal_objective')" in commands.done(*words)
-    for file in ("card.md", "loss.npz"):
+    for file in ("README.md", "loss.npz"):
         made = (tmp_path / "point_goal_objective" / file).read_bytes()
         assert made == (PRETRAINED / "point_goal_objective" / file).read_bytes()
-    card = (tmp_path / "point_goal_objective" / "card.md").read_text()
+    card = (tmp_path / "point_goal_objective" / "README.md").read_text()
     assert "| learned objective | -8.98 | -10.11 to -7.85 |" in card
     assert "| PPO | -13.71 |" in card
     other = json.loads((OBJECTIVE / "test.json").read_text())
@@ -138,8 +138,8 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
     words = ["publish", f"--run_dir={kept / 'seed1'}", f"--output_dir={tmp_path}"]
     name = "--name=four_environments_objective"
     commands.done(*words, f"--evaluations={folders}", name)
-    made = (tmp_path / "four_environments_objective" / "card.md").read_text()
-    pretrained = PRETRAINED / "four_environments_objective" / "card.md"
+    made = (tmp_path / "four_environments_objective" / "README.md").read_text()
+    pretrained = PRETRAINED / "four_environments_objective" / "README.md"
     assert made == pretrained.read_text()
     assert made.count("| seed 1, this one |") == len(places)
     assert "| seed 1, this one | 557.03 |" in made and "| seed 0 | 804.29 |" in made
@@ -158,7 +158,7 @@ def test_tests_of_an_objective_in_several_environments_are_in_its_card(tmp_path)
 def test_every_pretrained_vector_loads_and_its_card_belongs_to_it(name):
     """Loading compares it with its checksum; none was made with changes that no commit has."""
     learned = load(name)
-    card = (PRETRAINED / name / "card.md").read_text()
+    card = (PRETRAINED / name / "README.md").read_text()
     assert learned.name == name and f"{learned.phi.size:,} parameters" in card
     assert f"| seed, commit | {learned.facts['seed']}, {learned.facts['commit']} |" in card
     assert re.fullmatch(r"[0-9a-f]{40}", learned.facts["commit"])

@@ -45,6 +45,16 @@ def test_an_animation_holds_frames_in_order_with_their_labels(tmp_path, rate, mi
             assert ((shown > 240).all(axis=2).sum() > 10) == (number == 2)  # white letters
 
 
+def test_a_film_in_h264_has_all_frames_in_their_size(tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    frames = [flat(250 * (number % 2), 0, 0, height=48, width=64) for number in range(6)]
+    pictures.animation(frames, [""] * 6, 3.0, tmp_path / "a.mp4")
+    read = ffmpeg.read_frames(str(tmp_path / "a.mp4"))
+    about, found = next(read), [np.frombuffer(frame, np.uint8).reshape(48, 64, 3) for frame in read]
+    assert about["size"] == (64, 48) and about["codec"] == "h264" and about["duration"] == 2.0
+    assert [frame[..., 0].mean() > 125 for frame in found] == [False, True] * 3
+
+
 def test_paths_go_from_light_to_dark(tmp_path):
     ways = [
         np.column_stack([np.linspace(0, 10, 20), np.full(20, height)])

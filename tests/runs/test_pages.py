@@ -33,11 +33,11 @@ ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>evil</script>"
 
 
-def metrics(path, epochs=3, columns=COLUMNS):
+def metrics(path, epochs=3, columns=COLUMNS, **given):
     file = MetricsFile(path / "metrics.csv")
     for epoch in range(1, epochs + 1):
         row = {name: 0.5 * epoch for name in columns}
-        file.append({**row, "epoch": epoch, "env_steps": 192 * epoch, "seconds": 20.0})
+        file.append({**row, "epoch": epoch, "env_steps": 192 * epoch, "seconds": 20.0, **given})
 
 
 @pytest.fixture
@@ -213,6 +213,17 @@ def test_side_by_side(run, tested, tmp_path):
     assert "<h2>Side by side</h2>" in text and "<h2>other: Result</h2>" in text
     assert "evolution.lives" not in text.split("<h2>run: What")[0]  # it is the same
     assert re.search(r"<td>evolution.sigma</td><td>[\d.]+</td><td>0.25</td>", text)
+
+
+def test_side_by_side_a_column_of_zeros_has_no_panel(tiny, tmp_path):
+    for name, alpha in (("one", 0.0), ("two", 0.0), ("three", 0.5)):
+        identity = RunIdentity(EVOLUTION, tiny.to_mapping(), 5)
+        RunFolder(identity, RunTarget(tmp_path / name)).close()
+        metrics(tmp_path / name, alpha=alpha)
+    for names, shown in ((("one", "two"), False), (("one", "three"), True)):
+        text = pages.make_page([tmp_path / name for name in names], film=False)
+        first = re.findall(r"data:image/svg\+xml;base64,([^\"]*)", text)[0]
+        assert (b">alpha: share" in base64.b64decode(first)) is shown
 
 
 def test_what_folders_hold_is_text(run, tested):

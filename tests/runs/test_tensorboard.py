@@ -7,8 +7,13 @@ import resource
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from epg_tf.runs.tensorboard import TensorBoardWriter
+import epg_tf
+from epg_tf.baselines import maml, rl2
+from epg_tf.epg import epoch_metrics
+from epg_tf.metagenrl import population
+from epg_tf.runs.tensorboard import MEANINGS, TensorBoardWriter, meaning
 
 
 def tensorboard(folder):
@@ -33,6 +38,27 @@ def test_tensorboard_shows_scalars_and_texts_at_once(tmp_path):
     assert [(event.step, event.value) for event in events.Scalars("fitness/mean")] == [(3, 0.5)]
     assert events.Tensors("config")[0].tensor_proto.string_val[0] == b"**hopper**"
     writer.close()
+
+
+def test_curves_say_what_they_mean_and_a_picture_keeps_its_bytes(tmp_path):
+    writer = TensorBoardWriter(tmp_path / "board")
+    writer.scalars(1, {"alpha": 0.5, "value/Hopper": 2.0}, prefix="evolution")
+    Image.new("RGB", (3, 2)).save(tmp_path / "a.png")
+    writer.picture("learning curve", tmp_path / "a.png")
+    writer.close()
+    events = tensorboard(tmp_path / "board")
+    for tag, name in (("evolution/alpha", "alpha"), ("evolution/value/Hopper", "value")):
+        assert events.SummaryMetadata(tag).summary_description == MEANINGS[name]
+    (shown,) = events.Images("learning curve")
+    assert (shown.width, shown.height) == (3, 2)
+    assert shown.encoded_image_string == (tmp_path / "a.png").read_bytes()
+
+
+def test_every_column_of_every_system_has_a_meaning():
+    objectives = epg_tf.load_experiment("metagenrl_night:small")
+    columns = [*epoch_metrics.COLUMNS, *population.metric_columns(objectives), *maml.COLUMNS]
+    columns += rl2.metric_columns(epg_tf.load_experiment("rl2_goal_ant"))
+    assert [name for name in columns if not meaning(name)] == ["epoch"] * 4
 
 
 def test_a_resumed_run_continues_the_axis(tmp_path):
