@@ -84,7 +84,7 @@ class Critic(ParallelNetwork):
 
     def result(self, inputs: Any) -> tf.Tensor:
         """Returns the values [P, B]."""
-        return self.outputs(tf.concat(inputs, axis=-1))[..., 0]
+        return tf.squeeze(self.outputs(tf.concat(inputs, axis=-1)), -1)
 
 
 class Actor(ParallelNetwork):
