@@ -1,12 +1,11 @@
 """SAC, TD3 and DDPG of TF-Agents for P agents at once (Haarnoja et al. 2018; Fujimoto et al. 2018;
 Lillicrap et al. 2016).
 
-Losses, optimisation and targets are TF-Agents' own. P agents are one agent of TF-Agents that learns
-from P items, whose observations are [B, O], actions [B, A] and rewards [B], and whose networks keep
-the P apart. TF-Agents takes the mean over the P; losses are scaled to the sum over agents of their
-means, so each agent gets the gradient that it would get alone. P comes first everywhere, as batched
-matrix products want it. Noise comes from the caller, since TF-Agents would draw it from generators
-that agents share.
+Losses, optimisation and targets are TF-Agents' own. P agents are one agent of TF-Agents whose
+observations are [B, O], actions [B, A] and rewards [B], whose batches are the P, and whose networks
+keep the P apart. Losses are scaled to the sum over agents of their means over B, so each agent gets
+the gradient that it would get alone. Noise comes from the caller, since TF-Agents would draw it
+from generators that agents share.
 """
 
 from __future__ import annotations
@@ -215,16 +214,12 @@ class ParallelAgents:
         action = BoundedTensorSpec([settings.batch, acted], tf.float32, -1.0, 1.0)
         each = TensorSpec([settings.batch], tf.float32)
         steps = ts.TimeStep(TensorSpec([], tf.int32, "step_type"), each, each, observation)
-        outputs = acted * (2 if name == "sac" else 1)
-        kind = GaussianActor if name == "sac" else Actor
+        kind, outputs = (GaussianActor, 2 * acted) if name == "sac" else (Actor, acted)
         weights = _initial(generators[0], (observed, *hidden, outputs))
         self._actor = kind(observation, weights, "actor")
+        sizes = (observed + acted, *hidden, 1)
         critics = [
-            Critic(
-                (observation, action),
-                _initial(generators[1], (observed + acted, *hidden, 1)),
-                f"critic_{number}",
-            )
+            Critic((observation, action), _initial(generators[1], sizes), f"critic_{number}")
             for number in range(2)
         ]
         self._agent = make(settings, (steps, action), self._actor, critics, self._noise)
@@ -266,8 +261,7 @@ class ParallelAgents:
             self._update(steps[:, number], noise[:, number])
             return (number + 1,)
 
-        updates = steps.shape[1]
-        tf.while_loop(lambda number: number < updates, update, (0,))
+        tf.while_loop(lambda number: number < steps.shape[1], update, (0,))
 
     def _update(self, steps: tf.Tensor, noise: tf.Tensor) -> None:
         """Updates every agent once, from steps [P, B, ...] and noise [P, K, B, A]."""
@@ -287,8 +281,8 @@ def _initial(generators: Sequence[np.random.Generator], sizes: Sequence[int]) ->
     for before, after in zip(sizes[:-1], sizes[1:], strict=True):
         bound = before**-0.5
         kernels = [stream.uniform(-bound, bound, (before, after)) for stream in generators]
-        weights.append(np.stack(kernels).astype(np.float32))
-        weights.append(np.zeros((len(generators), after), np.float32))
+        biases = np.zeros((len(generators), after), np.float32)
+        weights += [np.stack(kernels).astype(np.float32), biases]
     return weights
 
 
@@ -296,13 +290,9 @@ def _adam(learning_rate: float) -> tf.keras.optimizers.legacy.Adam:
     return tf.keras.optimizers.legacy.Adam(learning_rate)
 
 
-def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    return tf.square(target - value)
-
-
 def _added(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """Returns errors [P, B] whose mean, which TF-Agents takes, is the sum of the agents' means."""
-    return value.shape[0] * _squared(target, value)
+    return value.shape[0] * tf.math.squared_difference(target, value)
 
 
 def _step_counter() -> tf.Variable:
@@ -332,7 +322,7 @@ def _sac(
         critic_loss_weight=scale,
         actor_loss_weight=scale,
         alpha_loss_weight=scale,
-        td_errors_loss_fn=_squared,
+        td_errors_loss_fn=tf.math.squared_difference,
         gamma=settings.discount,
         initial_log_alpha=np.full((population, 1), np.log(settings.temperature), np.float32),
         target_entropy=settings.target_entropy * specs[1].shape[-1],
