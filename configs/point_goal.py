@@ -76,7 +76,6 @@ def get_config() -> ConfigDict:
             validation_period=10,
             validation_lives=128,
         ),
-        # One shard: a step takes so little time that two shards of 16 on two cores are slower.
-        compute=ComputeConfig(shard_lives=32),
+        compute=ComputeConfig(shard_lives=16),
     )
     return ConfigDict(experiment.to_mapping())

@@ -39,7 +39,7 @@ class ValueNetwork(ParallelModel):
     def call(self, observation: tf.Tensor) -> tf.Tensor:
         """Maps normalised observations [P, T, O] to values [P, T]."""
         weights = [(layer.kernel, layer.bias) for layer in self.dense]
-        return parallel_mlp(observation, weights, tf.tanh)[:, :, 0]
+        return tf.squeeze(parallel_mlp(observation, weights, tf.tanh), -1)
 
     def load_members(self, members: Sequence[Sequence[Array]]) -> None:
         """Takes the weights of every member, each as from `initial_mlp`."""

@@ -265,9 +265,7 @@ class Shard:
         places = np.stack([stream.random((steps, updates, batch)) for stream in self._draws])
         update = _each(self._noises, lambda s: s.standard_normal(shape, np.float32))
         return [
-            _Numbers(
-                random[:, step], noise[:, step], places[:, step], np.moveaxis(update[:, step], 0, 3)
-            )
+            _Numbers(random[:, step], noise[:, step], places[:, step], update[:, step])
             for step in range(steps)
         ]
 
@@ -287,10 +285,7 @@ class Shard:
             (observation, action, result.reward, result.terminated, result.observation)
         )
         if step > self._terms.updates_after:
-            for update in range(settings.updates_per_step):
-                self._agents.train(
-                    self._steps.drawn(numbers.places[:, update]), numbers.update[update]
-                )
+            self._agents.train(self._steps.drawn(numbers.places), numbers.update)
         return ended.ids, ended.returns, result.diverged
 
 
@@ -302,7 +297,7 @@ class _Numbers:
       random: [P, A] uniform within [-1, 1].
       noise: [P, A] standard normal.
       places: [P, updates, B] uniform within [0, 1): which of the steps so far.
-      update: [updates, K, B, P, A] standard normal.
+      update: [P, updates, K, B, A] standard normal.
     """
 
     random: Array
@@ -328,21 +323,22 @@ class _Steps:
     """
 
     def __init__(self, population: int, capacity: int, family: TaskFamily) -> None:
-        observed, acted = family.observation_size, family.action_size
-        shapes = ((observed,), (acted,), (), (), (observed,))
-        self._columns = [np.zeros((population, capacity, *shape), np.float32) for shape in shapes]
-        self._members = np.arange(population)
+        width = 2 * family.observation_size + family.action_size + 2
+        self._rows = np.zeros((population, capacity, width), np.float32)
+        self._first = np.arange(population)[:, None, None] * capacity
         self._written, self._capacity = 0, capacity
 
     def write(self, step: tuple[Array, ...]) -> None:
         """Adds observation [P, O], action [P, A], reward [P], terminated [P] and the observation
         that followed, [P, O], over the oldest where there is no room.
         """
-        for column, values in zip(self._columns, step, strict=True):
-            column[:, self._written % self._capacity] = values
+        self._rows[:, self._written % self._capacity] = np.column_stack(step)
         self._written += 1
 
-    def drawn(self, places: Array) -> tuple[Array, ...]:
-        """Returns the steps at `places`, [P, B] within [0, 1): fields as written, [B, P, ...]."""
-        rows = (places * min(self._written, self._capacity)).astype(np.int64).T
-        return tuple(column[self._members, rows] for column in self._columns)
+    def drawn(self, places: Array) -> Array:
+        """Returns the steps at `places`, [P, U, B] within [0, 1): [P, U, B, O + A + 1 + 1 + O], the
+        fields side by side, as written.
+        """
+        numbers = (places * min(self._written, self._capacity)).astype(np.int64)
+        steps = self._rows.reshape(-1, self._rows.shape[2])
+        return steps.take(self._first + numbers, axis=0)

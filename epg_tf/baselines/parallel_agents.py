@@ -2,9 +2,10 @@
 Lillicrap et al. 2016).
 
 Losses, optimisation and targets are TF-Agents' own. P agents are one agent of TF-Agents whose
-observations are [P, O], actions [P, A] and rewards [P], and whose networks keep the P apart:
-TF-Agents adds its losses over the axis P, so each agent gets the gradient that it would get alone.
-Noise comes from the caller, since TF-Agents would draw it from generators that agents share.
+observations are [B, O], actions [B, A] and rewards [B], whose batches are the P, and whose networks
+keep the P apart. Losses are scaled to the sum over agents of their means over B, so each agent gets
+the gradient that it would get alone. Noise comes from the caller, since TF-Agents would draw it
+from generators that agents share.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Noise:
     """Standard normal numbers of one update.
 
     Attributes:
-      left: [K, B, P, A], those that are still to be used, first of K first.
+      left: K of [P, B, A], those that are still to be used, first of K first.
     """
 
     left: list[tf.Tensor] = dataclasses.field(default_factory=list)
@@ -51,7 +52,7 @@ class ParallelNetwork(Network):
     """P multilayer perceptrons with ReLU units and variables of their own.
 
     Args:
-      input_tensor_spec: Of one input or of several, each [P, sizes].
+      input_tensor_spec: Of one input or of several, each [B, sizes].
       weights: Initial ones, (kernel [P, in, out], bias [P, out]) of each layer, side by side.
       name: Of the network.
     """
@@ -61,11 +62,9 @@ class ParallelNetwork(Network):
         self.weights_ = [tf.Variable(value, name=f"{name}/{i}") for i, value in enumerate(weights)]
 
     def outputs(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Returns [B, P, out] at inputs [B, P, in]."""
+        """Returns [P, B, out] at inputs [P, B, in]."""
         pairs = list(zip(self.weights_[::2], self.weights_[1::2], strict=True))
-        return tf.transpose(
-            parallel_mlp(tf.transpose(inputs, [1, 0, 2]), pairs, tf.nn.relu), [1, 0, 2]
-        )
+        return parallel_mlp(inputs, pairs, tf.nn.relu)
 
     def call(
         self, inputs: Any, step_type: Any = (), network_state: Any = (), training: bool = False
@@ -83,15 +82,15 @@ class Critic(ParallelNetwork):
     """Maps (observations, actions) to values."""
 
     def result(self, inputs: Any) -> tf.Tensor:
-        """Returns the values [B, P]."""
-        return self.outputs(tf.concat(inputs, axis=-1))[..., 0]
+        """Returns the values [P, B]."""
+        return tf.squeeze(self.outputs(tf.concat(inputs, axis=-1)), -1)
 
 
 class Actor(ParallelNetwork):
     """Maps observations to actions within [-1, 1]."""
 
     def result(self, inputs: Any) -> tf.Tensor:
-        """Returns the actions [B, P, A]."""
+        """Returns the actions [P, B, A]."""
         return tf.tanh(self.outputs(inputs))
 
 
@@ -99,12 +98,12 @@ class GaussianActor(ParallelNetwork):
     """Maps observations to normal distributions, whose samples a tanh puts into [-1, 1]."""
 
     def moments(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns mean and log of the standard deviation, both [B, P, A], before the tanh."""
+        """Returns mean and log of the standard deviation, both [P, B, A], before the tanh."""
         mean, log_std = tf.split(self.outputs(observation), 2, axis=-1)
         return mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS)
 
     def result(self, inputs: Any) -> tf.Tensor:
-        """Returns the most likely actions [B, P, A]."""
+        """Returns the most likely actions [P, B, A]."""
         return tf.tanh(self.moments(inputs)[0])
 
 
@@ -133,7 +132,7 @@ class SmoothedActor(Actor):
         self._smoothing, self._noise = smoothing, noise
 
     def result(self, inputs: Any) -> tf.Tensor:
-        """Returns the actions [B, P, A]."""
+        """Returns the actions [P, B, A]."""
         action = super().result(inputs)
         if not self._noise.left:  # TF-Agents calls it once to build it
             return action
@@ -153,7 +152,7 @@ class KeyedSac(sac_agent.SacAgent):
     def _actions_and_log_probs(
         self, time_steps: ts.TimeStep, training: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns sampled actions [B, P, A], and their log probabilities [B, P]."""
+        """Returns sampled actions [P, B, A], and their log probabilities [P, B]."""
         del training
         mean, log_std = self._actor_network.moments(time_steps.observation)
         noise = self.noise.left.pop(0)
@@ -164,15 +163,25 @@ class KeyedSac(sac_agent.SacAgent):
         return tf.tanh(raw), tf.reduce_sum(normal - slope, axis=-1)
 
 
-class AddedDdpg(ddpg_agent.DdpgAgent):
-    """DDPG of TF-Agents whose policies' losses are added over the agents, not averaged."""
+class AddedTd3(td3_agent.Td3Agent):
+    """TD3 of TF-Agents whose policies' losses are added over the agents."""
 
     def actor_loss(
         self, time_steps: ts.TimeStep, weights: Any = None, training: bool = False
     ) -> tf.Tensor:
-        """Returns the sum over the agents of their mean losses."""
-        population = time_steps.observation.shape[1]
-        return population * super().actor_loss(time_steps, weights, training)
+        """Returns the sum over the agents of their mean losses; TF-Agents' is the mean of sums."""
+        population, batch = time_steps.reward.shape
+        return population / batch * super().actor_loss(time_steps, weights, training)
+
+
+class AddedDdpg(ddpg_agent.DdpgAgent):
+    """DDPG of TF-Agents whose policies' losses are added over the agents."""
+
+    def actor_loss(
+        self, time_steps: ts.TimeStep, weights: Any = None, training: bool = False
+    ) -> tf.Tensor:
+        """Returns the sum over the agents of their mean losses; TF-Agents' is the mean of means."""
+        return time_steps.reward.shape[0] * super().actor_loss(time_steps, weights, training)
 
 
 class ParallelAgents:
@@ -199,22 +208,18 @@ class ParallelAgents:
         self._noise = Noise()
         self._exploration = settings.exploration if isinstance(settings, TD3Config) else 0.0
         self.noises, make = _KINDS[name]
-        population = len(generators[0])
         observed, acted, hidden = spec.observation_size, spec.action_size, settings.hidden
-        observation = TensorSpec([population, observed], tf.float32)
-        action = BoundedTensorSpec([population, acted], tf.float32, -1.0, 1.0)
-        each = TensorSpec([population], tf.float32)
+        self._sizes = (observed, acted, 1, 1, observed)
+        observation = TensorSpec([settings.batch, observed], tf.float32)
+        action = BoundedTensorSpec([settings.batch, acted], tf.float32, -1.0, 1.0)
+        each = TensorSpec([settings.batch], tf.float32)
         steps = ts.TimeStep(TensorSpec([], tf.int32, "step_type"), each, each, observation)
-        outputs = acted * (2 if name == "sac" else 1)
-        kind = GaussianActor if name == "sac" else Actor
+        kind, outputs = (GaussianActor, 2 * acted) if name == "sac" else (Actor, acted)
         weights = _initial(generators[0], (observed, *hidden, outputs))
         self._actor = kind(observation, weights, "actor")
+        sizes = (observed + acted, *hidden, 1)
         critics = [
-            Critic(
-                (observation, action),
-                _initial(generators[1], (observed + acted, *hidden, 1)),
-                f"critic_{number}",
-            )
+            Critic((observation, action), _initial(generators[1], sizes), f"critic_{number}")
             for number in range(2)
         ]
         self._agent = make(settings, (steps, action), self._actor, critics, self._noise)
@@ -233,37 +238,39 @@ class ParallelAgents:
 
     def _acted(self, observation: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
         if isinstance(self._actor, GaussianActor):
-            mean, log_std = self._actor.moments(observation[None])
-            return tf.tanh(mean[0] + tf.exp(log_std[0]) * noise)
-        action, _ = self._actor(observation[None])
-        return tf.clip_by_value(action[0] + self._exploration * noise, -1.0, 1.0)
+            mean, log_std = self._actor.moments(observation[:, None])
+            return tf.tanh(mean[:, 0] + tf.exp(log_std[:, 0]) * noise)
+        action = self._actor.result(observation[:, None])
+        return tf.clip_by_value(action[:, 0] + self._exploration * noise, -1.0, 1.0)
 
-    def train(self, batch: tuple[Array, ...], noise: Array) -> None:
-        """Updates every agent once.
+    def train(self, steps: Array, noise: Array) -> None:
+        """Updates every agent U times.
 
         Args:
-          batch: Observation [B, P, O], action [B, P, A], reward [B, P], terminated [B, P] as 0.0 or
-            1.0, next observation [B, P, O].
-          noise: [K, B, P, A] standard normal.
+          steps: [P, U, B, O + A + 1 + 1 + O]: observation, action, reward, terminated as 0.0 or
+            1.0, next observation.
+          noise: [P, U, K, B, A] standard normal.
 
         Raises:
           tf.errors.InvalidArgumentError: A loss is not finite.
         """
-        self._train(*(tf.constant(part) for part in batch), tf.constant(noise))
+        self._train(tf.constant(steps), tf.constant(noise))
 
-    def _trained(
-        self,
-        observation: tf.Tensor,
-        action: tf.Tensor,
-        reward: tf.Tensor,
-        terminated: tf.Tensor,
-        next_observation: tf.Tensor,
-        noise: tf.Tensor,
-    ) -> None:
-        kinds = tf.ones(tf.shape(reward)[:1], tf.int32)  # "in mid-episode", which TF-Agents ignores
+    def _trained(self, steps: tf.Tensor, noise: tf.Tensor) -> None:
+        def update(number: tf.Tensor) -> tuple[tf.Tensor]:
+            self._update(steps[:, number], noise[:, number])
+            return (number + 1,)
+
+        tf.while_loop(lambda number: number < steps.shape[1], update, (0,))
+
+    def _update(self, steps: tf.Tensor, noise: tf.Tensor) -> None:
+        """Updates every agent once, from steps [P, B, ...] and noise [P, K, B, A]."""
+        observation, action, reward, terminated, following = tf.split(steps, self._sizes, axis=-1)
+        reward, terminated = reward[..., 0], terminated[..., 0]
+        kinds = tf.ones(steps.shape[:1], tf.int32)  # "in mid-episode", which TF-Agents ignores
         now = ts.TimeStep(kinds, tf.zeros_like(reward), tf.ones_like(reward), observation)
-        then = ts.TimeStep(kinds, reward, 1.0 - terminated, next_observation)
-        self._noise.left[:] = tf.unstack(noise)
+        then = ts.TimeStep(kinds, reward, 1.0 - terminated, following)
+        self._noise.left[:] = tf.unstack(noise, axis=1)
         self._agent.train(Transition(now, PolicyStep(action), then))
         assert not self._noise.left  # else TF-Agents drew its own
 
@@ -274,8 +281,8 @@ def _initial(generators: Sequence[np.random.Generator], sizes: Sequence[int]) ->
     for before, after in zip(sizes[:-1], sizes[1:], strict=True):
         bound = before**-0.5
         kernels = [stream.uniform(-bound, bound, (before, after)) for stream in generators]
-        weights.append(np.stack(kernels).astype(np.float32))
-        weights.append(np.zeros((len(generators), after), np.float32))
+        biases = np.zeros((len(generators), after), np.float32)
+        weights += [np.stack(kernels).astype(np.float32), biases]
     return weights
 
 
@@ -283,13 +290,9 @@ def _adam(learning_rate: float) -> tf.keras.optimizers.legacy.Adam:
     return tf.keras.optimizers.legacy.Adam(learning_rate)
 
 
-def _squared(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    return tf.square(target - value)
-
-
 def _added(target: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """Returns errors [B, P] whose mean, which TF-Agents takes, is the sum of the agents' means."""
-    return value.shape[-1] * _squared(target, value)
+    """Returns errors [P, B] whose mean, which TF-Agents takes, is the sum of the agents' means."""
+    return value.shape[0] * tf.math.squared_difference(target, value)
 
 
 def _step_counter() -> tf.Variable:
@@ -305,7 +308,8 @@ def _sac(
     noise: Noise,
 ) -> TFAgent:
     """Returns SAC, each agent with a temperature of its own."""
-    population, size = specs[1].shape
+    population = actor.weights_[0].shape[0]
+    scale = population / settings.batch  # TF-Agents' losses are means over agents of sums
     agent = KeyedSac(
         *specs,
         critics[0],
@@ -315,10 +319,13 @@ def _sac(
         _adam(settings.learning_rate),
         critic_network_2=critics[1],
         target_update_tau=settings.tau,
-        td_errors_loss_fn=_squared,
+        critic_loss_weight=scale,
+        actor_loss_weight=scale,
+        alpha_loss_weight=scale,
+        td_errors_loss_fn=tf.math.squared_difference,
         gamma=settings.discount,
-        initial_log_alpha=np.full(population, np.log(settings.temperature), np.float32),
-        target_entropy=settings.target_entropy * size,
+        initial_log_alpha=np.full((population, 1), np.log(settings.temperature), np.float32),
+        target_entropy=settings.target_entropy * specs[1].shape[-1],
         train_step_counter=_step_counter(),
     )
     agent.noise = noise
@@ -335,7 +342,7 @@ def _td3(
     """Returns TD3; its target policy takes the noise, so TF-Agents adds none."""
     smoothing = settings.target_policy_noise, settings.target_policy_noise_clip
     target = SmoothedActor(specs[0].observation, _values(actor), "target_actor", smoothing, noise)
-    return td3_agent.Td3Agent(
+    return AddedTd3(
         *specs,
         actor,
         critics[0],

@@ -125,7 +125,8 @@ class Lives:
             if goals is not None:
                 self._buffer.goal[:, step - steps] = goals
             self._failed |= result.diverged
-            self._record(ended)
+            if ended.ids.size:
+                self._record(ended)
         self._env_steps += steps
         self._seconds["physics"] += episodes.engine_seconds - in_engine
 

@@ -133,9 +133,9 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
     """Returns an experiment with the paper's bodies and lives (Table 1) for one night on 2 cores,
     in coarse physics.
 
-    It is `laptop` with 64 lives an epoch, all in one shard. With the reward, the loss begins as
-    correlating, and agents explore less and update four times as often. SAC and TD3 are
-    those that won most searches.
+    It is `laptop` with 64 lives an epoch, half of them in each of two shards. With the reward, the
+    loss begins as correlating, and agents explore less and update four times as often. SAC and TD3
+    are those that won most searches.
     """
     usual = laptop(dataclasses.replace(task, physics="coarse"), updates, reward)
     loss = dataclasses.replace(stepwise(usual.loss), start="correlating")
@@ -156,7 +156,7 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
             learning_rate=4e-2,
             learning_rate_epochs=300,
         ),
-        compute=ComputeConfig(shard_lives=64),
+        compute=ComputeConfig(shard_lives=32),
         sac=WINNING_SAC,
         td3=WINNING_TD3,
     )

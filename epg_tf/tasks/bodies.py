@@ -71,6 +71,7 @@ class State:
             self.goal[ids],
             {name: values[ids] for name, values in self.task.items()},
             {name: values[ids] for name, values in self.sensed.items()},
+            {},
         )
 
 

@@ -93,7 +93,7 @@ class Episodes:
         else:
             self.observation = self.observation.copy()  # it may belong to an earlier result
             self.observation[ids] = result.observation
-        rows = np.flatnonzero(result.terminated | result.truncated)
+        rows = (result.terminated | result.truncated).nonzero()[0]
         ended = EndedEpisodes(ids[rows], self._running_return[ids[rows]], result.success[rows])
         if rows.size:
             self._continue_after(ended.ids)

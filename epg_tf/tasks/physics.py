@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -55,8 +56,13 @@ class BodySimulation(Simulation):
             {name: self._batch.bind(name) for name in family.sensed},
         )
         self._before = dataclasses.replace(  # goals and tasks are the same before a step and after
-            self._state.rows(np.arange(population)), goal=self._state.goal, task=self._state.task
+            self._state.rows(np.arange(population)),
+            goal=self._state.goal,
+            task=self._state.task,
+            found=None,
         )
+        self._found: dict[str, Array] = {}
+        self._after = dataclasses.replace(self._state, found=self._found)
         self._fresh = self._batch.state.copy()
         self._divergence = self._batch.warning[:, _DIVERGENCE, 1]
         self._bounds = family.action_bounds
@@ -137,8 +143,8 @@ class BodySimulation(Simulation):
         before = self._remember() if ids is None else self._state.rows(ids)
         family.control(self._state, self._control, rows, clipped)
         failed, engine_seconds = self._advance(ids, rows)
-        after = self._state if ids is None else self._state.rows(ids)
-        after = dataclasses.replace(after, found={})
+        self._found.clear()
+        after = self._after if ids is None else self._state.rows(ids)
         self._age[rows] += 1
         observation = family.observe(after).astype(np.float32)
         reward = family.reward(before, after, clipped).astype(np.float32)
@@ -208,12 +214,17 @@ def _diverged(failed: Array, qvel: Array, outcomes: Sequence[Array]) -> Array:
     """Returns [K] bool: True where the engine failed, a velocity is unphysical, or a number of the
     outcomes, [K] or [K, ...] each, is not finite.
     """
-    # Numbers first: a sum over all rows is finite only if each of them is.
-    fastest = np.abs(qvel).max(initial=0.0)
-    if fastest < _MAXIMUM_SPEED and np.isfinite(sum(part.sum() for part in outcomes)):
+    # Sums of squares first, one call each: they are small only if every number is.
+    if _square(qvel) < _MAXIMUM_SPEED**2 and all(math.isfinite(_square(part)) for part in outcomes):
         return failed
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in outcomes]
     return failed | _too_fast(qvel) | ~np.logical_and.reduce(finite)
+
+
+def _square(values: Array) -> float:
+    """Returns the sum of squares of all numbers, infinite where it is too large."""
+    flat = values.ravel()
+    return float(flat.dot(flat))
 
 
 def _reason(row: int, observation: Array, reward: Array, action: Array) -> str:

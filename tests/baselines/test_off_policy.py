@@ -93,9 +93,10 @@ def test_updates_draw_the_newest_steps_alone():
         value = float(number)
         parts = (np.full((1, 6), value), np.zeros((1, 2)), [value], [number == 2])
         steps.write((*parts, np.zeros((1, 6))))
-    observation, _, reward, terminated, _ = steps.drawn(np.array([[0.0, 0.49, 0.5, 0.99]]))
-    assert reward[:, 0].tolist() == [2.0, 2.0, 1.0, 1.0] and observation.shape == (4, 1, 6)
-    assert terminated[:, 0].tolist() == [1.0, 1.0, 0.0, 0.0]
+    drawn = steps.drawn(np.array([[[0.0, 0.49], [0.5, 0.99]]]))
+    assert drawn.shape == (1, 2, 2, 16) and (drawn[0, 0, :, :6] == 2.0).all()
+    assert drawn[..., 8].tolist() == [[[2.0, 2.0], [1.0, 1.0]]]  # rewards
+    assert drawn[..., 9].tolist() == [[[1.0, 1.0], [0.0, 0.0]]]
 
 
 def test_agents_meet_the_tasks_of_the_learned_loss():

@@ -13,6 +13,7 @@ from epg_tf.epg.baseline_settings import SACConfig, TD3Config
 SPEC = EnvironmentSpec(3, 2)
 KINDS = {"sac": SACConfig, "td3": TD3Config, "ddpg": TD3Config}
 BATCH, UPDATES = 8, 4
+REWARD, TERMINATED, NEXT = 5, 6, slice(7, 10)  # components of a step
 
 
 def streams(members, offset):
@@ -20,19 +21,22 @@ def streams(members, offset):
 
 
 def trained(name, members, updates=UPDATES, **settings):
-    """Returns agents `members` after updates with their own data, and observations to act at."""
+    """Returns agents `members` after updates, two at a time, with their own data, and observations
+    to act at.
+    """
     made = KINDS[name](hidden=(5,), batch=BATCH, **settings)
     agents = ParallelAgents(name, made, SPEC, (streams(members, 0), streams(members, 50)))
     data = streams(members, 100)
 
     def draw(*shape):
-        return np.stack([stream.standard_normal(shape) for stream in data], axis=-2).astype("f4")
+        return np.stack([stream.standard_normal(shape) for stream in data]).astype("f4")
 
-    for _ in range(updates):
-        reward, ends = draw(BATCH, 1)[..., 0], (draw(BATCH, 1)[..., 0] > 1.0).astype("f4")
-        batch = (draw(BATCH, 3), np.tanh(draw(BATCH, 2)), reward, ends, draw(BATCH, 3))
-        agents.train(batch, draw(agents.noises, BATCH, 2))
-    return agents, draw(1, 3)[0]
+    for _ in range(updates // 2):
+        reward, ends = draw(2, BATCH, 1), (draw(2, BATCH, 1) > 1.0).astype("f4")
+        action = np.tanh(draw(2, BATCH, 2))
+        steps = [draw(2, BATCH, 3), action, reward, ends, draw(2, BATCH, 3)]
+        agents.train(np.concatenate(steps, axis=-1), draw(2, agents.noises, BATCH, 2))
+    return agents, draw(3)
 
 
 def of_adam(agent):
@@ -73,17 +77,17 @@ def test_nothing_is_drawn_from_generators_that_agents_share(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_actions_stay_within_bounds_and_noise_moves_them(name):
-    agents, seen = trained(name, [0, 1], updates=1)
+    agents, seen = trained(name, [0, 1], updates=2)
     still, noisy = (agents.act(seen, np.full((2, 2), z, "f4")) for z in (0.0, 30.0))
     assert (noisy == 1.0).all() and (np.abs(still) < 1.0).all()
 
 
 def test_an_infinite_loss_stops_the_update():
     agents, _ = trained("sac", [0], updates=0)
-    batch = [np.zeros((BATCH, 1, *shape), "f4") for shape in ((3,), (2,), (), (), (3,))]
-    batch[2][:] = np.inf
+    steps = np.zeros((1, 1, BATCH, 10), "f4")
+    steps[..., REWARD] = np.inf
     with pytest.raises(tf.errors.InvalidArgumentError):
-        agents.train(tuple(batch), np.zeros((3, BATCH, 1, 2), "f4"))
+        agents.train(steps, np.zeros((1, 1, 3, BATCH, 2), "f4"))
 
 
 def test_the_temperature_follows_the_target_entropy_of_each_agent():
@@ -91,19 +95,19 @@ def test_the_temperature_follows_the_target_entropy_of_each_agent():
     for target, sign in ((-50.0, -1), (50.0, 1)):
         agents, _ = trained("sac", [0, 1], target_entropy=target, temperature=0.5)
         moved = np.asarray(agents._agent._log_alpha) - np.log(0.5)
-        assert moved.shape == (2,) and (np.sign(moved) == sign).all()
+        assert moved.shape == (2, 1) and (np.sign(moved) == sign).all()
 
 
 def test_a_termination_is_worth_its_reward_alone():
     """The critic of an agent whose every step ended learns the reward, whatever follows."""
-    rows = [np.zeros((BATCH, 1, *shape), "f4") for shape in ((3,), (2,), (), (), (3,))]
-    rows[2][:], rows[4][:] = 1.0, 50.0
+    steps = np.zeros((1, 1, BATCH, 10), "f4")
+    steps[..., REWARD], steps[..., NEXT] = 1.0, 50.0
     found = {}
     for terminated in (1.0, 0.0):
         agents, _ = trained("ddpg", [0], updates=0, learning_rate=0.05, discount=0.9)
-        rows[3][:] = terminated
+        steps[..., TERMINATED] = terminated
         for _ in range(60):
-            agents.train(tuple(rows), np.zeros((0, BATCH, 1, 2), "f4"))
-        value, _ = agents._agent._critic_network((rows[0], rows[1]))
+            agents.train(steps, np.zeros((1, 1, 0, BATCH, 2), "f4"))
+        value, _ = agents._agent._critic_network((steps[:, 0, :, :3], steps[:, 0, :, 3:5]))
         found[terminated] = float(value[0, 0])
     assert abs(found[1.0] - 1.0) < 0.05 < abs(found[0.0] - 1.0)
