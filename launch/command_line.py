@@ -53,7 +53,7 @@ flags.DEFINE_integer(
     "threads",
     None,
     "Threads that compute, of each rank; by default as --config says, else one per CPU that this "
-    "process may use. Only results of tune depend on it.",
+    "process may use. Only tune and the choice of settings depend on it.",
     lower_bound=1,
     upper_bound=1024,
 )

@@ -6,7 +6,6 @@ import dataclasses
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from . import arguments, command_line  # command_line first: it silences the frameworks
@@ -283,11 +282,13 @@ def config_flag_for(name: str) -> str:
     return f" {shlex.quote(f'--config={_typed()}')}"
 
 
-def file_of(family: str) -> Path | None:
-    """Returns the file of --config that registers a family; None for one that needs no file."""
+def file_of(family: str) -> str | None:
+    """Returns the --config that registers a family, from any working folder; None for one that
+    needs none.
+    """
     if not _typed() or is_packaged(family):
         return None
-    return config_files.absolute(config_files.find_config(_typed())).path
+    return str(config_files.absolute(config_files.find_config(_typed())))
 
 
 def _typed() -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from . import arguments, command_line, config_flag, run_flags  # first: it silences the frameworks
@@ -45,9 +46,9 @@ _BEGIN_SCALE = flags.DEFINE_float(
 _MINUTES = flags.DEFINE_float(
     "minutes",
     None,
-    "Chooses the settings of EPG that neither --config nor this command line sets, evolves a loss "
-    "with them and says what it is worth, in about so many minutes; 30 where --config names "
-    "nothing but a family.",
+    "Chooses the settings of EPG that have their defaults in --config and are not on this command "
+    "line, evolves a loss with them and says what it is worth, in about so many minutes; 30 where "
+    "--config names nothing but a family. --resume needs the whole command again.",
     lower_bound=0.1,
     upper_bound=1e5,
 )
@@ -57,7 +58,7 @@ flags.adopt_module_key_flags(run_flags)
 command_line.parse_flags(__name__)
 
 from epg_tf.core.communication import Communicator
-from epg_tf.runs.config_files import AnyExperiment
+from epg_tf.runs.config_files import RUN_SETTINGS, AnyExperiment
 from epg_tf.epg.settings import Experiment
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -99,7 +100,16 @@ def _chooses_settings(experiment: AnyExperiment) -> bool:
         return False
     from epg_tf.epg.candidates import names_family_alone
 
-    return _MINUTES.value is not None or names_family_alone(experiment, _named())
+    run = Path(flags.FLAGS["run_dir"].value or "") / RUN_SETTINGS
+    if _MINUTES.value is None and (run.is_file() or not names_family_alone(experiment, _named())):
+        return False
+    for flag in (_BEGIN_WITH, _BEGIN_SCALE):
+        if flag.value is not None:
+            raise command_line.UsageError(
+                f"--{flag.name}={flag.value} is what a run begins with, and here that is chosen; "
+                "leave it out, or set config.loss.start"
+            )
+    return True
 
 
 def _named() -> list[str]:
@@ -113,6 +123,7 @@ def _choose_and_evolve(
     """Chooses settings and evolves with them; returns the exit code."""
     from epg_tf.core.errors import Interrupted
     from epg_tf.runs.automatic import AutomaticEvolution, Budget
+    from epg_tf.runs.own_families import write_settings
 
     budget = Budget(experiment, _named(), run_flags.seed(), _MINUTES.value or 30.0)
     work = AutomaticEvolution(budget, target, run_flags.write)
@@ -125,7 +136,7 @@ def _choose_and_evolve(
         run_flags.write(f"to go on, run the same command {run_flags.again()}")
         return 128 + received[0]
     file = config_flag.file_of(experiment.task.family)
-    settings = best if file is None else work.write_settings(file)
+    settings = best if file is None else write_settings(file, best)
     run_flags.write(
         f"results are in {target.path}: the loss in best/, its test in test/; to repeat its run: "
         f"{command_line.program('meta_train')} {shlex.quote(f'--config={settings}')} "
@@ -142,6 +153,12 @@ def _choose_and_evolve(
 def _cost(experiment: AnyExperiment) -> list[str]:
     """Returns lines on what a whole run costs."""
     match experiment:
+        case Experiment() if _chooses_settings(experiment):
+            from epg_tf.epg.candidates import fixed_settings
+
+            fixed = fixed_settings(experiment, _named())
+            kept = [f"config.{group}.{field}" for group in fixed for field in fixed[group]]
+            return [f"of these {', '.join(kept)} stay; this command chooses the others"]
         case Experiment():
             from epg_tf.runs import evolution
 

@@ -189,7 +189,7 @@ def _remove_beginning(folder: Path) -> None:
     lock = FolderLock(folder)
     with contextlib.suppress(OSError, RecordError):
         lock.acquire()
-        if not (folder / "metrics.csv").exists():
+        if not any((folder / name).exists() for name in ("metrics.csv", "search.json")):
             shutil.rmtree(folder)
     lock.release()
 

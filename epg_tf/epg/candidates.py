@@ -16,6 +16,9 @@ from epg_tf.epg import presets
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.settings import TaskConfig
 
+Fixed = Mapping[str, Mapping[str, Any]]
+"""Settings that are not to be chosen: group -> field -> value."""
+
 INNER_RATES = (3e-3, 1e-2, 3e-2)
 """Learning rates of agents that are tried with each start."""
 
@@ -24,25 +27,23 @@ _PERIOD = 32  # M of the presets
 _MOST_PAIRS = 12  # dimensions of an observation of which all pairs are inputs of a small loss
 
 
-def candidates(
-    given: Experiment, named: Collection[str], spec: EnvironmentSpec
-) -> dict[str, Experiment]:
+def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[str, Experiment]:
     """Returns what to try, by name.
 
     Args:
-      given: The family, and settings that are fixed: those that are not the default.
-      named: "GROUP.FIELD" of further ones that are fixed, though they may have the default.
+      given: The family.
+      fixed: Settings that are not to be chosen, from `fixed_settings`.
       spec: Of the family.
 
     Raises:
-      ConfigError: There are several families, or the fixed settings fit no candidate.
+      ConfigError: There are several families, agents are not to learn from a loss, or the fixed
+        settings fit no candidate.
     """
     if given.mix.families:
         raise ConfigError(
             f"config.mix.families={given.mix.families}: settings are chosen for one family; leave "
             "the others out"
         )
-    fixed = fixed_settings(given, named)
     found: dict[str, Experiment] = {}
     conflicts: list[ConfigError] = []
     for name, usual in _usual(given.task, spec).items():
@@ -52,6 +53,13 @@ def candidates(
             conflicts.append(error)
     if not found:
         raise conflicts[0]
+    for each in found.values():
+        if each.inner.updates < 2 or each.evolution.moves != "loss":
+            raise ConfigError(
+                f"config.inner.updates={each.inner.updates} and config.evolution.moves="
+                f"{each.evolution.moves!r}: settings are chosen for losses whose agents have at "
+                "least 2 updates; set such ones, or leave out the minutes"
+            )
     return found
 
 
@@ -109,7 +117,7 @@ def fixed_settings(given: Experiment, named: Collection[str]) -> dict[str, dict[
     return fixed
 
 
-def with_settings(usual: Experiment, fixed: Mapping[str, Mapping[str, Any]]) -> Experiment:
+def with_settings(usual: Experiment, fixed: Fixed) -> Experiment:
     """Returns a candidate with fixed settings, checked.
 
     Raises:
@@ -121,21 +129,23 @@ def with_settings(usual: Experiment, fixed: Mapping[str, Mapping[str, Any]]) -> 
     return Experiment.from_mapping(mapping)
 
 
-def in_time(chosen: Experiment, named: Collection[str], epochs: int) -> Experiment:
+def in_time(chosen: Experiment, fixed: Fixed, epochs: int) -> Experiment:
     """Returns a candidate as it evolves for some epochs: outer learning rates anneal to the end,
     and there are ten validations.
 
     Args:
       chosen: The candidate.
-      named: "GROUP.FIELD" of what stays.
+      fixed: What stays; also the number of epochs.
       epochs: At least 1.
     """
+    kept = fixed.get("evolution", {})
+    epochs = kept.get("epochs", epochs)
     wanted: dict[str, Any] = {
         "epochs": epochs,
         "learning_rate_epochs": epochs,
         "validation_period": max(1, epochs // 10),
     }
-    free = {field: value for field, value in wanted.items() if f"evolution.{field}" not in named}
+    free = {field: value for field, value in wanted.items() if field not in kept}
     evolution = dataclasses.replace(chosen.evolution, **free)
     return dataclasses.replace(chosen, evolution=evolution)
 

@@ -9,6 +9,7 @@ budget goes on, and each run's own config repeats it to the bit.
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,14 +18,15 @@ from typing import Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.core import files, formatting
-from epg_tf.core.errors import Interrupted, RecordError
+from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.epg.candidates import candidates, fixed_settings, in_time
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.runs.evolution import EvolutionSystem
-from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.folder import CONFIG, RunTarget
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.own_families import SETTINGS
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import Session
 from epg_tf.runs.settings_search import SettingsSearch, Tried, as_mapping, ranking
@@ -41,21 +43,6 @@ _VALIDATIONS = 10  # of a run, each of which takes about as long as an epoch
 
 RECORD = "search.json"
 STOPPED = "stopped_improving"  # of a run in it
-SETTINGS = "settings.py"
-_SETTINGS_FILE = '''"""The settings that a search chose for a family of the file below."""
-
-from pathlib import Path
-
-from epg_tf.runs.config_files import load_experiment, run_settings
-
-FILE = {file!r}
-
-
-def get_config():
-    """Returns the settings of the best run; FILE registers the family."""
-    load_experiment(FILE)
-    return run_settings(Path(__file__).with_name({run!r})).to_mapping()
-'''
 OWN = (RECORD, SETTINGS, "best", "test", "zero_shot_linear", *map(str, range(1, _MOST_RUNS + 1)))
 """What a budget writes into its folder."""
 
@@ -68,7 +55,7 @@ class Budget:
       given: The family, and settings that are fixed: those that are not the default.
       named: "GROUP.FIELD" of further ones that are fixed, though they may have the default.
       seed: Of all randomness.
-      minutes: For everything, compilation not counted; > 0.
+      minutes: For everything but the last test; > 0.
     """
 
     given: Experiment
@@ -102,14 +89,38 @@ class AutomaticEvolution:
     def __init__(self, budget: Budget, target: RunTarget, write: Write | None = None):
         self._budget, self._path = budget, Path(target.path)
         self._write: Write = write or (lambda line: None)
+        self._target = target
         spec = make_family(budget.given.task).spec
-        self._candidates = candidates(budget.given, budget.named, spec)
-        files.prepare_folder(self._path, OWN, overwrite=target.overwrite, resume=target.resume)
-        self._record = self._earlier() or {"budget": budget.identity(), "tried": [], "runs": []}
-        self._lock = FolderLock(self._path)
-        self._lock.acquire()
+        self._fixed = fixed_settings(budget.given, budget.named)
+        self._candidates = candidates(budget.given, self._fixed, spec)
         self._running: Session | SettingsSearch | Worth | None = None
         self._stopped = False
+        self._lock = FolderLock(self._path)
+        try:
+            self._record = self._opened()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _opened(self) -> dict[str, Any]:
+        """Locks and prepares the folder; returns its record, or a new one."""
+        if self._path.is_dir():
+            self._lock.acquire()
+            self._check_replaceable()
+        prepare = files.prepare_folder
+        prepare(self._path, OWN, overwrite=self._target.overwrite, resume=self._target.resume)
+        self._lock.acquire()
+        return self._earlier() or {"budget": self._budget.identity(), "tried": [], "runs": []}
+
+    def _check_replaceable(self) -> None:
+        """Refuses a folder of something else."""
+        there = [name for name in (CONFIG, *OWN) if (self._path / name).exists()]
+        going_on = self._target.resume or self._target.overwrite
+        if going_on and there and not (self._path / RECORD).is_file():
+            raise RecordError(
+                f"{self._path}: it holds {', '.join(there)}, which no search of settings has "
+                "written; move them away or choose another folder"
+            )
 
     def _earlier(self) -> dict[str, Any] | None:
         """Returns the record in the folder; None in a new one."""
@@ -142,18 +153,6 @@ class AutomaticEvolution:
         finally:
             self._lock.release()
 
-    def write_settings(self, file: Path) -> Path:
-        """Writes a config with the settings of the best run, for a family that a file of the user
-        registers; returns its path.
-
-        Args:
-          file: Of the user.
-        """
-        path = self._path / SETTINGS
-        text = _SETTINGS_FILE.format(file=str(file), run=self._best().name)
-        files.write_atomically(path, lambda stream: stream.write(text.encode()))
-        return path
-
     def _best(self) -> Path:
         """Returns the folder of the run with the best validation."""
         numbers = range(1, len(self._record["runs"]) + 1)
@@ -175,7 +174,7 @@ class AutomaticEvolution:
     def _search(self) -> None:
         """Tries the candidates, and plans the first run."""
         budget, begun = self._budget, time.monotonic()
-        free = "learning_rate" not in fixed_settings(budget.given, budget.named).get("inner", {})
+        free = "learning_rate" not in self._fixed.get("inner", {})
         self._write(
             f"trying {len(self._candidates)} beginnings of a loss in {budget.given.task.family}: "
             + ", ".join(self._candidates)
@@ -200,7 +199,12 @@ class AutomaticEvolution:
             f"{best.name} with learning rate {best.learning_rate:g} of agents, mean return "
             f"{best.mean:.2f} [{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
         )
-        self._plan(0, budget.seconds(_EVOLUTION))
+        self._plan(0, self._evolution_seconds())
+
+    def _evolution_seconds(self) -> float:
+        """Returns the time for evolution; a search that took too long leaves less."""
+        both = self._budget.seconds(_SEARCH + _EVOLUTION) - self._record["search_seconds"]
+        return max(0.0, min(both, self._budget.seconds(_EVOLUTION)))
 
     def _plan(self, place: int, seconds: float) -> None:
         """Adds a run of the candidate at a place of the order, for some time."""
@@ -209,7 +213,7 @@ class AutomaticEvolution:
         inner = dataclasses.replace(settings.inner, learning_rate=chosen["learning_rate"])
         fitting = int(seconds / max(chosen["epoch_seconds"], 1e-3))
         epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
-        planned = in_time(dataclasses.replace(settings, inner=inner), self._budget.named, epochs)
+        planned = in_time(dataclasses.replace(settings, inner=inner), self._fixed, epochs)
         runs = self._record["runs"]
         settings_of_run = {"config": planned.to_mapping(), "seconds": seconds}
         runs.append({"name": chosen["name"], **settings_of_run})
@@ -223,16 +227,25 @@ class AutomaticEvolution:
         """Evolves the planned run, and while there is time goes on with it or, where it has stopped
         to improve, with the next candidate; returns the folder of the run with the best validation.
         """
-        runs, seconds = self._record["runs"], self._budget.seconds(_EVOLUTION)
+        runs, seconds = self._record["runs"], self._evolution_seconds()
+        learn = [each for each in self._record["order"] if each["mean"] == each["mean"]]
         while True:
             number = len(runs)
-            self._run(number)
+            try:
+                self._run(number)
+            except RunFailed as error:
+                if number == 1:
+                    raise
+                runs.pop()  # the best of the runs before it is what was found
+                self._keep()
+                self._write(f"run {number} ends: {error}")
+                break
             left = seconds - sum(map(self._seconds_of, range(1, number + 1)))
-            if left < _LEAST * seconds or "evolution.epochs" in self._budget.named:
+            if left < _LEAST * seconds or "epochs" in self._fixed.get("evolution", {}):
                 break
             if not runs[-1].get(STOPPED):
                 self._lengthen(number, left)
-            elif number < min(len(self._record["order"]), _MOST_RUNS):
+            elif number < min(len(learn), _MOST_RUNS):
                 self._plan(number, left)
             else:
                 break
@@ -252,7 +265,7 @@ class AutomaticEvolution:
         settings = self._settings_of(number)
         done = settings.evolution.epochs
         more = int(seconds / self._seconds_of(number) * done)
-        self._record["runs"][number - 1]["seconds"] += seconds
+        self._record["runs"][number - 1]["seconds"] = self._seconds_of(number) + seconds
         self._change_epochs(number, done + max(1, min(more, 2 * done)))
         self._write(f"run {number} is faster than it was in the search, so it goes on")
 
@@ -287,16 +300,19 @@ class AutomaticEvolution:
         time is over.
         """
         settings, run = self._settings_of(number), self._record["runs"][number - 1]
-        target = RunTarget(self._path / str(number), resume=True)
+        path = self._path / str(number)
+        target = dataclasses.replace(self._target, path=path, resume=True, overwrite=False)
+        rows = metrics.read()
         with Shards(settings) as shards:
             system = EvolutionSystem(settings, self._budget.seed, shards)
             session = self._begin(Session(system, target, self._write))
             try:
                 steps = session.steps()
                 for result in steps:
+                    rows = [*rows[: result.state.epoch - 1], result.metrics]
                     ended = result.state.epoch == settings.evolution.epochs
-                    late = self._seconds_of(number) > _LATE * run["seconds"]
-                    if not ended and (late or has_stopped_improving(metrics.read())):
+                    late = sum(row["seconds"] for row in rows) > _LATE * run["seconds"]
+                    if not ended and (late or has_stopped_improving(rows)):
                         steps.close()
                         return False
             finally:
@@ -326,7 +342,8 @@ def has_stopped_improving(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def _validation(run: Path) -> float:
     found = files.read_json(run / "summary.json", "the run's summary")
-    return float(found["best_validation_return_mean"])
+    best = found["best_validation_return_mean"]
+    return -math.inf if best is None else float(best)  # it was never validated
 
 
 def learn_loss(
@@ -343,7 +360,7 @@ def learn_loss(
     Args:
       environment: FAMILY or FAMILY@EPISODE_LIMIT, one of yours or "gymnasium:ID".
       run_dir: Folder for everything that is found.
-      minutes: For everything, compilation not counted.
+      minutes: For everything but the last test.
       seed: Of all randomness, >= 0.
       resume: Go on with what is in the folder, or start.
       write: Called with lines about progress; None is silent.

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from epg_tf.core import files
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.fingerprints import fingerprint
 
 FAMILIES = "families"
 """Of a run's config.json: name -> what the family is made of, of the families of the user."""
+
+SETTINGS = "settings.py"
+_SETTINGS_FILE = '''"""The settings that a search chose for a family of the file below."""
+
+from pathlib import Path
+
+from epg_tf.runs.config_files import load_experiment, run_settings
+
+FILE = {file!r}
+
+
+def get_config():
+    """Returns the settings of the best run; FILE registers the family."""
+    load_experiment(FILE)
+    return run_settings(Path(__file__).with_name({run!r})).to_mapping()
+'''
+"""Of a config beside runs whose settings were chosen."""
 
 _WORDS = {"source": "source code", "model": "MuJoCo model", "arguments": "arguments"}
 
@@ -54,3 +73,17 @@ def changes(before: Any, now: Mapping[str, Mapping[str, str]]) -> str:
             if both and earlier[part] != parts[part]:
                 found.append(f"the {words} of {name}")
     return " and ".join(found)
+
+
+def write_settings(file: str, run: Path) -> Path:
+    """Writes a config with the settings of a run beside it, for a family that a file of the user
+    registers; returns its path.
+
+    Args:
+      file: Of the user, FILE or FILE:VARIANT.
+      run: Folder of the run.
+    """
+    path = run.with_name(SETTINGS)
+    text = _SETTINGS_FILE.format(file=file, run=run.name).encode()
+    files.write_atomically(path, lambda stream: stream.write(text))
+    return path

@@ -91,7 +91,7 @@ class _Candidate:
         )
 
     def evolve(self, seconds: float) -> None:
-        """Evolves for some time, by two epochs or more."""
+        """Evolves for some time, by an epoch or more; two at first."""
         begun = last = time.monotonic()
         for result in evolve(self.experiment, self._seed, self._state, self.shards):
             self._state = result.state
@@ -108,7 +108,7 @@ class SettingsSearch:
       candidates: By name.
       free_rates: Whether the learning rate of agents is to be chosen.
       seed: Of all randomness.
-      seconds: For the whole search; each candidate has two epochs at least.
+      seconds: For the whole search; each candidate has two epochs at least, however long they take.
     """
 
     def __init__(

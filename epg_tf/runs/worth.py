@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
-from epg_tf.baselines.method import LossName, Request
+from epg_tf.baselines.method import LossName
 from epg_tf.baselines.off_policy import has_bounds
 from epg_tf.core import formatting
 from epg_tf.core.errors import Interrupted
@@ -86,8 +86,11 @@ class Worth:
         (self._folder / "test").mkdir(exist_ok=True)
         title = f"{experiment.task.family}: fresh agents on unseen tasks"
         write_report(self._folder / "test", table, evaluation.about(), title)
-        transfer = self._transfer(learned, request)
-        return " ".join([*sentences(experiment, summarize(table)), *adapts(*transfer)])
+        said = [*sentences(experiment, summarize(table))]
+        test = AdaptationTest(learned, request)
+        if test.pairs().differing:
+            said += adapts(*self._transfer(test))
+        return " ".join(said)
 
     def _check(self) -> None:
         if self._stopped:
@@ -120,10 +123,10 @@ class Worth:
         save(folder, state.phi, settings, facts)
         return load_loss(folder)
 
-    def _transfer(self, learned: LearnedLoss, request: Request) -> tuple[Array, Array]:
+    def _transfer(self, test: AdaptationTest) -> tuple[Array, Array]:
         """Returns final returns of agents in their own task and in another agent's."""
         self._check()
-        measures: Iterator[tuple[str, Array]] = AdaptationTest(learned, request).run()
+        measures: Iterator[tuple[str, Array]] = test.run()
         with contextlib.closing(measures):  # type: ignore[type-var]
             (_, own), (_, other) = next(measures), next(measures)
         return own, other

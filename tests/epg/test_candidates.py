@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg import candidates, presets
 from epg_tf.epg.settings import Experiment
+from epg_tf.epg.state import initial_state
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
@@ -20,18 +22,19 @@ FAMILIES = {
 
 def of(task, named=(), **groups):
     given = dataclasses.replace(Experiment(task=task), **groups)
-    return candidates.candidates(given, named, make_family(task).spec)
+    fixed = candidates.fixed_settings(given, named)
+    return candidates.candidates(given, fixed, make_family(task).spec)
 
 
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
-def test_every_candidate_can_be_run_and_they_differ(task):
+def test_every_candidate_begins_and_they_differ(task):
     found = of(task)
     assert {"policy_gradient", "identifying", "centred"} <= set(found)
     assert ("quadratic" in found) == (found["centred"].task.family != "gymnasium:CartPole-v1")
     assert len(set(found.values())) == len(found) >= 5
     assert all(each.task == task for each in found.values())
     for each in found.values():
-        each.check()
+        assert np.isfinite(initial_state(each, 0).phi).all()
 
 
 def test_what_is_not_the_default_or_named_is_never_overruled():
@@ -51,6 +54,15 @@ def test_candidates_that_fixed_settings_do_not_fit_are_left_out():
         of(POINT, inner=dataclasses.replace(Experiment().inner, minibatch=7))
 
 
+@pytest.mark.parametrize("change", [{"updates": 1}, {"updates": 0}])
+def test_agents_that_hardly_learn_are_refused(change):
+    inner = dataclasses.replace(Experiment().inner, **change)
+    moves = "loss" if change["updates"] else "initialisation"
+    evolution = dataclasses.replace(Experiment().evolution, moves=moves)
+    with pytest.raises(ConfigError, match="whose agents have at least 2 updates"):
+        of(POINT, inner=inner, evolution=evolution)
+
+
 @pytest.mark.parametrize(
     ("limit", "steps"), [(25, 1024), (256, 1024), (500, 2048), (1000, 4096), (5000, 5024)]
 )
@@ -60,11 +72,14 @@ def test_a_lifetime_has_some_episodes(limit, steps):
 
 
 def test_rates_anneal_to_the_end_of_the_time_there_is():
-    evolution = candidates.in_time(presets.laptop(POINT, 32), (), 57).evolution
+    evolution = candidates.in_time(presets.laptop(POINT, 32), {}, 57).evolution
     assert (evolution.epochs, evolution.learning_rate_epochs) == (57, 57)
     assert evolution.validation_period == 5
-    named = candidates.in_time(presets.laptop(POINT, 32), ("evolution.epochs",), 57).evolution
-    assert (named.epochs, named.learning_rate_epochs) == (200, 57)
+    fixed = {"evolution": {"epochs": 30, "validation_period": 7}}
+    kept = candidates.with_settings(presets.laptop(POINT, 32), fixed)
+    evolution = candidates.in_time(kept, fixed, 57).evolution
+    assert (evolution.epochs, evolution.learning_rate_epochs) == (30, 30)
+    assert evolution.validation_period == 7
 
 
 def test_a_config_that_names_a_family_alone_is_recognised():

@@ -78,7 +78,7 @@ def test_a_search_into_a_file_that_another_writes_is_refused(tmp_path):
 
 def test_the_words_of_flags_are_all_that_there_are():
     """Flags are read before the modules that know these words are imported."""
-    named = commands.done("tune", "--help").split("--method: <", 1)[1].split(">")[0]
+    named = commands.done("tune", "--help").split("--method:", 1)[1].split("<")[1].split(">")[0]
     assert "".join(named.split()).split("|") == sorted({*SPACES, *OBJECTIVE_METHODS.groups["all"]})
     compare = " ".join(commands.done("meta_test", "--help").split())
     for methods in (LOSS_METHODS, OBJECTIVE_METHODS):

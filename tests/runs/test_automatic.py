@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from epg_tf.core.errors import ConfigError, Interrupted, RecordError
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.summary import Summary
 from epg_tf.runs import automatic, settings_search, worth
@@ -15,6 +15,7 @@ from epg_tf.runs.config_files import load_experiment, run_settings
 from epg_tf.runs.evolution import evolve_in_folder
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
+from epg_tf.runs.own_families import write_settings
 from epg_tf.runs.settings_search import Tried, ranking
 from epg_tf.tasks.settings import TaskConfig
 
@@ -97,10 +98,9 @@ def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
 
 def test_a_config_repeats_the_run_of_a_family_of_a_users_file(tmp_path):
     mine = tmp_path / "mine.py"
-    mine.write_text("def get_config():\n    return {'task': {}}\n")
+    mine.write_text("def get_config(variant):\n    return {'task': {}}\n")
     work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
-    work.run()
-    path = work.write_settings(mine)
+    path = write_settings(f"{mine}:a", work.run())
     assert path == tmp_path / "run" / "settings.py"
     assert load_experiment(str(path)) == run_settings(tmp_path / "run" / "1")
 
@@ -135,6 +135,7 @@ def test_a_run_that_is_faster_than_planned_goes_on(tmp_path, monkeypatch):
 
 def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
     monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 44.0)
+    monkeypatch.setattr(automatic, "_LATE", 0.0)
     AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
     assert run_settings(tmp_path / "run" / "1").evolution.epochs == 1
     assert (tmp_path / "run" / "1" / "summary.json").is_file()
@@ -172,6 +173,49 @@ def test_another_budget_is_refused_and_nothing_is_lost(tmp_path):
     with pytest.raises(RecordError, match="not empty"):
         AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
     assert sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file()) == before
+
+
+def test_folders_of_something_else_stay_as_they_are(tmp_path):
+    folder = tmp_path / "runs"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "mine.txt").write_text("mine")
+    for how in ({"overwrite": True}, {"resume": True}):
+        with pytest.raises(RecordError, match="it holds 1, which no search"):
+            AutomaticEvolution(budget(), RunTarget(folder, **how))
+    assert (folder / "1" / "mine.txt").read_text() == "mine"
+
+
+def test_a_search_that_goes_on_is_not_overwritten(tmp_path):
+    first = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
+    (tmp_path / "run" / "search.json").write_text("{}")
+    with pytest.raises(RecordError, match="another process is writing"):
+        AutomaticEvolution(budget(), RunTarget(tmp_path / "run", overwrite=True))
+    assert (tmp_path / "run" / "search.json").read_text() == "{}"
+    first.run()
+
+
+def test_a_second_run_that_fails_loses_nothing_of_the_first(tmp_path, monkeypatch):
+    session = AutomaticEvolution._session
+
+    def fail_second(self, number, metrics):
+        if number == 2:
+            raise RunFailed("all 4 lives of 3 epochs in a row failed")
+        return session(self, number, metrics)
+
+    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: len(rows) == 3)
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 10.0)
+    monkeypatch.setattr(AutomaticEvolution, "_session", fail_second)
+    found = AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
+    assert found == tmp_path / "run" / "1"
+    assert (tmp_path / "run" / "best" / "loss.npz").is_file()
+
+
+def test_a_run_that_is_never_validated_has_a_best_loss(tmp_path):
+    evolution = dataclasses.replace(GIVEN.evolution, epochs=3, validation_period=0)
+    given = dataclasses.replace(GIVEN, evolution=evolution)
+    named = (*NAMED, "evolution.epochs", "evolution.validation_period")
+    AutomaticEvolution(Budget(given, named, 0, 1.0), RunTarget(tmp_path / "run")).run()
+    assert (tmp_path / "run" / "best" / "loss.npz").is_file()
 
 
 def test_several_families_are_refused(tmp_path):
