@@ -96,6 +96,7 @@ def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
     assert (tmp_path / "run" / "best" / "loss.npz").is_file()
 
 
+@pytest.mark.slow
 def test_a_config_repeats_the_run_of_a_family_of_a_users_file(tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text("def get_config(variant):\n    return {'task': {}}\n")
@@ -105,6 +106,7 @@ def test_a_config_repeats_the_run_of_a_family_of_a_users_file(tmp_path):
     assert load_experiment(str(path)) == run_settings(tmp_path / "run" / "1")
 
 
+@pytest.mark.slow
 def test_a_run_that_no_longer_improves_ends_and_the_next_candidate_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: len(rows) == 3)
     monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 10.0)
@@ -120,6 +122,7 @@ def test_a_run_that_no_longer_improves_ends_and_the_next_candidate_begins(tmp_pa
     assert [each["epochs"] for each in summaries] == [3, 3]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_faster_than_planned_goes_on(tmp_path, monkeypatch):
     def spent(self, number):  # a third of what was planned, then all of it
         done = len(MetricsFile(tmp_path / "run" / "1" / "metrics.csv").read())
@@ -142,6 +145,7 @@ def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
     assert not (tmp_path / "run" / "2").exists()
 
 
+@pytest.mark.slow
 def test_a_stopped_budget_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     AutomaticEvolution(budget(), RunTarget(tmp_path / "whole")).run()
     work = AutomaticEvolution(budget(), RunTarget(tmp_path / "stopped"))
@@ -194,6 +198,7 @@ def test_a_search_that_goes_on_is_not_overwritten(tmp_path):
     first.run()
 
 
+@pytest.mark.slow
 def test_a_second_run_that_fails_loses_nothing_of_the_first(tmp_path, monkeypatch):
     session = AutomaticEvolution._session
 
@@ -210,6 +215,7 @@ def test_a_second_run_that_fails_loses_nothing_of_the_first(tmp_path, monkeypatc
     assert (tmp_path / "run" / "best" / "loss.npz").is_file()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_never_validated_has_a_best_loss(tmp_path):
     evolution = dataclasses.replace(GIVEN.evolution, epochs=3, validation_period=0)
     given = dataclasses.replace(GIVEN, evolution=evolution)
