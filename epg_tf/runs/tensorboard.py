@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import math
 import socket
 import time
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from epg_tf.core import files
+from epg_tf.core.errors import RecordError
 
 _v1 = tf.compat.v1
 
@@ -129,11 +131,15 @@ class TensorBoardWriter:
         self._write(_v1.Event(wall_time=time.time(), summary=_v1.Summary(value=[value])))
 
     def picture(self, name: str, path: Path) -> None:
-        """Shows a PNG file under `name`."""
-        with Image.open(path) as picture:
-            width, height = picture.size
+        """Shows a PNG file under `name`; nothing where it is not one."""
+        try:
+            content = files.read_bytes(path, "the picture")
+            with Image.open(io.BytesIO(content)) as picture:
+                width, height = picture.size
+        except (RecordError, UnidentifiedImageError):
+            return
         image = _v1.Summary.Image(
-            height=height, width=width, colorspace=4, encoded_image_string=path.read_bytes()
+            height=height, width=width, colorspace=4, encoded_image_string=content
         )
         value = _v1.Summary.Value(tag=name, image=image)
         self._write(_v1.Event(wall_time=time.time(), summary=_v1.Summary(value=[value])))

@@ -42,7 +42,6 @@ def found(tiny, tmp_path_factory):
 @pytest.mark.parametrize(("analysis", "columns", "count"), MADE)
 def test_a_loss_is_analysed(analysis, columns, count, found, monkeypatch):
     monkeypatch.setattr(loss_analyses, "_LIVES", 2)
-    monkeypatch.setattr(loss_analyses, "_THREADS", 2)  # of all tests in a process
     findings = analysis(found)
     assert len(findings.table) == count
     assert all(list(row) == columns for row in findings.table)

@@ -222,7 +222,7 @@ def test_returns_are_those_of_tests_with_these_settings_to_the_bit(tiny, fixed):
         with_fixed = name == OWN or change.task_range is not None
         assert ("zero_shot_policy" in found[name]) == with_fixed
         if with_fixed:
-            (method,) = methods(learned, [fixed])
+            (method,) = methods([fixed])
             its = method.train(dataclasses.replace(request, task=changed.task)).final_return
             np.testing.assert_array_equal(found[name]["zero_shot_policy"], its)
     assert not np.array_equal(found["shifted"][LOSS], found["own"][LOSS])
