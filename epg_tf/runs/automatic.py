@@ -29,7 +29,7 @@ from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import SETTINGS
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import Session
-from epg_tf.runs.settings_search import SettingsSearch, Tried, as_mapping, ranking
+from epg_tf.runs.settings_search import SettingsSearch, Tried, ranking
 from epg_tf.runs.worth import Worth
 from epg_tf.tasks.registry import make_family, named_environment
 from epg_tf.tasks.settings import TaskConfig
@@ -189,8 +189,8 @@ class AutomaticEvolution:
             )
         order = ranking(tried)
         self._record |= {
-            "tried": [as_mapping(each) for each in tried],
-            "order": [as_mapping(each) for each in order],
+            "tried": [dataclasses.asdict(each) for each in tried],
+            "order": [dataclasses.asdict(each) for each in order],
             "search_seconds": time.monotonic() - begun,
         }
         best = order[0]

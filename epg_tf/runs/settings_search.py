@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -181,8 +180,3 @@ def ranking(tried: Sequence[Tried]) -> list[Tried]:
         if before is None or (each.rung, each.worth) > (before.rung, before.worth):
             newest[each.name] = each
     return sorted(newest.values(), key=lambda each: (-each.rung, -each.worth))
-
-
-def as_mapping(tried: Tried) -> dict[str, Any]:
-    """Returns it for JSON."""
-    return dataclasses.asdict(tried)

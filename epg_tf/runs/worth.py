@@ -72,7 +72,7 @@ class Worth:
         names = [name for name in _BASELINES if name != "sac" or bounded]
         for name in names:
             experiment = self._tuned(name, experiment)
-        policy = self._fixed_policy(experiment)
+        policy = self._fixed_policy()
         learned = dataclasses.replace(self._learned, experiment=experiment)
         request = loss_request(experiment, self._seed, AGENTS)
         evaluation = Evaluation(
@@ -107,7 +107,7 @@ class Worth:
                 break
         return with_settings(experiment, name, winner(trials).settings)
 
-    def _fixed_policy(self, experiment: Experiment) -> LearnedLoss:
+    def _fixed_policy(self) -> LearnedLoss:
         """Evolves one linear policy for all tasks, writes it, and returns it."""
         end = time.monotonic() + _FIXED * self._seconds
         settings = presets.fixed_policy(self._learned.experiment.task)
@@ -152,7 +152,7 @@ def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str
         if summary.ahead_ci95 is None or name == "untrained":
             continue
         low, high = summary.ahead_ci95
-        verdict = "above" if low > 0.0 else "below" if high < 0.0 else "level with"
+        verdict = "above" if low > 0.0 else "below" if high < 0.0 else "about as high as"
         yield (
             f"It ends {verdict} {label(name)} at {_mean(summary)} (difference "
             f"{summary.ahead_mean:.2f} [{low:.2f}, {high:.2f}])."

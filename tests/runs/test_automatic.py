@@ -313,7 +313,7 @@ def test_the_paragraph_names_what_is_above_level_and_below():
     assert "learns without any reward" in text
     assert "above PPO" in text
     assert "below SAC" in text
-    assert "level with fixed linear policy at 9.50 [8.50, 10.50]" in text
+    assert "about as high as fixed linear policy at 9.50 [8.50, 10.50]" in text
     own = np.arange(8.0)
     assert "they adapt" in " ".join(worth.adapts(own, own - 2.0 + 0.1 * own))
     assert "it is not shown" in " ".join(worth.adapts(own, own[::-1].copy()))
