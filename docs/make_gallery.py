@@ -10,10 +10,11 @@ docs/draw_diagrams.py.
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 import epg_tf  # noqa: E402
 from epg_tf.artifacts.artifact import pretrained_losses, pretrained_objectives  # noqa: E402
+from epg_tf.artifacts.export import export  # noqa: E402
 from epg_tf.core.random_streams import life_generator  # noqa: E402
 from epg_tf.core.types import LifeKey  # noqa: E402
 from epg_tf.evaluation.requests import objective_request  # noqa: E402
@@ -53,6 +55,16 @@ _FILM = (3, 5)  # episodes, frames of each
 _PIXELS = (120, 160)  # of a frame: height, width
 _SHADES = 32  # of 256, apart, in the animation: fewer colours, a smaller file
 _ANIMATION = (3, 40)  # episodes, frames of each
+_LEARNERS, _LONGEST = 4, 8192  # agents of each export, env steps
+_LEARNER = """
+import json, sys
+import gymnasium
+from train import train
+
+folder, name, settings, steps, seed = sys.argv[1:]
+env = gymnasium.make(name, **json.loads(settings))
+print(json.dumps([episode.tolist() for episode in train(folder, env, int(steps), int(seed))[1]]))
+"""
 
 
 def loss_picture(name: str) -> Figure:
@@ -174,6 +186,45 @@ def cheetahs(path: Path) -> None:
     pictures.animation(frames, np.repeat(labels, _ANIMATION[1]).tolist(), 16.0, path)
 
 
+def learners(path: Path) -> None:
+    """Writes returns of agents of each export, which its learner.py trains in examples/train.py."""
+    figure = Figure(figsize=(11, 7), dpi=80, facecolor="white")
+    grid = figure.subplots(3, 5).ravel()
+    for axes, name in zip(grid, pretrained_losses(), strict=False):
+        axes.set_title(name, fontsize=8)
+        for episodes in _trained(name):
+            axes.plot(episodes[:, 1].cumsum(), episodes[:, 0], color=plots.COLOURS[0], alpha=0.6)
+        plots.dress(axes, "env steps", "return")
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+    for axes in grid[len(pretrained_losses()) :]:
+        axes.set_axis_off()
+    figure.tight_layout()
+    plots.write_png(figure, path)
+    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+
+
+def _trained(name: str) -> Iterator[Any]:
+    """Yields [return, env steps] of the episodes of each agent, from a program of its own."""
+    if name in pretrained_objectives():
+        learned: Any = epg_tf.load_objective(name)
+        family = named_environment(learned.experiment.environments[0])
+        settings, steps = {}, _LONGEST
+    else:
+        learned = epg_tf.load_loss(name)
+        family, steps = make_family(learned.experiment.task), learned.experiment.life_steps
+        settings = {"frame_skip": family.frame_skip, "max_episode_steps": family.episode_limit}
+    wanted = f"epg_tf:epg_tf/{type(family).__name__}-v0"
+    with tempfile.TemporaryDirectory() as folder:
+        export(learned, folder)
+        program = [sys.executable, "-c", _LEARNER, folder, wanted, json.dumps(settings)]
+        for seed in range(_LEARNERS):
+            found = subprocess.run(
+                [*program, str(min(steps, _LONGEST)), str(seed)],
+                cwd=DOCS.parent / "examples", check=True, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            yield np.array(json.loads(found.stdout.splitlines()[-1]))
+
+
 def _steps(episode: life_pictures.Episode, count: int) -> list[int]:
     """Returns the env steps of an episode that `film_frames` draws."""
     return np.linspace(0, len(episode.poses) - 1, count).round().astype(int).tolist()
@@ -237,6 +288,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         objective_picture, "four_environments_objective", "gymnasium:InvertedDoublePendulum-v5@200"
     ),
     "cheetahs.gif": cheetahs,
+    "learners.png": learners,
     "figure_epg3.png": paper_figure("epg.fig3", "night"),
     "figure_epg4.png": paper_figure("epg.fig4", "laptop"),
     "figure_epg8.png": paper_figure("epg.fig8", "night"),

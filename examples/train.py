@@ -10,12 +10,12 @@ import gymnasium
 import numpy as np
 
 
-def train(folder, env_id, env_steps=2048, seed=0):
+def train(folder, env, env_steps=2048, seed=0):
     """Returns the learner, and [return, env steps] of its episodes."""
     sys.path.insert(0, folder)  # where learner.py is
     from learner import Learner
 
-    env, episodes, total = gymnasium.make(env_id), [], np.zeros(2)
+    episodes, total = [], np.zeros(2)
     learner = Learner(folder, env.action_space, seed=seed)
     observation, _ = env.reset(seed=seed)
     for _ in range(env_steps):
@@ -30,7 +30,9 @@ def train(folder, env_id, env_steps=2048, seed=0):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    found = train(*sys.argv[1:3], *map(int, sys.argv[3:5]))[1] or sys.exit("no episode ended")
+    environment = gymnasium.make(sys.argv[2])
+    found = train(sys.argv[1], environment, *map(int, sys.argv[3:5]))[1]
+    found = found or sys.exit("no episode ended")
     tenth = max(1, len(found) // 10)
     (first, begun), (last, lasted) = (np.mean(part, 0) for part in (found[:tenth], found[-tenth:]))
     print(f"{len(found)} episodes; the first {tenth}: return {first:.1f}, {begun:.0f} env steps")

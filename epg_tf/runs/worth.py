@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
-from epg_tf.baselines.method import LossName
+from epg_tf.baselines.method import LossName, Request
 from epg_tf.baselines.off_policy import has_bounds
-from epg_tf.core import formatting
+from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.types import Array
 from epg_tf.epg import presets
@@ -32,6 +32,7 @@ from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.tables import label
 from epg_tf.studies.adaptation import AdaptationTest
+from epg_tf.tasks.quantities import outside
 from epg_tf.tasks.registry import make_family
 
 AGENTS = 64
@@ -78,11 +79,7 @@ class Worth:
         evaluation = Evaluation(
             learned, LossName("loss"), request, ("epg", *names, "untrained"), fixed=(policy,)
         )
-        found = []
-        for results in evaluation.run():
-            found.append(results)
-            self._check()
-        table = Results.join(found)
+        table = self._results(evaluation)
         (self._folder / "test").mkdir(exist_ok=True)
         title = f"{experiment.task.family}: fresh agents on unseen tasks"
         write_report(self._folder / "test", table, evaluation.about(), title)
@@ -90,7 +87,31 @@ class Worth:
         test = AdaptationTest(learned, request)
         if test.pairs().differing:
             said += adapts(*self._transfer(test))
+        if request.task.range == "training":
+            for words, task_range in outside(make_family(request.task).quantities).items():
+                said.append(self._outside(learned, request, words, task_range))
         return " ".join(said)
+
+    def _outside(self, learned: LearnedLoss, request: Request, words: str, task_range: str) -> str:
+        """Returns a sentence on tasks that evolution did not draw."""
+        task = dataclasses.replace(request.task, range=task_range)
+        there = dataclasses.replace(request, task=task)
+        evaluation = Evaluation(learned, LossName("loss"), there, ("epg", "ppo"))
+        try:
+            found = self._results(evaluation)
+        except Interrupted:
+            raise
+        except Exception as error:  # a user's family may raise anything there
+            return f"In tasks {words} nothing could be measured: {files.one_line(error)}."
+        loss, ppo = summarize(found).values()
+        return f"In tasks {words} it ends at {_mean(loss)}, PPO at {_mean(ppo)}."
+
+    def _results(self, evaluation: Evaluation) -> Results:
+        found = []
+        for results in evaluation.run():
+            found.append(results)
+            self._check()
+        return Results.join(found)
 
     def _check(self) -> None:
         if self._stopped:

@@ -16,6 +16,7 @@ Task = Mapping[str, Array]
 
 Range = tuple[float, float]
 FACTOR = (0.01, 100.0)  # allowed factors of a body's own masses and sizes
+_BEYOND = 0.25  # of a range's width: how far outside it `outside` goes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +132,32 @@ def ranges(quantities: Sequence[Quantity], task_range: str) -> dict[str, Range |
             )
         return {**training, **shifted}
     return {**training, **_parse_ranges(task_range, quantities)}
+
+
+def outside(quantities: Sequence[Quantity]) -> dict[str, str]:
+    """Returns ranges of tasks that training never draws: those that the family itself has, else a
+    quarter of each range above and below it, as far as that is possible; positive ones stay so.
+
+    Args:
+      quantities: Of a family.
+
+    Returns:
+      Words for such tasks -> a range, as in `ranges`; nothing where no range can be left.
+    """
+    if any(quantity.shifted is not None for quantity in quantities):
+        return {"outside its range": "out_of_distribution"}
+    above, below = [], []
+    for each in quantities:
+        low, high = each.training
+        if each.either or low == high:
+            continue
+        step = _BEYOND * (high - low)
+        highest = min(high + step, each.possible[1], math.inf if high > 0.0 else high / 2)
+        lowest = max(low - step, each.possible[0], -math.inf if low < 0.0 else low / 2)
+        above += [f"{each.name}={high!r}:{highest!r}"] if highest > high else []
+        below += [f"{each.name}={lowest!r}:{low!r}"] if lowest < low else []
+    found = {"just above its range": ",".join(above), "just below it": ",".join(below)}
+    return {words: task_range for words, task_range in found.items() if task_range}
 
 
 def _parse_ranges(task_range: str, quantities: Sequence[Quantity]) -> dict[str, Range]:

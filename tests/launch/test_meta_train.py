@@ -278,6 +278,7 @@ def test_a_family_alone_is_enough_for_a_loss_and_what_it_is_worth(tmp_path):
     assert "trying 6 beginnings of a loss in point_goal" in done.stdout
     assert "64 fresh agents that learn from this loss for 24 env steps" in done.stdout
     assert "fixed linear policy at" in done.stdout
+    assert "In tasks outside its range it ends at" in done.stdout
     for name in ("search.json", "best/loss.npz", "1/summary.json", "test/curves.csv"):
         assert (folder / name).is_file(), name
     again = commands.run("meta_train", *flags, "--resume")

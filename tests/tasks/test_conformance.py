@@ -12,7 +12,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.tasks.base import StepResult
 from epg_tf.tasks.bodies import BodyFamily, State
 from epg_tf.tasks.physics import BodySimulation
-from epg_tf.tasks.quantities import Quantity
+from epg_tf.tasks.quantities import Quantity, outside, ranges
 from epg_tf.tasks.registry import FAMILIES, make_family
 from epg_tf.tasks.settings import TaskConfig
 from tests.tasks.families import shared_family
@@ -211,6 +211,27 @@ def test_ranges_of_the_family_itself_are_possible(name):
     for quantity in FAMILIES[name].quantities:
         for value in (*quantity.training, *(quantity.shifted or ()), quantity.nominal):
             assert quantity.allows(value), quantity
+
+
+@pytest.mark.parametrize("name", RANDOMISED)
+def test_tasks_outside_training_are_those_that_the_family_names(name):
+    assert outside(FAMILIES[name].quantities) == {"outside its range": "out_of_distribution"}
+
+
+def test_tasks_outside_training_are_just_beyond_ranges_and_possible():
+    quantities = (
+        Quantity("gear", "N", training=(-2.0, 2.0)),
+        Quantity("mass", "kg", training=(1.0, 9.0), possible=(0.1, 10.0)),
+        Quantity("swapped", "0 or 1", training=(0.0, 1.0), either=True),
+        Quantity("length", "m", training=(1.0, 1.0)),
+    )
+    assert outside(quantities) == {
+        "just above its range": "gear=2.0:3.0,mass=9.0:10.0",
+        "just below it": "gear=-3.0:-2.0,mass=0.5:1.0",
+    }
+    assert outside(quantities[2:]) == {}
+    for task_range in outside(quantities).values():
+        assert set(ranges(quantities, task_range)) == {each.name for each in quantities}
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN & set(FAMILIES)))
