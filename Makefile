@@ -13,10 +13,11 @@ SLOW ?= tests
 FIGURES ?= runs/figures
 CHEETAH := epg_tf/pretrained/directional_half_cheetah
 
-THROUGHPUT := point_goal.py random_hopper.py directional_hopper.py random_walker.py random_reacher.py \
-  directional_half_cheetah.py goal_ant.py goal_ant.py:laptop_forward_backward goal_ant.py:laptop_no_reset fetch.py \
-  $(addprefix one_task.py:,hopper half_cheetah walker2d ant reacher) \
-  $(addprefix gymnasium_env.py:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
+THROUGHPUT := point_goal random_hopper directional_hopper random_walker random_reacher directional_half_cheetah \
+  goal_ant fetch $(addsuffix :night,random_hopper directional_hopper random_walker random_reacher \
+  directional_half_cheetah goal_ant fetch) random_hopper:paper \
+  $(addprefix one_task:,hopper half_cheetah walker2d ant reacher) \
+  $(addprefix gymnasium_env:,Pendulum-v1 CartPole-v1 LunarLanderContinuous-v3)
 
 # Another interpreter than that of .venv is used as it is; nothing is installed for it.
 BAZEL_PYTHON ?= $(PY)
@@ -73,8 +74,13 @@ bazel-test:
 	  && tools/debian_bazel/bazel run //launch:list > /dev/null && echo "//launch:list ran"; \
 	else echo "bazel-test: skipped; it needs Debian's packages bazel-bootstrap and bazel-rules-java"; fi
 
+# Env steps/s of whole lives, their share of physics alone, and % of time in each of its parts, in exact and
+# coarse physics, on one core and two.
 throughput: $(READY)
-	@for config in $(THROUGHPUT); do $(PY) -m launch.benchmark --config=configs/$$config --config.compute.shard_lives=64 --lives=128 --markdown; done
+	@echo "| config | cores | exact | of physics | % acting / physics / family / updating / rest | coarse | of physics | % |"
+	@echo "|---|---|---|---|---|---|---|---|"
+	@for config in $(THROUGHPUT); do for cores in 1 2; do printf '| `%s` ' $$config; \
+	  $(PY) -m launch.benchmark --config=$$config --threads=$$cores --lives=128 --updates=16 --markdown || exit; done; done
 
 lint: $(READY) $(LINT_READY)
 	@$(LINT)/ruff check .

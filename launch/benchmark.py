@@ -28,7 +28,7 @@ _UPDATES = flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=10**7,
 )
-_MARKDOWN = flags.DEFINE_bool("markdown", False, "Of EPG: print one row of a table, nothing else.")
+_MARKDOWN = flags.DEFINE_bool("markdown", False, "Of EPG: print a row of `make throughput` only.")
 _CORES = flags.DEFINE_list(
     "cores", None, "Of EPG: predict the time of an epoch on so many cores, e.g. 1,2,16,1440."
 )
@@ -118,20 +118,15 @@ def _report_lives(physics: str, speed: LifeSpeed) -> None:
 
 
 def _row(speed: SpeedComparison) -> str:
-    speedup = "—" if speed.speedup is None else f"{speed.speedup:.1f}"
-    return (
-        f"| `{speed.exact.family}` | {_cells(speed.exact)} | {_cells(speed.coarse)} | {speedup} |"
-    )
+    exact, coarse = speed.exact, speed.coarse
+    return f"| {exact.threads} | {_cells(exact)} | {_cells(coarse) if coarse else '- | - | -'} |"
 
 
-def _cells(speed: LifeSpeed | None) -> str:
-    """Returns the cells of one kind of physics; dashes where there is none."""
-    if speed is None:
-        return "— | — | — | —"
+def _cells(speed: LifeSpeed) -> str:
+    """Returns the cells of one kind of physics."""
     shares = " / ".join(f"{speed.shares[part]:.0%}"[:-1] for part in PARTS)
-    physics = formatting.count(speed.physics_env_steps_per_second)
     lives = formatting.count(speed.life_env_steps_per_second)
-    return f"{physics} | {lives} | {speed.ratio:.2f} | {shares}"
+    return f"{lives} | {speed.ratio:.2f} | {shares}"
 
 
 def _agents(experiment: MetaGenRLExperiment) -> dict[str, Any]:

@@ -7,10 +7,8 @@ observations, rewards and ends.
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
 
 _PHYSICS_STEPS = 400  # env steps per simulation where physics is measured alone
+_PHYSICS_SECONDS = 5.0  # after which no other shard of it begins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +40,7 @@ class LifeSpeed:
       shard_lives: P.
       env_steps: Env steps of all lives, final episodes included.
       seconds: Wall-clock time of all lives.
-      physics_env_steps_per_second: Speed of physics alone.
+      physics_env_steps_per_second: Speed of physics alone, on as many cores.
       life_env_steps_per_second: Speed of whole lives.
       ratio: The second by the first.
       shares: Share of the time of a life by `inner_loop.PARTS`.
@@ -151,28 +150,22 @@ def measure_lives(
 
 
 def physics_rate(experiment: Experiment, keys: Sequence[LifeKey]) -> float:
-    """Measures env steps per second of physics alone, under random actions.
+    """Measures env steps per second of physics alone, under random actions, on one core, times the
+    cores that lives use: processes of physics would share nothing.
 
-    Bodies, threads, shards and frame skip are those of lives. Simulations are reset when their
-    episode ends, as in a life; nothing is observed, learned or recorded.
+    Bodies, shards and frame skip are those of lives. Simulations are reset when their episode ends,
+    as in a life; nothing is observed, learned or recorded.
     """
     size = experiment.compute.shard_lives
-    threads = thread_count(experiment)
-    shards = [
-        [keys[min(start + offset, len(keys) - 1)] for offset in range(size)]
-        for start in range(0, len(keys), size)
-    ]
-    local = threading.local()
-
-    def run(shard: Sequence[LifeKey]) -> None:
-        if not hasattr(local, "simulation"):
-            local.simulation = simulate(make_family(experiment.task), size)
-        _step_at_random(local.simulation, shard)
-
-    with ThreadPoolExecutor(threads) as pool:
-        started = time.perf_counter()
-        list(pool.map(run, shards))
-        return len(shards) * size * _PHYSICS_STEPS / (time.perf_counter() - started)
+    simulation = simulate(make_family(experiment.task), size)
+    begun, steps = time.perf_counter(), 0
+    for start in range(0, len(keys), size):
+        shard = [keys[min(start + offset, len(keys) - 1)] for offset in range(size)]
+        _step_at_random(simulation, shard)
+        steps += size * _PHYSICS_STEPS
+        if time.perf_counter() - begun > _PHYSICS_SECONDS:
+            break
+    return thread_count(experiment) * steps / (time.perf_counter() - begun)
 
 
 def _step_at_random(simulation: Simulation, keys: Sequence[LifeKey]) -> None:

@@ -65,7 +65,7 @@ def test_the_parts_of_a_lifetime_add_up(tmp_path):
     """In the file, and in one row of a table."""
     words = [CONFIG, *commands.life_settings(), f"--json={tmp_path / 'b.json'}", "--markdown"]
     printed = commands.done("benchmark", *words, "--lives=10", "--threads=1")
-    row = r"\| `point_goal` \| [\d.]+ k? ?\| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ \|( — \|){5}"
+    row = r"\| 1 \| [\d.]+ k? ?\| [\d.]+ \| (\d+ / ){4}\d+ \|( - \|){3}"
     assert re.fullmatch(row, printed.splitlines()[0])
     found = json.loads((tmp_path / "b.json").read_text())
     assert found["coarse"] is None and found["speedup"] is None  # point_goal declares none
