@@ -116,7 +116,7 @@ def further_channels(spec: EnvironmentSpec, config: LossConfig) -> Any:
     """
     sizes = {"observation": spec.observation_size, "action": spec.action_size, "reward": 1}
     sizes |= {"ended": 1, "lived": 1, "time_in_life": 1, "goal": GOAL_SIZE}
-    sizes |= {"raw_observation": spec.observation_size}
+    sizes |= {"raw_observation": spec.observation_size, "raw_reward": 1, "terminated": 1}
     specs = {
         name: tf.TensorSpec([None, config.buffer_steps, size], tf.float32, name)
         for name, size in sizes.items()

@@ -215,6 +215,7 @@ class Learner:
         if hasattr(self._loaded, "further_channels"):
             given = inputs | {"ended": ended, "lived": life["lived"], "goal": life["goal"]}
             given |= {"time_in_life": life["time"], "raw_observation": life["step"][:, : cuts[0]]}
+            given |= {"raw_reward": life["step"][:, cuts[1] :], "terminated": life["ends"][:, :1]}
             given = {name: tf.constant(values[None]) for name, values in given.items()}
             found = self._loaded.further_channels(given)
             inputs |= {name: values[0] for name, values in found.items()}

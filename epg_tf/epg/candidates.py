@@ -70,11 +70,13 @@ def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
     correlating = dataclasses.replace(rewarded.loss, start="correlating", products=0)
     products = max(rewarded.loss.products, spec.action_size)
     gradient = dataclasses.replace(rewarded.loss, products=products)
-    identifying = dataclasses.replace(gradient, identifying=8, buffer_steps=256)
+    returns = dataclasses.replace(gradient, channels=("return_to_go",))
+    identifying = dataclasses.replace(returns, identifying=8, buffer_steps=256)
     pairs = ("observation_pairs",) if spec.observation_size <= _MOST_PAIRS else ()
     found = {
         "policy_gradient": dataclasses.replace(rewarded, loss=gradient),
-        "policy_gradient_identifying": dataclasses.replace(rewarded, loss=identifying),
+        "return_gradient": dataclasses.replace(rewarded, loss=returns),
+        "return_gradient_identifying": dataclasses.replace(rewarded, loss=identifying),
         "correlating": dataclasses.replace(rewarded, loss=correlating),
         "identifying": _of_length(presets.identifying(task, channels=pairs), updates),
         "centred": presets.laptop(task, updates, reward=True),

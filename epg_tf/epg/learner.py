@@ -264,6 +264,8 @@ class Learner:
             time_in_life=raw.time_in_life[None, :, None],
             goal=raw.goal,
             raw_observation=recorded[:, :, : spec.observation_size],
+            raw_reward=recorded[:, :, -1:],
+            terminated=terminated,
             turning=spec.turning,
         )
         marks_both = self.experiment.loss.truncation_as_end

@@ -89,7 +89,9 @@ def _random_lives(
     lived = tf.ones((1, *shape[1:], 1))
     goal_size = GOAL_SIZE if sees_goal(loss) else 0
     goal = tf.constant(generator.standard_normal((*shape, goal_size)), tf.float32)
-    two = Recorded(observation, action, reward, ended, lived, time, goal, observation)
+    two = Recorded(
+        observation, action, reward, ended, lived, time, goal, observation, reward, ended
+    )
     one = Recorded(*(part[:1] for part in two))
     begun = np.arange(shape[1])[None, :, None] >= shape[1] // 2  # the older half is padding
     short = Recorded(*(tf.where(begun, part, 0.0) for part in two[:-1]))

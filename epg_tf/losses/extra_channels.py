@@ -25,6 +25,7 @@ _DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
 TOWARDS_REWARD = "observation_towards_reward"
+_LEAST_RATE = 1e-3  # of 1 - gamma, where gamma is 1
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
 
@@ -42,6 +43,8 @@ class Recorded(NamedTuple):
       goal: [P, N, 3], where the goal was (m, in the world, not normalised); [P, N, 0] unless a
         channel of the loss sees it.
       raw_observation: [P, N, O], not normalised.
+      raw_reward: [P, N, 1], not normalised.
+      terminated: [P, N, 1], 1.0 at the last step of an episode that no time limit ended.
       turning: See `EnvironmentSpec.turning`.
     """
 
@@ -53,6 +56,8 @@ class Recorded(NamedTuple):
     time_in_life: tf.Tensor
     goal: tf.Tensor
     raw_observation: tf.Tensor
+    raw_reward: tf.Tensor
+    terminated: tf.Tensor
     turning: tuple[tuple[int, int, float], ...] = ()
 
 
@@ -66,7 +71,7 @@ class ExtraChannel:
       meaning: What users of an exported loss have to provide, one phrase; may hold the names of
         settings of the loss in braces.
       width: Its size per step, >= 1; or a function of O that returns it.
-      sees_reward: Whether `compute` is given the reward; if not, `Recorded.reward` is all zeros.
+      sees_reward: Whether `compute` is given the rewards; if not, they are all zeros.
       sees_goal: Whether it needs `Recorded.goal`.
       turns: Whether it needs `Recorded.turning`.
     """
@@ -90,11 +95,35 @@ def future_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     The mean over the buffer serves as the first baseline of a policy gradient.
     """
     goes_on = loss.future_discount * (1.0 - recorded.ended)
-    total = _sums_to_come(recorded.reward, goes_on) * recorded.lived
+    return _standardised(_sums_to_come(recorded.reward, goes_on), recorded)
+
+
+def return_to_go(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    """Computes how far the discounted return from a step on exceeds that of the mean reward without
+    end, with mean 0 and deviation 1 over the life's steps in the buffer: [P, N, 1].
+
+    s_t = r_t - r - [terminated] gamma r / (1 - gamma) + gamma s_(t+1) within the episode, r being
+    the mean reward of these steps: after a time limit, or the newest step, rewards are as good as
+    usual; where an episode terminates, none follow. So it tells even where every reward is 1 that
+    to fall is bad, and where every one is -1 that to arrive is good.
+    """
+    gamma = loss.future_discount
+    mean = _mean(recorded.raw_reward, recorded)
+    missed = recorded.terminated * mean * (gamma / max(1.0 - gamma, _LEAST_RATE))
+    beyond = recorded.raw_reward - mean - missed
+    return _standardised(_sums_to_come(beyond, gamma * (1.0 - recorded.ended)), recorded)
+
+
+def _mean(values: tf.Tensor, recorded: Recorded) -> tf.Tensor:
+    """Returns the mean of [P, N, 1] over the life's steps in the buffer, [P, 1, 1]."""
     steps = tf.maximum(tf.reduce_sum(recorded.lived, axis=1, keepdims=True), 1.0)
-    mean = tf.reduce_sum(total, axis=1, keepdims=True) / steps
-    centred = (total - mean) * recorded.lived
-    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / steps
+    return tf.reduce_sum(values * recorded.lived, axis=1, keepdims=True) / steps
+
+
+def _standardised(values: tf.Tensor, recorded: Recorded) -> tf.Tensor:
+    """Returns [P, N, 1] with mean 0 and deviation 1 over the life's steps, zeros in the padding."""
+    centred = (values - _mean(values, recorded)) * recorded.lived
+    variance = _mean(tf.square(centred), recorded)
     return centred / tf.maximum(tf.sqrt(variance), _DEVIATION_FLOOR)
 
 
@@ -197,6 +226,12 @@ _SHIPPED = {
         "discounted sum (discount {future_discount}) of the step's normalised reward and later "
         "ones of its episode, as far as the buffer goes, with mean 0 and standard deviation 1 "
         "(at least 0.01 before scaling) over the steps since the life began",
+    ),
+    "return_to_go": ExtraChannel(
+        return_to_go,
+        "how far the discounted return (discount {future_discount}) from the step on exceeds that "
+        "of the mean reward without end, with no reward after a termination, with mean 0 and "
+        "standard deviation 1, see epg_tf.losses.extra_channels.return_to_go",
     ),
     "time_in_life": ExtraChannel(
         _time_in_life, "steps since the life began, as a share of its length", sees_reward=False
@@ -319,7 +354,8 @@ def extra_values(recorded: Recorded, loss: LossConfig) -> dict[str, tf.Tensor]:
     """Computes the further channels that a loss declares, name -> [P, N, width], and the effects of
     actions, [P, A O], where it sees them.
     """
-    blind = recorded._replace(reward=tf.zeros_like(recorded.reward))
+    nothing = tf.zeros_like(recorded.reward)
+    blind = recorded._replace(reward=nothing, raw_reward=nothing)
     values = {}
     if loss.identifying:
         values["action_effects"] = action_effects(

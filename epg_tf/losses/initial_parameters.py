@@ -21,7 +21,7 @@ from epg_tf.losses.channels import (
 from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.identifying import WANTED, WHERE
 from epg_tf.losses.parameter_shapes import parameter_shapes
-from epg_tf.losses.settings import LossConfig
+from epg_tf.losses.settings import ADVANTAGES, LossConfig
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
 _GAIN = 3.0
@@ -187,13 +187,14 @@ def _reinforce(
     """Makes the loss of a step -advantage x log pi(a | s): one product unit for each part of the
     action, whose factors are the advantage, the part's log probability and, if three, 1.
 
-    The advantage is `future_reward` where that is declared, else the step's own normalised reward.
-    Both have mean 0 over the buffer or the life, so the baseline begins at that mean; the context
-    meets the same factor with weights of 0, which evolution moves. All other units begin as they
-    were drawn, with no say in the output.
+    The advantage is `return_to_go` or `future_reward` where that is declared, else the step's own
+    normalised reward. All have mean 0 over the buffer or the life, so the baseline begins at that
+    mean; the context meets the same factor with weights of 0, which evolution moves. All other
+    units begin as they were drawn, with no say in the output.
     """
     by_name, units = kernel_rows(channels), config.products
-    (advantage,) = by_name.get("future_reward") or by_name["reward"]
+    names = (*ADVANTAGES, "reward")
+    (advantage,) = next(by_name[name] for name in names if name in by_name)
     kernel, bias, output = (
         params[name] for name in ("products/kernel", "products/bias", "output/kernel")
     )

@@ -21,6 +21,8 @@ from epg_tf.core.settings import (
 from epg_tf.core.shapes import convolution_length
 
 Input = Literal["observation", "action", "termination", "policy", "log_prob"]
+ADVANTAGES = ("return_to_go", "future_reward")
+"""Further inputs that weigh actions in the start "policy_gradient", in place of the reward."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +67,7 @@ class LossConfig(Settings):
     )
     channels: tuple[str, ...] = setting(
         (),
-        "further inputs: future_reward, time_in_life, novelty, goal, goal_direction, "
+        "further inputs: future_reward, return_to_go, time_in_life, novelty, goal, goal_direction, "
         "observation_pairs, observation_towards_reward, reward_correlations, or those that a file "
         "of yours registers",
     )
@@ -83,7 +85,7 @@ class LossConfig(Settings):
         (-5.0, 0.0),
         "lowest and highest of each log standard deviation of it, where means are limited",
     )
-    future_discount: Share = setting(0.99, "gamma of future_reward, per env step")
+    future_discount: Share = setting(0.99, "gamma of future_reward and return_to_go, per env step")
     memory_units: Natural = setting(32, "units of the agent's memory; 0: no memory")
     memory_inputs: Count = setting(
         64, "ones that the memory takes as input; with more of them it learns faster"
@@ -126,10 +128,10 @@ class LossConfig(Settings):
 
     def _policy_gradient_conflicts(self) -> Iterator[str]:
         start = "config.loss.start='policy_gradient'"
-        if not (self.reward or "future_reward" in self.channels):
+        if not (self.reward or set(ADVANTAGES) & set(self.channels)):
             yield (
                 f"{start} weighs actions by the reward; set config.loss.reward=True, or add "
-                f"'future_reward' to config.loss.channels={self.channels}"
+                f"one of {ADVANTAGES} to config.loss.channels={self.channels}"
             )
         if not self.products:
             yield (

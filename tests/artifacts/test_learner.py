@@ -113,7 +113,7 @@ GUIDED = {"guidance": 0.4, "final_guidance": 0.4}
 ALONE = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
 SETTINGS = [
     {
-        "loss": {"reward": True, "channels": ("future_reward", "time_in_life")},
+        "loss": {"reward": True, "channels": ("return_to_go", "time_in_life")},
         "inner": LIMITED,
     },
     *(
@@ -128,7 +128,17 @@ SETTINGS = [
             {"policy": {"observation_pairs": True}, "loss": {"memory_units": 0}},
             {"inner": {"centred_observations": False, "kl_limit": 1e-5}},
             {"loss": {"truncation_as_end": False, "shared_over_actions": True, "products": 3}},
-            {"loss": {"channels": ("novelty", "observation_pairs", "goal", "goal_direction")}},
+            {
+                "loss": {
+                    "channels": (
+                        "novelty",
+                        "future_reward",
+                        "observation_pairs",
+                        "goal",
+                        "goal_direction",
+                    )
+                }
+            },
             {"loss": {"reward": True, "channels": ("reward_correlations",)}},
             {"loss": {"identifying": 2, "start": "identifying"}},
         ]

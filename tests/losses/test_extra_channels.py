@@ -48,6 +48,8 @@ def recorded():
         tf.constant(share),
         draw(3),
         draw(O),
+        draw(1),
+        tf.constant(ended * (generator.random((P, N, 1)) < 0.5).astype(np.float32)),
         ((0, 1, 1.0), (2, 3, 0.5)),
     )
 
@@ -67,6 +69,47 @@ def test_future_reward_equals_the_reference(recorded, discount):
         )
         expected = reference.standardised(reference.discounted_returns(reward, ended, discount))
         np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.9])
+def test_return_to_go_equals_the_reference(recorded, discount):
+    """What is to come beyond the mean reward without end, step by step from the last one."""
+    found = compute("return_to_go", recorded, future_discount=discount)
+    assert found.shape == (P, N, 1) and not found[:, :-LIVED].any()
+    assert 0.0 < np.sum(recorded.terminated) < np.sum(recorded.ended)
+    for life in range(P):
+        reward, ended, terminated = (
+            np.float64(part[life, -LIVED:, 0])
+            for part in (recorded.raw_reward, recorded.ended, recorded.terminated)
+        )
+        endless = reward.mean() / (1.0 - discount)
+        returns = np.full(LIVED + 1, endless)
+        for step in reversed(range(LIVED)):
+            after = returns[step + 1]
+            if ended[step]:
+                after = 0.0 if terminated[step] else endless
+            returns[step] = reward[step] + discount * after
+        expected = reference.standardised(returns[:-1])
+        np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("reward", [1.0, -1.0])
+def test_where_all_rewards_are_equal_return_to_go_tells_of_terminations(recorded, reward):
+    """The nearer one is, the worse, or the better where each step costs; a time limit says
+    nothing.
+    """
+    ended = np.zeros((P, N, 1), np.float32)
+    ended[0, [9, 15]] = 1.0
+    same = recorded._replace(
+        raw_reward=reward * recorded.lived * tf.ones((P, 1, 1)),
+        ended=tf.constant(ended),
+        terminated=tf.constant(ended * (np.arange(N) == 9)[None, :, None].astype(np.float32)),
+    )
+    found = compute("return_to_go", same)[:, -LIVED:, 0]
+    before = 9 - (N - LIVED) + 1
+    assert (reward * np.diff(found[0, :before]) < 0.0).all()
+    assert np.ptp(found[0, before:]) < 1e-4 < reward * (found[0, before] - found[0, 0])
+    assert np.abs(found[1:]).max() < 1e-3
 
 
 def test_novelty_counts_observations_of_the_same_cell(recorded):
@@ -162,6 +205,7 @@ def test_a_life_never_depends_on_another(recorded, name):
         ({"reward": True}, True),
         ({"channels": ("novelty", "time_in_life")}, False),
         ({"channels": ("novelty", "future_reward")}, True),
+        ({"channels": ("return_to_go",)}, True),
         ({"channels": ("reward_correlations",)}, True),
         ({"channels": ("observation_towards_reward",)}, True),
     ],
@@ -170,12 +214,12 @@ def test_a_loss_with_what_comes_from_rewards_sees_the_reward(changes, declared):
     assert sees_reward(LossConfig(**changes)) == declared
 
 
-SEEING = {"future_reward", "reward_correlations", "observation_towards_reward"}
+SEEING = {"future_reward", "return_to_go", "reward_correlations", "observation_towards_reward"}
 
 
 @pytest.mark.parametrize("name", sorted(set(extra_channels.EXTRA_CHANNELS) - SEEING))
 def test_the_others_do_not_see_the_reward(recorded, name):
-    odd = recorded._replace(reward=recorded.reward * np.nan)
+    odd = recorded._replace(reward=recorded.reward * np.nan, raw_reward=recorded.reward * np.nan)
     assert compute(name, recorded).tobytes() == compute(name, odd).tobytes()
 
 

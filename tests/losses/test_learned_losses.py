@@ -118,6 +118,7 @@ START = {"products": 4, "start": "policy_gradient"}
         ({"reward": True, "factors": 2}, False),
         ({"channels": ("novelty", "future_reward")}, True),
         ({"reward": True, "channels": ("future_reward",)}, False),  # which goes before the reward
+        ({"reward": True, "channels": ("return_to_go",)}, False),
         ({**SHARED, "products": 1, "reward": True}, False),
         ({**SHARED, "products": 1, "channels": ("future_reward",)}, False),
     ],
@@ -133,7 +134,7 @@ def test_a_fresh_loss_is_reinforce(make_tiny, make_agent, make_experience, chang
     loss, phi = make_loss(experiment, discrete, start=True)
     met = make_experience(P, N, M, O, A, discrete=discrete)
     met = with_extra(met, experiment.loss.channels)
-    name = "future_reward" if experiment.loss.channels else "reward"
+    name = experiment.loss.channels[-1] if experiment.loss.channels else "reward"
     observation, action, advantage = (
         tf.gather(part[:, -M:], STEPS, batch_dims=1)
         for part in (met.observation, met.raw_action, met.channel(name)[:, :, 0])
