@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shutil
@@ -14,6 +15,10 @@ import pytest
 import epg_tf
 from epg_tf.artifacts.artifact import PRETRAINED, load
 from epg_tf.artifacts.export import export
+from epg_tf.core.random_streams import life_generator
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.registry import make_family, simulate
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -146,3 +151,45 @@ def test_tf_agents_learns_with_a_learned_loss():
     returns = example("tf_agents_learner").train("point_goal", seed=1)
     assert len(returns) == 1024 // 25
     assert np.mean(returns[-10:]) > np.mean(returns[:5]) + 3
+
+
+@functools.cache
+def unknown_tasks():
+    spec = importlib.util.spec_from_file_location("unknown_tasks", EXAMPLES / "unknown_tasks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+UNKNOWN = ("pendulum", "reacher", "cartpole_buttons", "swimmer", "hidden_reacher")
+DIFFERENT = ("cartpole", "acrobot", "car", "double_pendulum", "cheetah")
+
+
+@pytest.mark.parametrize("name", UNKNOWN + DIFFERENT)
+def test_tasks_differ_in_what_equal_actions_earn(name):
+    """Not after the first steps of CartPole and Acrobot, where each earns the same, but in what is
+    observed.
+    """
+    task = unknown_tasks().TASKS[name]
+    assert Experiment.from_mapping(unknown_tasks().get_config(name).to_dict()).task == task
+    simulation = simulate(make_family(task), 8)
+    keys = [LifeKey(0, "test", 0, index) for index in range(8)]
+    family = simulation.family
+    simulation.set_tasks([family.sample_task(life_generator(key, "task")) for key in keys])
+    simulation.reset(np.arange(8), [np.random.default_rng(3) for _ in keys])
+    total, action = 0.0, np.tile(np.linspace(0.2, 0.9, family.action_size), (8, 1))
+    for _ in range(6):
+        result = simulation.step(action.astype(np.float32))
+        total = total + result.reward
+    assert np.isfinite(total).all() and not result.diverged.any()
+    seen = np.concatenate([result.observation, total[:, None]], axis=1)
+    assert len(np.unique(seen.round(6), axis=0)) > 1
+
+
+def test_a_swapped_button_pushes_the_other_way():
+    simulation = simulate(make_family(unknown_tasks().TASKS["cartpole_buttons"]), 2)
+    tasks = [{"swapped": np.array(swapped), "length": np.array(0.5)} for swapped in (0.0, 1.0)]
+    simulation.set_tasks(tasks)
+    simulation.reset(np.arange(2), [np.random.default_rng(0) for _ in range(2)])
+    speeds = simulation.step(np.eye(2, dtype=np.float32)[[1, 1]]).observation[:, 1]
+    assert speeds[0] > 0.1 and speeds[1] < -0.1
