@@ -103,14 +103,16 @@ def return_to_go(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     end, with mean 0 and deviation 1 over the life's steps in the buffer: [P, N, 1].
 
     s_t = r_t - r - [terminated] gamma r / (1 - gamma) + gamma s_(t+1) within the episode, r being
-    the mean reward of these steps: after a time limit, or the newest step, rewards are as good as
-    usual; where an episode terminates, none follow. So it tells even where every reward is 1 that
-    to fall is bad, and where every one is -1 that to arrive is good.
+    the mean reward of these steps, in units of the largest one: after a time limit, or the newest
+    step, rewards are as good as usual; where an episode terminates, none follow. So it tells even
+    where every reward is 1 that to fall is bad, and where every one is -1 that to arrive is good.
     """
     gamma = loss.future_discount
-    mean = _mean(recorded.raw_reward, recorded)
+    largest = tf.reduce_max(tf.abs(recorded.raw_reward), axis=1, keepdims=True)
+    reward = tf.math.divide_no_nan(recorded.raw_reward, largest)
+    mean = _mean(reward, recorded)
     missed = recorded.terminated * mean * (gamma / max(1.0 - gamma, _LEAST_RATE))
-    beyond = recorded.raw_reward - mean - missed
+    beyond = reward - mean - missed
     return _standardised(_sums_to_come(beyond, gamma * (1.0 - recorded.ended)), recorded)
 
 
