@@ -217,6 +217,7 @@ def _trained(name: str) -> Iterator[Any]:
         learned = epg_tf.load_loss(name)
         family, steps = make_family(learned.experiment.task), learned.experiment.life_steps
         settings = {"frame_skip": family.frame_skip, "max_episode_steps": family.episode_limit}
+        settings |= {"task_range": learned.experiment.task.range}
     wanted = f"epg_tf:epg_tf/{type(family).__name__}-v0"
     with tempfile.TemporaryDirectory() as folder:
         export(learned, folder)

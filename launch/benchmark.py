@@ -109,7 +109,8 @@ def _report_lives(physics: str, speed: LifeSpeed) -> None:
     print(
         f"{physics} physics: {count(speed.env_steps)} env steps in "
         f"{formatting.duration(speed.seconds)}\n"
-        f"  physics alone  {count(speed.physics_env_steps_per_second)} env steps/s\n"
+        f"  physics alone  {count(speed.physics_env_steps_per_second)} env steps/s, one core times "
+        f"{speed.threads}\n"
         f"  whole lives    {count(speed.life_env_steps_per_second)} env steps/s, "
         f"{speed.ratio:.2f} of physics alone\n"
         f"  time of a life {shares}\n"

@@ -209,19 +209,18 @@ class Learner:
     def _inputs(self) -> dict[str, tf.Tensor]:
         """Returns what the loss sees of the life, [N, width] each."""
         life, cuts = self._life, [self._seen, -1]
+        raw, names = np.split(life["step"], cuts, axis=1), ("observation", "action", "reward")
         parts = np.split((life["step"] - self.shift) * self.scale * life["lived"], cuts, axis=1)
-        inputs = dict(zip(("observation", "action", "reward"), parts, strict=True))
-        ended = life["ends"].max(axis=1, keepdims=True)
+        inputs = dict(zip(names, parts, strict=True))
+        ended, terminated = life["ends"].max(axis=1, keepdims=True), life["ends"][:, :1]
         if hasattr(self._loaded, "further_channels"):
-            given = inputs | {"ended": ended, "lived": life["lived"], "goal": life["goal"]}
-            given |= {"time_in_life": life["time"], "raw_observation": life["step"][:, : cuts[0]]}
-            given |= {"raw_reward": life["step"][:, cuts[1] :], "terminated": life["ends"][:, :1]}
+            given = {"ended": ended, "terminated": terminated, "time_in_life": life["time"]}
+            given |= {"raw_observation": raw[0], "raw_reward": raw[2], "goal": life["goal"]}
+            given |= {"lived": life["lived"], **inputs}
             given = {name: tf.constant(values[None]) for name, values in given.items()}
-            found = self._loaded.further_channels(given)
-            inputs |= {name: values[0] for name, values in found.items()}
-        marks_limits = self.about.get("termination_marks_time_limits")
-        inputs["termination"] = ended if marks_limits else life["ends"][:, :1]
-        inputs["as_sampled"] = np.split(life["step"], cuts, axis=1)[1]
+            inputs |= {n: v[0] for n, v in self._loaded.further_channels(given).items()}
+        limits = self.about.get("termination_marks_time_limits")
+        inputs |= {"as_sampled": raw[1], "termination": ended if limits else terminated}
         return {name: tf.convert_to_tensor(values) for name, values in inputs.items()}
 
     def _step(

@@ -25,7 +25,7 @@ _DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
 TOWARDS_REWARD = "observation_towards_reward"
-_LEAST_RATE = 1e-3  # of 1 - gamma, where gamma is 1
+_LEAST_SEEN = 1e-3  # share of returns that lies in the buffer
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
 
@@ -99,21 +99,23 @@ def future_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
 
 
 def return_to_go(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
-    """Computes how far the discounted return from a step on exceeds that of the mean reward without
-    end, with mean 0 and deviation 1 over the life's steps in the buffer: [P, N, 1].
+    """Computes the discounted return from a step on, about the mean over the life's steps in the
+    buffer, and over its deviation (at least 0.01 of the largest reward): [P, N, 1].
 
-    s_t = r_t - r - [terminated] gamma r / (1 - gamma) + gamma s_(t+1) within the episode, r being
-    the mean reward of these steps, in units of the largest one: after a time limit, or the newest
-    step, rewards are as good as usual; where an episode terminates, none follow. So it tells even
-    where every reward is 1 that to fall is bad, and where every one is -1 that to arrive is good.
+    s_t = r_t + gamma s_(t+1) within the episode. Where it terminates nothing follows; after a time
+    limit, and the newest step, follows the mean of all s. So it tells even where every reward is 1
+    that to fall is bad, and where every one is -1 that to arrive is good.
     """
     gamma = loss.future_discount
     largest = tf.reduce_max(tf.abs(recorded.raw_reward), axis=1, keepdims=True)
     reward = tf.math.divide_no_nan(recorded.raw_reward, largest)
-    mean = _mean(reward, recorded)
-    missed = recorded.terminated * mean * (gamma / max(1.0 - gamma, _LEAST_RATE))
-    beyond = reward - mean - missed
-    return _standardised(_sums_to_come(beyond, gamma * (1.0 - recorded.ended)), recorded)
+    newest = tf.constant(np.arange(reward.shape[1])[None, :, None] == reward.shape[1] - 1)
+    ended = tf.maximum(recorded.ended, tf.cast(newest, tf.float32))
+    goes_on = gamma * (1.0 - ended)
+    seen = _sums_to_come(reward, goes_on)
+    cut_off = _sums_to_come(gamma * ended * (1.0 - recorded.terminated), goes_on)
+    mean = _mean(seen, recorded) / tf.maximum(1.0 - _mean(cut_off, recorded), _LEAST_SEEN)
+    return _standardised(seen + cut_off * mean, recorded)
 
 
 def _mean(values: tf.Tensor, recorded: Recorded) -> tf.Tensor:
@@ -231,9 +233,10 @@ _SHIPPED = {
     ),
     "return_to_go": ExtraChannel(
         return_to_go,
-        "how far the discounted return (discount {future_discount}) from the step on exceeds that "
-        "of the mean reward without end, with no reward after a termination, with mean 0 and "
-        "standard deviation 1, see epg_tf.losses.extra_channels.return_to_go",
+        "discounted return (discount {future_discount}) from the step on, of rewards as they are, "
+        "with nothing after a termination and the mean of these returns after a time limit or the "
+        "newest step; less that mean, over its standard deviation (at least 0.01 times the largest "
+        "reward in the buffer)",
     ),
     "time_in_life": ExtraChannel(
         _time_in_life, "steps since the life began, as a share of its length", sees_reward=False

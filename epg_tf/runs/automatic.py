@@ -133,6 +133,12 @@ class AutomaticEvolution:
                 f"{self._path}: the search there has another family, seed, budget or settings; "
                 "repeat its command, or choose another folder"
             )
+        unknown = {each["name"] for each in record.get("order", ())} - set(self._candidates)
+        if unknown:
+            raise RecordError(
+                f"{path}: another version of this package tried {', '.join(sorted(unknown))}; "
+                "choose another folder"
+            )
         return record
 
     def run(self) -> Path:

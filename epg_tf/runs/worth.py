@@ -96,9 +96,8 @@ class Worth:
         """Returns a sentence on tasks that evolution did not draw."""
         task = dataclasses.replace(request.task, range=task_range)
         there = dataclasses.replace(request, task=task)
-        evaluation = Evaluation(learned, LossName("loss"), there, ("epg", "ppo"))
         try:
-            found = self._results(evaluation)
+            found = self._results(Evaluation(learned, LossName("loss"), there, ("epg", "ppo")))
         except Interrupted:
             raise
         except Exception as error:  # a user's family may raise anything there

@@ -40,7 +40,8 @@ class LifeSpeed:
       shard_lives: P.
       env_steps: Env steps of all lives, final episodes included.
       seconds: Wall-clock time of all lives.
-      physics_env_steps_per_second: Speed of physics alone, on as many cores.
+      physics_env_steps_per_second: Speed of physics alone on one core, times the number of
+        shards that run at once.
       life_env_steps_per_second: Speed of whole lives.
       ratio: The second by the first.
       shares: Share of the time of a life by `inner_loop.PARTS`.
@@ -150,8 +151,8 @@ def measure_lives(
 
 
 def physics_rate(experiment: Experiment, keys: Sequence[LifeKey]) -> float:
-    """Measures env steps per second of physics alone, under random actions, on one core, times the
-    cores that lives use: processes of physics would share nothing.
+    """Measures env steps per second of physics alone, under random actions, on one core; returns
+    that times the number of shards that run at once.
 
     Bodies, shards and frame skip are those of lives. Simulations are reset when their episode ends,
     as in a life; nothing is observed, learned or recorded.
@@ -165,7 +166,8 @@ def physics_rate(experiment: Experiment, keys: Sequence[LifeKey]) -> float:
         steps += size * _PHYSICS_STEPS
         if time.perf_counter() - begun > _PHYSICS_SECONDS:
             break
-    return thread_count(experiment) * steps / (time.perf_counter() - begun)
+    at_once = min(thread_count(experiment), -(-len(keys) // size))
+    return at_once * steps / (time.perf_counter() - begun)
 
 
 def _step_at_random(simulation: Simulation, keys: Sequence[LifeKey]) -> None:

@@ -71,9 +71,11 @@ def test_future_reward_equals_the_reference(recorded, discount):
         np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.9])
+@pytest.mark.parametrize("discount", [0.0, 0.9, 0.99, 1.0])
 def test_return_to_go_equals_the_reference(recorded, discount):
-    """What is to come beyond the mean reward without end, step by step from the last one."""
+    """The return of each step, whose own mean follows where it was cut off: iterated until that
+    mean stays.
+    """
     found = compute("return_to_go", recorded, future_discount=discount)
     assert found.shape == (P, N, 1) and not found[:, :-LIVED].any()
     assert 0.0 < np.sum(recorded.terminated) < np.sum(recorded.ended)
@@ -82,35 +84,48 @@ def test_return_to_go_equals_the_reference(recorded, discount):
             np.float64(part[life, -LIVED:, 0])
             for part in (recorded.raw_reward, recorded.ended, recorded.terminated)
         )
-        endless = reward.mean() / (1.0 - discount)
-        returns = np.full(LIVED + 1, endless)
-        for step in reversed(range(LIVED)):
-            after = returns[step + 1]
-            if ended[step]:
-                after = 0.0 if terminated[step] else endless
-            returns[step] = reward[step] + discount * after
+        mean = 0.0
+        for _ in range(3000):
+            returns = np.full(LIVED + 1, mean)
+            for step in reversed(range(LIVED)):
+                after = mean if ended[step] else returns[step + 1]
+                returns[step] = reward[step] + discount * (0.0 if terminated[step] else after)
+            mean = returns[:-1].mean()
         expected = reference.standardised(returns[:-1])
-        np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found[life, -LIVED:, 0], expected, rtol=1e-3, atol=1e-4)
+
+
+def of_rewards(recorded, reward, ended, terminated):
+    """Returns `return_to_go` of the lived steps of the first life."""
+
+    def steps(values):
+        values = np.broadcast_to(np.asarray(values, np.float32), LIVED)
+        return tf.tile(
+            tf.pad(tf.constant(values[None, :, None]), [[0, 0], [4, 0], [0, 0]]), [P, 1, 1]
+        )
+
+    same = recorded._replace(
+        raw_reward=steps(reward), ended=steps(ended), terminated=steps(terminated)
+    )
+    return compute("return_to_go", same)[0, -LIVED:, 0]
 
 
 @pytest.mark.parametrize("reward", [1.0, -1.0, 1e7, -1e-7])
 def test_where_all_rewards_are_equal_return_to_go_tells_of_terminations(recorded, reward):
-    """The nearer one is, the worse, or the better where each step costs; a time limit says
-    nothing.
-    """
-    ended = np.zeros((P, N, 1), np.float32)
-    ended[0, [9, 15]] = 1.0
-    same = recorded._replace(
-        raw_reward=reward * recorded.lived * tf.ones((P, 1, 1)),
-        ended=tf.constant(ended),
-        terminated=tf.constant(ended * (np.arange(N) == 9)[None, :, None].astype(np.float32)),
-    )
-    found = compute("return_to_go", same)[:, -LIVED:, 0]
-    before = 9 - (N - LIVED) + 1
-    better = np.sign(reward)
-    assert (better * np.diff(found[0, :before]) < 0.0).all()
-    assert np.ptp(found[0, before:]) < 1e-4 < better * (found[0, before] - found[0, 0])
-    assert np.abs(found[1:]).max() < 1e-3
+    """The nearer one is, the worse, or the better where each step costs."""
+    end = np.arange(LIVED) == 8
+    found = np.sign(reward) * of_rewards(recorded, reward, end, end)
+    assert (np.diff(found[:9]) < 0.0).all() and found[:9].max() < found[9:].min()
+    assert np.abs(of_rewards(recorded, reward, end, 0.0 * end)).max() < 1e-2  # a time limit
+
+
+def test_to_arrive_where_that_is_rewarded_is_better_than_a_time_limit(recorded):
+    """Though episodes that arrive are shorter, and nothing follows."""
+    arrived = np.isin(np.arange(LIVED), [2, 5])
+    limit = np.isin(np.arange(LIVED), [2, 5, 16])
+    found = of_rewards(recorded, arrived, limit, arrived)
+    assert found[:6].min() > found[6:].max()
+    assert found[2] > found[1] > found[0]
 
 
 def test_novelty_counts_observations_of_the_same_cell(recorded):
