@@ -55,7 +55,7 @@ class Budget:
       given: The family, and settings that are fixed: those that are not the default.
       named: "GROUP.FIELD" of further ones that are fixed, though they may have the default.
       seed: Of all randomness.
-      minutes: For everything but the last test; > 0.
+      minutes: For everything but the last tests; > 0.
     """
 
     given: Experiment
@@ -366,7 +366,7 @@ def learn_loss(
     Args:
       environment: FAMILY or FAMILY@EPISODE_LIMIT, one of yours or "gymnasium:ID".
       run_dir: Folder for everything that is found.
-      minutes: For everything but the last test.
+      minutes: For everything but the last tests.
       seed: Of all randomness, >= 0.
       resume: Go on with what is in the folder, or start.
       write: Called with lines about progress; None is silent.

@@ -8,6 +8,7 @@ import pytest
 
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
 from epg_tf.epg.settings import Experiment
+from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.summary import Summary
 from epg_tf.runs import automatic, settings_search, worth
 from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improving
@@ -317,3 +318,25 @@ def test_the_paragraph_names_what_is_above_level_and_below():
     own = np.arange(8.0)
     assert "they adapt" in " ".join(worth.adapts(own, own - 2.0 + 0.1 * own))
     assert "it is not shown" in " ".join(worth.adapts(own, own[::-1].copy()))
+
+
+def test_a_range_that_training_never_draws_is_tested_or_said_to_fail(monkeypatch, tmp_path):
+    asked = []
+    row = Summary(3.0, ci95=(2.0, 4.0), lives=64)
+    monkeypatch.setattr(worth, "summarize", lambda results: {"epg": row, "ppo": row})
+    monkeypatch.setattr(worth.Worth, "_results", lambda self, evaluation: asked.append(evaluation))
+    monkeypatch.setattr(worth, "Evaluation", lambda learned, name, request, methods: request)
+    measured = worth.Worth(None, tmp_path, 0, 1.0)
+    said = measured._outside(None, loss_request(GIVEN, 0, 64), "beyond", "out_of_distribution")
+    assert said == "In tasks beyond it ends at 3.00 [2.00, 4.00], PPO at 3.00 [2.00, 4.00]."
+    assert [request.task.range for request in asked] == ["out_of_distribution"]
+
+    def fails(*given):
+        raise given[0]
+
+    monkeypatch.setattr(worth, "Evaluation", fails)
+    request = loss_request(GIVEN, 0, 64)
+    said = measured._outside(ValueError("mass\n-1"), request, "beyond", "nominal")
+    assert said == "In tasks beyond nothing could be measured: mass -1."
+    with pytest.raises(Interrupted):
+        measured._outside(Interrupted(), request, "beyond", "nominal")
