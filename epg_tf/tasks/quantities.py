@@ -156,7 +156,7 @@ def outside(quantities: Sequence[Quantity]) -> dict[str, str]:
         lowest = max(low - step, each.possible[0], -math.inf if low < 0.0 else low / 2)
         above += [f"{each.name}={high!r}:{highest!r}"] if highest > high else []
         below += [f"{each.name}={lowest!r}:{low!r}"] if lowest < low else []
-    found = {"just above its range": ",".join(above), "just below it": ",".join(below)}
+    found = {"just above its range": ",".join(above), "just below its range": ",".join(below)}
     return {words: task_range for words, task_range in found.items() if task_range}
 
 

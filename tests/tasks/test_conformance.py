@@ -227,7 +227,7 @@ def test_tasks_outside_training_are_just_beyond_ranges_and_possible():
     )
     assert outside(quantities) == {
         "just above its range": "gear=2.0:3.0,mass=9.0:10.0",
-        "just below it": "gear=-3.0:-2.0,mass=0.5:1.0",
+        "just below its range": "gear=-3.0:-2.0,mass=0.5:1.0",
     }
     assert outside(quantities[2:]) == {}
     for task_range in outside(quantities).values():
