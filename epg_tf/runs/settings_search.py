@@ -126,17 +126,18 @@ class SettingsSearch:
         """
         begun = time.monotonic()
         with contextlib.ExitStack() as stack:
-            left = []
+            left, tried = [], []
             for name, experiment in self._candidates.items():
                 made = _Candidate(name, experiment, self._seed, self._made(stack, experiment))
                 late = time.monotonic() - begun > _AS_IT_BEGINS * self._seconds
-                yield from self._begin(made, late)
+                for each in self._begin(made, late):
+                    tried.append(each)
+                    yield each
                 left.append(made)
             rungs = max(1, (len(left) - 1).bit_length())
             for rung in range(1, rungs + 1):
                 remaining = self._seconds - (time.monotonic() - begun)
                 share = remaining / (rungs + 1 - rung) / len(left)
-                tried = []
                 for candidate in left:
                     candidate.evolve(share)
                     tried.append(candidate.measure(candidate.experiment, rung))
@@ -172,11 +173,20 @@ class SettingsSearch:
 
 def ranking(tried: Sequence[Tried]) -> list[Tried]:
     """Returns the newest of what was tried of each candidate, the best first: that of the last
-    rungs, and in a rung that of the highest mean.
+    rungs, and in a rung that of the highest promise. This is the mean, and once more what evolution
+    has added to it since the first rung, because the evolution to come is longer.
     """
+    first: dict[str, Tried] = {}
     newest: dict[str, Tried] = {}
     for each in tried:
         before = newest.get(each.name)
         if before is None or (each.rung, each.worth) > (before.rung, before.worth):
             newest[each.name] = each
-    return sorted(newest.values(), key=lambda each: (-each.rung, -each.worth))
+        if each.rung:
+            first.setdefault(each.name, each)
+
+    def promise(each: Tried) -> float:
+        added = each.worth - first.get(each.name, each).worth
+        return each.worth + added if np.isfinite(added) else each.worth
+
+    return sorted(newest.values(), key=lambda each: (-each.rung, -promise(each)))

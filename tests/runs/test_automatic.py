@@ -340,3 +340,16 @@ def test_a_range_that_training_never_draws_is_tested_or_said_to_fail(monkeypatch
     assert said == "In tasks beyond nothing could be measured: mass -1."
     with pytest.raises(Interrupted):
         measured._outside(Interrupted(), request, "beyond", "nominal")
+
+
+def test_what_evolution_adds_counts_twice():
+    def at(name, rung, mean):
+        return Tried(name, rung, 1e-2, 2 * rung, mean, (mean - 1.0, mean + 1.0))
+
+    tried = [at("good", 0, 84.0), at("rising", 0, -1e6), at("bad", 0, 0.0)]
+    tried += [at("good", 1, 80.0), at("rising", 1, 52.0), at("bad", 1, 10.0)]
+    assert [each.name for each in ranking(tried)] == ["good", "rising", "bad"]
+    tried += [at("good", 2, 78.0), at("rising", 2, 75.0)]
+    assert [each.name for each in ranking(tried)] == ["rising", "good", "bad"]
+    tried += [at("good", 3, float("nan")), at("rising", 3, 1.0)]
+    assert [each.name for each in ranking(tried)] == ["rising", "good", "bad"]
