@@ -137,10 +137,12 @@ def _choose_and_evolve(
         return 128 + received[0]
     file = config_flag.file_of(experiment.task.family)
     settings = best if file is None else write_settings(file, best)
+    policy = work.policy_of(best)
+    begin_with = "" if policy is None else f" {shlex.quote(f'--begin_with={policy}')}"
     run_flags.write(
         f"results are in {target.path}: the loss in best/, its test in test/; to repeat its run: "
         f"{command_line.program('meta_train')} {shlex.quote(f'--config={settings}')} "
-        f"--seed={budget.seed} --run_dir=FOLDER"
+        f"--seed={budget.seed} --run_dir=FOLDER{begin_with}"
     )
     page = command_line.page_line(best)
     run_flags.write(page + config_flag.config_flag_for(experiment.task.family))

@@ -22,6 +22,9 @@ Fixed = Mapping[str, Mapping[str, Any]]
 INNER_RATES = (3e-3, 1e-2, 3e-2)
 """Learning rates of agents that are tried with each start."""
 
+AROUND_POLICY = "around_policy"
+"""Name of the candidate that begins around a fixed linear policy."""
+
 _SHORTEST, _LONGEST, _EPISODES = 1024, 4096, 4  # of lifetimes, in env steps; episodes in one
 _PERIOD = 32  # M of the presets
 _MOST_PAIRS = 12  # dimensions of an observation of which all pairs are inputs of a small loss
@@ -84,7 +87,22 @@ def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
     if not spec.discrete_actions:
         valley = presets.valley(rewarded.loss, spec.action_size, (-2.0, -0.5))
         found["quadratic"] = dataclasses.replace(rewarded, loss=valley)
+        found[AROUND_POLICY] = _around_policy(rewarded, spec.action_size)
     return found
+
+
+def _around_policy(rewarded: Experiment, actions: int) -> Experiment:
+    """Returns what begins around a policy: agents imitate it as fast as they can, explore little at
+    the end, and there is less noise on the loss.
+    """
+    return dataclasses.replace(
+        rewarded,
+        loss=presets.valley(rewarded.loss, actions, (-3.0, -1.0)),
+        inner=dataclasses.replace(rewarded.inner, kl_limit=0.0),
+        evolution=dataclasses.replace(
+            rewarded.evolution, sigma=0.03, learning_rate=1.2e-2, final_learning_rate=1.2e-3
+        ),
+    )
 
 
 def lifetime(episode_limit: int) -> int:

@@ -12,30 +12,33 @@ import dataclasses
 import math
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
-from epg_tf.epg.candidates import candidates, fixed_settings, in_time
+from epg_tf.epg.candidates import AROUND_POLICY, candidates, fixed_settings, in_time
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.runs.evolution import EvolutionSystem
+from epg_tf.runs.fixed_policy import FOLDER, evolved_policy
 from epg_tf.runs.folder import CONFIG, RunTarget
 from epg_tf.runs.folder_lock import FolderLock
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import SETTINGS
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import Session
-from epg_tf.runs.settings_search import SettingsSearch, Tried, ranking
+from epg_tf.runs.settings_search import SettingsSearch, Tried, begun_candidates, ranking
+from epg_tf.runs.standstill import PATIENCE, has_stopped_improving
 from epg_tf.runs.worth import Worth
 from epg_tf.tasks.registry import make_family, named_environment
 from epg_tf.tasks.settings import TaskConfig
 
-_SEARCH, _EVOLUTION = 0.1, 0.6  # shares of the budget; the rest says what the loss is worth
-_PATIENCE = 4  # validations without a better one after which a run has stopped to improve
+_POLICY, _SEARCH, _EVOLUTION = 0.06, 0.1, 0.6
+"""Shares of the budget for the fixed policy, the search, and runs; what is left says what the loss
+is worth."""
 _LEAST = 0.2  # share of the time for evolution below which nothing else begins
 _LATE = 1.2  # times its time after which a run ends, though it has epochs left
 _MOST_RUNS = 9
@@ -43,7 +46,7 @@ _VALIDATIONS = 10  # of a run, each of which takes about as long as an epoch
 
 RECORD = "search.json"
 STOPPED = "stopped_improving"  # of a run in it
-OWN = (RECORD, SETTINGS, "best", "test", "zero_shot_linear", *map(str, range(1, _MOST_RUNS + 1)))
+OWN = (RECORD, SETTINGS, "best", "test", FOLDER, *map(str, range(1, _MOST_RUNS + 1)))
 """What a budget writes into its folder."""
 
 
@@ -91,6 +94,7 @@ class AutomaticEvolution:
         self._write: Write = write or (lambda line: None)
         self._target = target
         spec = make_family(budget.given.task).spec
+        self._policy: LearnedLoss | None = None
         self._fixed = fixed_settings(budget.given, budget.named)
         self._candidates = candidates(budget.given, self._fixed, spec)
         self._running: Session | SettingsSearch | Worth | None = None
@@ -164,6 +168,11 @@ class AutomaticEvolution:
         numbers = range(1, len(self._record["runs"]) + 1)
         return max((self._path / str(number) for number in numbers), key=_validation)
 
+    def policy_of(self, run: Path) -> Path | None:
+        """Returns the policy that a run of the budget began around; None where it did not."""
+        around = self._record["runs"][int(run.name) - 1]["name"] == AROUND_POLICY
+        return self._path / FOLDER if around else None
+
     def stop(self) -> None:
         """Ends what runs now."""
         self._stopped = True
@@ -173,20 +182,23 @@ class AutomaticEvolution:
     def _begin(self, running: Any) -> Any:
         """Makes `stop` reach what runs from now on."""
         self._running = running
-        if self._stopped:
-            raise Interrupted
+        self._check()
         return running
 
     def _search(self) -> None:
         """Tries the candidates, and plans the first run."""
-        budget, begun = self._budget, time.monotonic()
+        budget = self._budget
+        self._write(f"evolving one linear policy for all tasks of {budget.given.task.family}")
+        policy = self._earlier_of(AROUND_POLICY)
+        candidates = begun_candidates(self._candidates, budget.seed, policy)
+        begun = time.monotonic()
         free = "learning_rate" not in self._fixed.get("inner", {})
         self._write(
-            f"trying {len(self._candidates)} beginnings of a loss in {budget.given.task.family}: "
-            + ", ".join(self._candidates)
+            f"trying {len(candidates)} beginnings of a loss in {budget.given.task.family}: "
+            + ", ".join(candidates)
         )
         seconds = budget.seconds(_SEARCH)
-        search = self._begin(SettingsSearch(self._candidates, free, budget.seed, seconds))
+        search = self._begin(SettingsSearch(candidates, free, budget.seed, seconds))
         tried: list[Tried] = list(search.run())
         if all(each.ci95[0] == each.ci95[1] for each in tried):
             self._write(
@@ -206,6 +218,22 @@ class AutomaticEvolution:
             f"{best.mean:.2f} [{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
         )
         self._plan(0, self._evolution_seconds())
+
+    def _earlier_of(self, name: str) -> LearnedLoss | None:
+        """Returns what a candidate begins with: the fixed policy, or nothing."""
+        if name != AROUND_POLICY:
+            return None
+        budget = self._budget
+        if self._policy is None:
+            seconds = budget.seconds(_POLICY)
+            self._policy = evolved_policy(
+                budget.given.task, budget.seed, seconds, self._path, self._check
+            )
+        return self._policy
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise Interrupted
 
     def _evolution_seconds(self) -> float:
         """Returns the time for evolution; a search that took too long leaves less."""
@@ -295,9 +323,7 @@ class AutomaticEvolution:
         rows = metrics.read()
         stopped = has_stopped_improving(rows)
         self._change_epochs(number, len(rows), stopped)
-        reason = (
-            f"validation has not risen for {_PATIENCE} times" if stopped else "its time is over"
-        )
+        reason = f"validation has not risen for {PATIENCE} times" if stopped else "its time is over"
         self._write(f"run {number} ends after {len(rows)} epochs: {reason}")
         self._session(number, metrics)
 
@@ -310,7 +336,8 @@ class AutomaticEvolution:
         target = dataclasses.replace(self._target, path=path, resume=True, overwrite=False)
         rows = metrics.read()
         with Shards(settings) as shards:
-            system = EvolutionSystem(settings, self._budget.seed, shards)
+            earlier = self._earlier_of(run["name"])
+            system = EvolutionSystem(settings, self._budget.seed, shards, earlier=earlier)
             session = self._begin(Session(system, target, self._write))
             try:
                 steps = session.steps()
@@ -327,28 +354,15 @@ class AutomaticEvolution:
 
     def _measure_worth(self, best: Path) -> None:
         budget = self._budget
-        seconds = budget.seconds(1.0 - _SEARCH - _EVOLUTION)
+        seconds = budget.seconds(1.0 - _POLICY - _SEARCH - _EVOLUTION)
         learned = load_loss(best)
         worth = self._begin(Worth(learned, self._path, budget.seed, seconds))
         self._record["worth"] = worth.paragraph()
         self._keep()
 
 
-def has_stopped_improving(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether the newest validations of a run, `_PATIENCE` of them, have not risen above
-    the best before.
-
-    Args:
-      rows: Its metrics.
-    """
-    column = [row["validation_return_mean"] for row in rows]
-    found = [value for value in column if value == value]  # NaN in other epochs
-    return len(found) > _PATIENCE and max(found[-_PATIENCE:]) <= max(found[:-_PATIENCE])
-
-
 def _validation(run: Path) -> float:
-    found = files.read_json(run / "summary.json", "the run's summary")
-    best = found["best_validation_return_mean"]
+    best = files.read_json(run / "summary.json", "a summary")["best_validation_return_mean"]
     return -math.inf if best is None else float(best)  # it was never validated
 
 

@@ -12,18 +12,22 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from epg_tf.artifacts.artifact import LearnedLoss
+from epg_tf.core.errors import ConfigError
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.candidates import INNER_RATES
+from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
-from epg_tf.epg.state import EvolutionState, initial_state
+from epg_tf.epg.state import EvolutionState
 from epg_tf.evaluation.statistics import surviving_interval
+from epg_tf.runs.beginning import beginning
 
 AGENTS = 32
 """That value a candidate at a time."""
@@ -59,12 +63,19 @@ class Tried:
         return self.mean if np.isfinite(self.mean) else -np.inf
 
 
+class Begun(NamedTuple):
+    """Settings of a candidate, and its state before the first epoch."""
+
+    experiment: Experiment
+    state: EvolutionState
+
+
 class _Candidate:
     """One candidate, its agents and how far it has evolved."""
 
-    def __init__(self, name: str, experiment: Experiment, seed: int, shards: Shards):
-        self.name, self.experiment, self._seed, self.shards = name, experiment, seed, shards
-        self._state: EvolutionState = initial_state(experiment, seed)
+    def __init__(self, name: str, begun: Begun, seed: int, shards: Shards):
+        self.name, self.experiment, self._seed, self.shards = name, begun.experiment, seed, shards
+        self._state: EvolutionState = begun.state
         self._epoch_seconds = 0.0
 
     def with_rate(self, rate: float) -> Experiment:
@@ -111,7 +122,7 @@ class SettingsSearch:
     """
 
     def __init__(
-        self, candidates: Mapping[str, Experiment], free_rates: bool, seed: int, seconds: float
+        self, candidates: Mapping[str, Begun], free_rates: bool, seed: int, seconds: float
     ):
         self._candidates, self._free_rates = candidates, free_rates
         self._seed, self._seconds = seed, seconds
@@ -127,8 +138,9 @@ class SettingsSearch:
         begun = time.monotonic()
         with contextlib.ExitStack() as stack:
             left, tried = [], []
-            for name, experiment in self._candidates.items():
-                made = _Candidate(name, experiment, self._seed, self._made(stack, experiment))
+            for name, begun_with in self._candidates.items():
+                shards = self._made(stack, begun_with.experiment)
+                made = _Candidate(name, begun_with, self._seed, shards)
                 late = time.monotonic() - begun > _AS_IT_BEGINS * self._seconds
                 for each in self._begin(made, late):
                     tried.append(each)
@@ -169,6 +181,28 @@ class SettingsSearch:
         self._stopped = True
         for shards in self._shards:
             shards.stop()
+
+
+def begun_candidates(
+    candidates: Mapping[str, Experiment], seed: int, policy: LearnedLoss | None
+) -> dict[str, Begun]:
+    """Returns how candidates begin; without the one around the fixed policy where its settings do
+    not fit that.
+
+    Args:
+      candidates: By name.
+      seed: Of all randomness.
+      policy: The fixed linear policy.
+    """
+    found = {}
+    for name, settings in candidates.items():
+        earlier = policy if name == AROUND_POLICY else None
+        try:
+            found[name] = Begun(settings, beginning(settings, seed, earlier))
+        except ConfigError:
+            if earlier is None:
+                raise
+    return found
 
 
 def ranking(tried: Sequence[Tried]) -> list[Tried]:

@@ -1,4 +1,4 @@
-"""Says when a run does not learn: which of its epochs changed nothing, and why."""
+"""Says when a run does not learn: which of its epochs changed nothing, and why; or no longer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ Row = Mapping[str, Any]
 
 IN_A_ROW = 5
 """Epochs without a change after which a run says so."""
+
+PATIENCE = 4
+"""Validations without a better one after which a run has stopped to improve."""
 
 _FEW = 4  # noise vectors among which the signal-to-noise ratio may be NaN by chance
 
@@ -143,3 +146,15 @@ def of_maml() -> Standstill:
         )
 
     return Standstill("iteration", stands, line)
+
+
+def has_stopped_improving(rows: Sequence[Row]) -> bool:
+    """Returns whether the newest validations of a run, `PATIENCE` of them, have not risen above
+    the best before.
+
+    Args:
+      rows: Its metrics.
+    """
+    column = [row["validation_return_mean"] for row in rows]
+    found = [value for value in column if value == value]  # NaN in other epochs
+    return len(found) > PATIENCE and max(found[-PATIENCE:]) <= max(found[:-PATIENCE])

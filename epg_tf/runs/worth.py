@@ -11,17 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.baselines.method import LossName, Request
 from epg_tf.baselines.off_policy import has_bounds
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.types import Array
-from epg_tf.epg import presets
-from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
-from epg_tf.epg.shards import Shards
-from epg_tf.epg.state import initial_state
 from epg_tf.evaluation.evaluate import Evaluation
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
@@ -31,6 +27,7 @@ from epg_tf.evaluation.tuning import Search, Trial, winner, with_settings
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.tables import label
+from epg_tf.runs.fixed_policy import FOLDER
 from epg_tf.studies.adaptation import AdaptationTest
 from epg_tf.tasks.quantities import outside
 from epg_tf.tasks.registry import make_family
@@ -38,8 +35,7 @@ from epg_tf.tasks.registry import make_family
 AGENTS = 64
 """Of each method in the test."""
 
-_BASELINES = {"ppo": 0.25, "sac": 0.3}  # share of the time for the search of each
-_FIXED = 0.2  # share of the time for the fixed policy
+_BASELINES = {"ppo": 0.3, "sac": 0.4}  # share of the time for the search of each
 _SETTINGS, _FIRST = 6, 4  # settings of a baseline that are tried, agents of each at first
 
 
@@ -48,7 +44,7 @@ class Worth:
 
     Args:
       learned: The loss.
-      folder: The fixed policy is written to "zero_shot_linear" in it, the test to "test".
+      folder: Holds the fixed policy, see `fixed_policy`; the test is written to "test" in it.
       seed: Of all randomness.
       seconds: For everything but the test itself.
     """
@@ -73,7 +69,7 @@ class Worth:
         names = [name for name in _BASELINES if name != "sac" or bounded]
         for name in names:
             experiment = self._tuned(name, experiment)
-        policy = self._fixed_policy()
+        policy = load_loss(self._folder / FOLDER)
         learned = dataclasses.replace(self._learned, experiment=experiment)
         request = loss_request(experiment, self._seed, AGENTS)
         evaluation = Evaluation(
@@ -126,22 +122,6 @@ class Worth:
             if time.monotonic() > end:
                 break
         return with_settings(experiment, name, winner(trials).settings)
-
-    def _fixed_policy(self) -> LearnedLoss:
-        """Evolves one linear policy for all tasks, writes it, and returns it."""
-        end = time.monotonic() + _FIXED * self._seconds
-        settings = presets.fixed_policy(self._learned.experiment.task)
-        state = initial_state(settings, self._seed)
-        with Shards(settings) as shards:
-            for result in evolve(settings, self._seed, state, shards):
-                state = result.state
-                self._check()
-                if time.monotonic() > end:
-                    break
-        folder = self._folder / "zero_shot_linear"
-        facts = {"seed": self._seed, "env_steps": state.env_steps, "epoch": state.epoch}
-        save(folder, state.phi, settings, facts)
-        return load_loss(folder)
 
     def _transfer(self, test: AdaptationTest) -> tuple[Array, Array]:
         """Returns final returns of agents in their own task and in another agent's."""

@@ -30,6 +30,7 @@ def of(task, named=(), **groups):
 def test_every_candidate_begins_and_they_differ(task):
     found = of(task)
     assert {"policy_gradient", "identifying", "centred"} <= set(found)
+    assert ("quadratic" in found) == (candidates.AROUND_POLICY in found)
     assert ("quadratic" in found) == (found["centred"].task.family != "gymnasium:CartPole-v1")
     assert len(set(found.values())) == len(found) >= 5
     assert all(each.task == task for each in found.values())

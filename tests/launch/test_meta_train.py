@@ -275,7 +275,7 @@ def test_a_family_alone_is_enough_for_a_loss_and_what_it_is_worth(tmp_path):
     flags = [f"--config={file}", f"--run_dir={folder}", "--minutes=0.1", *commands.settings()]
     done = commands.run("meta_train", *flags, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert "trying 7 beginnings of a loss in point_goal" in done.stdout
+    assert "trying 8 beginnings of a loss in point_goal" in done.stdout
     assert "64 fresh agents that learn from this loss for 24 env steps" in done.stdout
     assert "fixed linear policy at" in done.stdout
     assert "In tasks outside its range it ends at" in done.stdout

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.requests import loss_request
@@ -14,10 +15,11 @@ from epg_tf.runs import automatic, settings_search, worth
 from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improving
 from epg_tf.runs.config_files import load_experiment, run_settings
 from epg_tf.runs.evolution import evolve_in_folder
+from epg_tf.runs.fixed_policy import evolved_policy
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import write_settings
-from epg_tf.runs.settings_search import Tried, ranking
+from epg_tf.runs.settings_search import Begun, Tried, begun_candidates, ranking
 from epg_tf.tasks.settings import TaskConfig
 
 SMALL = {
@@ -47,7 +49,7 @@ class Search:
 
     def __init__(self, candidates, free_rates, seed, seconds):
         assert {"policy_gradient", "centred"} <= set(candidates)
-        self.stopped = False
+        self.begun, self.stopped = candidates, False
 
     def run(self):
         if self.stopped:
@@ -74,6 +76,7 @@ class Paragraph:
 def _short(monkeypatch):
     monkeypatch.setattr(automatic, "SettingsSearch", Search)
     monkeypatch.setattr(automatic, "Worth", Paragraph)
+    monkeypatch.setattr(automatic, "evolved_policy", lambda *arguments: None)
     monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: False)
 
 
@@ -87,7 +90,7 @@ def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
     settings = run_settings(tmp_path / "run" / "1")
     assert settings.loss.start == "centred"
     assert settings.evolution.epochs == 10
-    assert lines[-1].endswith("parameters, 18 seconds")
+    assert lines[-1].endswith("parameters, 14 seconds")
     for _ in evolve_in_folder(settings, 0, tmp_path / "again"):
         pass
     first, again = (
@@ -95,6 +98,36 @@ def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
     )
     assert first == again
     assert (tmp_path / "run" / "best" / "loss.npz").is_file()
+
+
+@pytest.mark.slow
+def test_a_run_around_the_fixed_policy_is_repeated_with_it(tmp_path, monkeypatch):
+    class Around(Search):
+        def run(self):
+            assert self.begun["around_policy"].state.env_steps > 0
+            assert self.begun["quadratic"].state.env_steps == 0
+            yield Tried("around_policy", 1, 3e-3, 4, -10.0, (-11.0, -9.0), 3.6)
+
+    monkeypatch.setattr(automatic, "SettingsSearch", Around)
+    monkeypatch.setattr(automatic, "evolved_policy", evolved_policy)
+    work = AutomaticEvolution(budget(minutes=0.1), RunTarget(tmp_path / "run"))
+    run = work.run()
+    policy = load_loss(work.policy_of(run))
+    assert policy.experiment.evolution.moves == "initialisation"
+    for _ in evolve_in_folder(run_settings(run), 0, tmp_path / "again", begin_with=policy):
+        pass
+    first, again = (
+        (folder / "final" / "loss.npz").read_bytes() for folder in (run, tmp_path / "again")
+    )
+    assert first == again
+
+
+def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
+    inner = dataclasses.replace(GIVEN.inner, centred_observations=False)
+    given = {name: dataclasses.replace(GIVEN, inner=inner) for name in ("centred", "around_policy")}
+    task = dataclasses.replace(GIVEN.task, episode_limit=2)
+    policy = evolved_policy(task, 0, 0.0, tmp_path, lambda: None)
+    assert set(begun_candidates(given, 0, policy)) == {"centred"}
 
 
 @pytest.mark.slow
@@ -262,8 +295,8 @@ class _Fake:
     begins = {"slow": -5.0, "late": -9.0, "fast": -6.0, "failing": float("nan")}
     slopes = {"slow": 0.5, "late": 2.0, "fast": 3.0, "failing": 0.0}
 
-    def __init__(self, name, experiment, seed, shards):
-        self.name, self.experiment, self.rungs = name, experiment, 0
+    def __init__(self, name, begun, seed, shards):
+        self.name, self.experiment, self.rungs = name, begun.experiment, 0
 
     def with_rate(self, rate):
         inner = dataclasses.replace(self.experiment.inner, learning_rate=rate)
@@ -280,7 +313,7 @@ class _Fake:
 
 def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
-    given = dict.fromkeys(_Fake.begins, GIVEN)
+    given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
     tried = list(settings_search.SettingsSearch(given, True, 0, 60.0).run())
     rungs = [{each.name for each in tried if each.rung == rung} for rung in range(3)]
     assert rungs == [set(_Fake.begins), set(_Fake.begins), {"slow", "fast"}]
@@ -291,7 +324,7 @@ def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
 
 def test_a_rate_that_is_fixed_is_the_only_one(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
-    tried = list(settings_search.SettingsSearch({"fast": GIVEN}, False, 0, 60.0).run())
+    tried = list(settings_search.SettingsSearch({"fast": Begun(GIVEN, None)}, False, 0, 60.0).run())
     assert {each.learning_rate for each in tried} == {GIVEN.inner.learning_rate}
 
 
