@@ -123,13 +123,15 @@ class Worth:
                 break
         return with_settings(experiment, name, winner(trials).settings)
 
-    def _transfer(self, test: AdaptationTest) -> tuple[Array, Array]:
-        """Returns final returns of agents in their own task and in another agent's."""
+    def _transfer(self, test: AdaptationTest) -> tuple[Array, Array, Array]:
+        """Returns final returns of agents in their own task, in another agent's, and of those that
+        were taught from another agent's experience.
+        """
         self._check()
         measures: Iterator[tuple[str, Array]] = test.run()
         with contextlib.closing(measures):  # type: ignore[type-var]
-            (_, own), (_, other) = next(measures), next(measures)
-        return own, other
+            (_, own), (_, other), (_, taught) = (next(measures) for _ in range(3))
+        return own, other, taught
 
 
 def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str]:
@@ -159,12 +161,13 @@ def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str
         )
 
 
-def adapts(own: Array, other: Array) -> Iterator[str]:
+def adapts(own: Array, other: Array, taught: Array) -> Iterator[str]:
     """Yields a sentence on whether agents adapt to their task.
 
     Args:
       own: [L] final returns of agents in the task that they learned in.
       other: [L] those in another agent's task.
+      taught: [L] those of agents that learned from what an agent in another task experienced.
     """
     row: dict[str, Any] = difference_row(own, other)
     low, high = row["ci95"]
@@ -172,8 +175,11 @@ def adapts(own: Array, other: Array) -> Iterator[str]:
         word = "they adapt to their task"
     else:
         word = "it is not shown that they adapt to their task more than one policy would"
+    learned: dict[str, Any] = difference_row(own, taught)
+    least, most = learned["ci95"]
     yield (
-        f"In another agent's task its agents lose {row['mean']:.2f} [{low:.2f}, {high:.2f}]: "
+        f"In another agent's task its agents lose {row['mean']:.2f} [{low:.2f}, {high:.2f}], and "
+        f"taught from another agent's experience {learned['mean']:.2f} [{least:.2f}, {most:.2f}]: "
         f"{word}."
     )
 

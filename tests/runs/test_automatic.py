@@ -349,8 +349,9 @@ def test_the_paragraph_names_what_is_above_level_and_below():
     assert "below SAC" in text
     assert "about as high as fixed linear policy at 9.50 [8.50, 10.50]" in text
     own = np.arange(8.0)
-    assert "they adapt" in " ".join(worth.adapts(own, own - 2.0 + 0.1 * own))
-    assert "it is not shown" in " ".join(worth.adapts(own, own[::-1].copy()))
+    (said,) = worth.adapts(own, own - 2.0 + 0.1 * own, own - 5.0)
+    assert "lose 1.65 [" in said and "experience 5.00 [5.00, 5.00]: they adapt" in said
+    assert "it is not shown" in " ".join(worth.adapts(own, own[::-1].copy(), own))
 
 
 def test_a_range_that_training_never_draws_is_tested_or_said_to_fail(monkeypatch, tmp_path):
