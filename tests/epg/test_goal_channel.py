@@ -58,7 +58,7 @@ def test_a_goal_of_each_episode_is_the_one_of_its_steps(make_tiny):
 def test_the_direction_of_a_goal_is_a_unit_vector_and_padding_has_none():
     goal = tf.constant([[[0.0, 0.0, 0.0], [3.0, -4.0, 0.0], [0.0, 0.0, 1e-3]]])
     zeros = tf.zeros((1, 3, 1))
-    recorded = Recorded(*[zeros] * 6, goal, zeros)
+    recorded = Recorded(*[zeros] * 6, goal, *[zeros] * 3)
     found = extra_values(recorded, LossConfig(channels=("goal", "goal_direction")))
     np.testing.assert_array_equal(found["goal"], goal)
     np.testing.assert_allclose(
