@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import re
 import shutil
@@ -18,7 +17,7 @@ from epg_tf.artifacts.export import export
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.settings import Experiment
-from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -153,12 +152,16 @@ def test_tf_agents_learns_with_a_learned_loss():
     assert np.mean(returns[-10:]) > np.mean(returns[:5]) + 3
 
 
-@functools.cache
+@pytest.fixture(scope="module")
 def unknown_tasks():
+    """The example's module; its families are known to these tests alone."""
+    known = dict(FAMILIES)
     spec = importlib.util.spec_from_file_location("unknown_tasks", EXAMPLES / "unknown_tasks.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    yield module
+    FAMILIES.clear()
+    FAMILIES.update(known)
 
 
 UNKNOWN = ("pendulum", "reacher", "cartpole_buttons", "swimmer", "hidden_reacher")
@@ -166,12 +169,12 @@ DIFFERENT = ("cartpole", "acrobot", "car", "double_pendulum", "cheetah")
 
 
 @pytest.mark.parametrize("name", UNKNOWN + DIFFERENT)
-def test_tasks_differ_in_what_equal_actions_earn(name):
+def test_tasks_differ_in_what_equal_actions_earn(unknown_tasks, name):
     """Not after the first steps of CartPole and Acrobot, where each earns the same, but in what is
     observed.
     """
-    task = unknown_tasks().TASKS[name]
-    assert Experiment.from_mapping(unknown_tasks().get_config(name).to_dict()).task == task
+    task = unknown_tasks.TASKS[name]
+    assert Experiment.from_mapping(unknown_tasks.get_config(name).to_dict()).task == task
     simulation = simulate(make_family(task), 8)
     keys = [LifeKey(0, "test", 0, index) for index in range(8)]
     family = simulation.family
@@ -186,8 +189,8 @@ def test_tasks_differ_in_what_equal_actions_earn(name):
     assert len(np.unique(seen.round(6), axis=0)) > 1
 
 
-def test_a_swapped_button_pushes_the_other_way():
-    simulation = simulate(make_family(unknown_tasks().TASKS["cartpole_buttons"]), 2)
+def test_a_swapped_button_pushes_the_other_way(unknown_tasks):
+    simulation = simulate(make_family(unknown_tasks.TASKS["cartpole_buttons"]), 2)
     tasks = [{"swapped": np.array(swapped), "length": np.array(0.5)} for swapped in (0.0, 1.0)]
     simulation.set_tasks(tasks)
     simulation.reset(np.arange(2), [np.random.default_rng(0) for _ in range(2)])

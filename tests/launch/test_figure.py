@@ -111,6 +111,7 @@ def test_the_list_tells_what_is_missing_of_every_figure(tmp_path):
     assert f"--run_dir={tmp_path}/goal_ant-laptop-0 --resume" in by_name["epg.fig10"]
 
 
+@pytest.mark.slow
 def test_a_figure_is_made_and_its_folder_refused_the_second_time(tmp_path):
     kept.test(tmp_path / "runs" / "tests" / "random_hopper-laptop")
     flags = ["--name=epg.fig5", f"--runs={tmp_path}/runs", f"--output_dir={tmp_path}/out"]
@@ -124,6 +125,7 @@ def test_a_figure_is_made_and_its_folder_refused_the_second_time(tmp_path):
     assert commands.run("figure", *flags, "--overwrite").returncode == 0
 
 
+@pytest.mark.slow
 def test_one_of_several_that_cannot_be_made_leaves_the_others(tmp_path):
     table = kept.test(tmp_path / "runs" / "tests" / "random_hopper-laptop") / "curves.csv"
     table.write_text(table.read_text()[:-40])
@@ -136,6 +138,7 @@ def test_one_of_several_that_cannot_be_made_leaves_the_others(tmp_path):
     assert (tmp_path / "out" / "epg.table1" / "figure.png").is_file()
 
 
+@pytest.mark.slow
 def test_a_figure_that_lacks_runs_ends_with_their_commands(tmp_path):
     process = commands.run(
         "figure", "--name=epg.fig6", f"--runs={tmp_path}", f"--output_dir={tmp_path}/out"

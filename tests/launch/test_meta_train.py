@@ -188,6 +188,7 @@ def test_the_library_leaves_the_same_files(finished, tmp_path):
     assert list(epg_tf.evolve_in_folder(experiment, 0, finished, resume=True)) == []
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_never_changed_unasked(finished):
     """The package's words for it are in tests/runs/test_session.py, for all systems."""
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
