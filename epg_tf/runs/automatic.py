@@ -189,8 +189,9 @@ class AutomaticEvolution:
         """Tries the candidates, and plans the first run."""
         budget = self._budget
         self._write(f"evolving one linear policy for all tasks of {budget.given.task.family}")
-        policy = self._earlier_of(AROUND_POLICY)
-        candidates = begun_candidates(self._candidates, budget.seed, policy)
+        self._keep()  # whatever is written from now on is known to be of this budget
+        earlier = self._earlier_of(AROUND_POLICY)
+        candidates = begun_candidates(self._candidates, budget.seed, earlier)
         begun = time.monotonic()
         free = "learning_rate" not in self._fixed.get("inner", {})
         self._write(
@@ -355,8 +356,7 @@ class AutomaticEvolution:
     def _measure_worth(self, best: Path) -> None:
         budget = self._budget
         seconds = budget.seconds(1.0 - _POLICY - _SEARCH - _EVOLUTION)
-        learned = load_loss(best)
-        worth = self._begin(Worth(learned, self._path, budget.seed, seconds))
+        worth = self._begin(Worth(load_loss(best), self._path, budget.seed, seconds))
         self._record["worth"] = worth.paragraph()
         self._keep()
 

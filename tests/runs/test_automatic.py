@@ -122,6 +122,19 @@ def test_a_run_around_the_fixed_policy_is_repeated_with_it(tmp_path, monkeypatch
     assert first == again
 
 
+def test_a_search_that_was_killed_with_nothing_but_the_policy_goes_on(tmp_path, monkeypatch):
+    def killed(*arguments):
+        (tmp_path / "run" / "zero_shot_linear").mkdir()
+        raise SystemExit
+
+    monkeypatch.setattr(automatic, "evolved_policy", killed)
+    with pytest.raises(SystemExit):
+        AutomaticEvolution(budget(), RunTarget(tmp_path / "run")).run()
+    monkeypatch.setattr(automatic, "evolved_policy", lambda *arguments: None)
+    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run", resume=True))
+    assert work.run() == tmp_path / "run" / "1"
+
+
 def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
     inner = dataclasses.replace(GIVEN.inner, centred_observations=False)
     given = {name: dataclasses.replace(GIVEN, inner=inner) for name in ("centred", "around_policy")}
