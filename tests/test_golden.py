@@ -55,6 +55,7 @@ def test_a_policy_acts():
     assert json.loads((GOLDEN / "policy" / "policy.json").read_text())["format_version"] == 1
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed(tmp_path):
     """From its checkpoint of epoch 3 to the phi it ended with at epoch 4; other CPUs may round
     otherwise.

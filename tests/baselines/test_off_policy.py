@@ -107,6 +107,7 @@ def test_agents_meet_the_tasks_of_the_learned_loss():
     assert mass == [task["mass"] for task in sample_tasks(make_family(TASK), keys)]
 
 
+@pytest.mark.slow
 def test_an_agent_that_fails_leaves_its_neighbours_to_the_bit_as_they_are(monkeypatch):
     """Its shard runs again in parts, which copies fill: sizes of shards are part of the numbers."""
     terms = dataclasses.replace(TERMS, shard_agents=4)

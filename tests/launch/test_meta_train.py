@@ -216,6 +216,7 @@ def test_overwrite_begins_again_and_keeps_files_of_others(finished, tmp_path):
     assert EVOLUTION.left(folder) == EVOLUTION.left(finished)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_seed(finished, tmp_path):
     """Here one that had no checkpoint yet."""
     folder = tmp_path / "run"

@@ -215,6 +215,7 @@ def test_side_by_side(run, tested, tmp_path):
     assert re.search(r"<td>evolution.sigma</td><td>[\d.]+</td><td>0.25</td>", text)
 
 
+@pytest.mark.slow
 def test_side_by_side_a_column_of_zeros_has_no_panel(tiny, tmp_path):
     for name, alpha in (("one", 0.0), ("two", 0.0), ("three", 0.5)):
         identity = RunIdentity(EVOLUTION, tiny.to_mapping(), 5)
