@@ -3,7 +3,7 @@
 A tenth of the budget chooses settings (`settings_search`), which then evolve as an ordinary run in
 the folder "1". A run that has stopped to improve ends; what is left of the budget goes to a run of
 the next best candidate in "2", and so on. `search.json` keeps every choice, so that a stopped
-budget goes on, and each run's own config repeats it to the bit.
+budget goes on, and each run's own config, begun with what it began with, repeats it to the bit.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
+from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.epg import presets
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.shards import Shards
@@ -32,7 +33,7 @@ def evolved_policy(
       check: Called after each epoch; may raise Interrupted.
     """
     path = folder / FOLDER
-    if not path.is_dir():
+    if not holds_loss(path):  # its description is written last
         end = time.monotonic() + seconds
         settings = presets.fixed_policy(task)
         state = initial_state(settings, seed)

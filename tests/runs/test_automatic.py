@@ -139,6 +139,7 @@ def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
     inner = dataclasses.replace(GIVEN.inner, centred_observations=False)
     given = {name: dataclasses.replace(GIVEN, inner=inner) for name in ("centred", "around_policy")}
     task = dataclasses.replace(GIVEN.task, episode_limit=2)
+    (tmp_path / "zero_shot_linear").mkdir()  # all that a killed process may leave
     policy = evolved_policy(task, 0, 0.0, tmp_path, lambda: None)
     assert set(begun_candidates(given, 0, policy)) == {"centred"}
 
