@@ -119,7 +119,9 @@ def test_trials_of_a_rung_are_not_compared_with_others():
     assert winner([early, late]) == late
 
 
-@pytest.mark.parametrize("baseline", ["ppo_as_epg", "reinforce"])
+@pytest.mark.parametrize(
+    "baseline", [pytest.param("ppo_as_epg", marks=pytest.mark.slow), "reinforce"]
+)
 def test_settings_of_a_trial_reach_the_agents(baseline, tiny):
     search = Search(baseline, tiny, 0, 2, 3)
     request = search._request(3)

@@ -97,6 +97,7 @@ def test_commands_of_tests_are_parsed_by_their_launcher(made):
     commands.done("meta_test", *chosen.words(), "--print_config")
 
 
+@pytest.mark.slow
 def test_the_list_tells_what_is_missing_of_every_figure(tmp_path):
     kept.test(tmp_path / "tests" / "random_hopper-laptop")
     kept.run(tmp_path / "goal_ant-laptop-0", finished=False)
