@@ -23,7 +23,7 @@ import contextlib
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import arguments, command_line, config_flag, run_flags  # first: it silences the frameworks
 
@@ -57,15 +57,17 @@ flags.adopt_module_key_flags(run_flags)
 
 command_line.parse_flags(__name__)
 
-from epg_tf.core.communication import Communicator
+from epg_tf.core.communication import Communicator, launched_rank
 from epg_tf.runs.config_files import RUN_SETTINGS, AnyExperiment
+from epg_tf.epg.process_start import StartedProcess, start_ahead
 from epg_tf.epg.settings import Experiment
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.session import Session
-from epg_tf.runs.system import System
+
+if TYPE_CHECKING:  # they import TensorFlow
+    from epg_tf.runs.folder import RunTarget
+    from epg_tf.runs.system import System
 
 _SYSTEMS = (Experiment, MetaGenRLExperiment, MAMLExperiment, RL2Experiment)
 
@@ -74,15 +76,21 @@ def main(argv: list[str]) -> int:
     """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
     experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
-    target = run_flags.target("runs/first")
     if _chooses_settings(experiment):
+        target = run_flags.target("runs/first")
         communicator = run_flags.require_single_process("the choice of settings")
         return run_flags.guard(lambda: _choose_and_evolve(experiment, target, communicator))
-    if isinstance(experiment, MAMLExperiment | RL2Experiment):
-        communicator = run_flags.require_single_process("meta-training by MAML and RL²")
-    else:
-        communicator = run_flags.join()
-    return run_flags.guard(lambda: _meta_train(experiment, target, communicator))
+    alone = isinstance(experiment, Experiment) and launched_rank() is None
+    started = start_ahead(experiment) if alone else []
+    with contextlib.ExitStack() as resources:
+        for process in started:
+            resources.callback(process.end)
+        target = run_flags.target("runs/first")
+        if isinstance(experiment, MAMLExperiment | RL2Experiment):
+            communicator = run_flags.require_single_process("meta-training by MAML and RL²")
+        else:
+            communicator = run_flags.join()
+        return run_flags.guard(lambda: _meta_train(experiment, target, communicator, started))
 
 
 def _chooses_settings(experiment: AnyExperiment) -> bool:
@@ -182,7 +190,10 @@ def _cost(experiment: AnyExperiment) -> list[str]:
 
 
 def _system(
-    experiment: AnyExperiment, communicator: Communicator, resources: contextlib.ExitStack
+    experiment: AnyExperiment,
+    communicator: Communicator,
+    started: list[StartedProcess],
+    resources: contextlib.ExitStack,
 ) -> System[Any]:
     """Returns the system of an experiment; `resources` closes what it uses.
 
@@ -197,7 +208,7 @@ def _system(
         )
     match experiment:
         case Experiment():
-            return _evolution(experiment, communicator, resources)
+            return _evolution(experiment, communicator, started, resources)
         case MetaGenRLExperiment():
             from epg_tf.runs.metagenrl import MetaGenRLSystem
 
@@ -213,7 +224,10 @@ def _system(
 
 
 def _evolution(
-    experiment: Experiment, communicator: Communicator, resources: contextlib.ExitStack
+    experiment: Experiment,
+    communicator: Communicator,
+    started: list[StartedProcess],
+    resources: contextlib.ExitStack,
 ) -> System[Any]:
     """Returns EPG with what --begin_with names."""
     from epg_tf.artifacts.artifact import load_loss
@@ -230,13 +244,21 @@ def _evolution(
             f"--begin_scale={scale} scales the policy of --begin_with, which is not given; "
             "name one, or leave it out"
         )
-    shards = resources.enter_context(Shards(experiment, processes=communicator.local_size))
+    shards = Shards(experiment, processes=communicator.local_size, started=started)
+    resources.enter_context(shards)
     return EvolutionSystem(experiment, run_flags.seed(), shards, communicator, earlier)
 
 
-def _meta_train(experiment: AnyExperiment, target: RunTarget, communicator: Communicator) -> int:
+def _meta_train(
+    experiment: AnyExperiment,
+    target: RunTarget,
+    communicator: Communicator,
+    started: list[StartedProcess],
+) -> int:
+    from epg_tf.runs.session import Session
+
     with contextlib.ExitStack() as resources:
-        system = _system(experiment, communicator, resources)
+        system = _system(experiment, communicator, started, resources)
         session = Session(system, target, run_flags.write)
         code = run_flags.run_to_the_end(session, system, elastic=isinstance(experiment, Experiment))
     if not code and communicator.rank == 0:

@@ -1,4 +1,7 @@
-"""Sets how many threads TensorFlow uses, so that results do not depend on their number."""
+"""Sets how many threads TensorFlow uses, so that results do not depend on their number.
+
+It is imported where it is needed: launchers ask for the number of CPUs before they import it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-
-import tensorflow as tf
-
-from epg_tf.core.eager_tensors import stop_leak
 
 _told: list[int] = []  # at most one number, see `use`
 _GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -73,6 +72,8 @@ def group_cpus(mount: Path, membership: Path) -> Iterator[float]:
 
 def has_gpu() -> bool:
     """Returns whether TensorFlow sees a GPU."""
+    import tensorflow as tf
+
     return bool(tf.config.list_physical_devices("GPU"))
 
 
@@ -83,6 +84,10 @@ def configure_tensorflow(threads: int) -> None:
     that could change results. From then on eager tensors do not leak either, see
     `core.eager_tensors`.
     """
+    import tensorflow as tf
+
+    from epg_tf.core.eager_tensors import stop_leak
+
     stop_leak()
     current = tf.config.threading
     try:

@@ -12,9 +12,7 @@ import dataclasses
 import os
 import pickle
 import queue
-import socket
 import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -25,22 +23,13 @@ from epg_tf.core.errors import EpgError, Interrupted
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import LifeResults
 from epg_tf.epg.inner_loop import PARTS
+from epg_tf.epg.process_start import StartedProcess, start_process
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 
 _STOP = "stop"
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0  # from `stop` to the end of the process, should it not answer
-_SERVE = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-sys.path[:] = sys.argv[2:]  # not by PYTHONPATH, in which a folder cannot have a colon
-from epg_tf.core import notices
-notices.silence()
-from epg_tf.epg.shard_process import serve
-serve(int(sys.argv[1]))
-"""
 
 
 class ProcessLost(EpgError, RuntimeError):
@@ -63,6 +52,7 @@ class ShardProcess:
       experiment: Settings; its family must be one that ships with the package.
       measure_kl: Whether lives report the KL divergence of their updates.
       stop: When set, lives end early with `Interrupted`.
+      started: A process to use; None: another one is started.
 
     Attributes:
       seconds: Spent in the process so far, by `inner_loop.PARTS`.
@@ -71,12 +61,18 @@ class ShardProcess:
       ProcessLost: The process cannot be started.
     """
 
-    def __init__(self, experiment: Experiment, measure_kl: bool, stop: threading.Event):
+    def __init__(
+        self,
+        experiment: Experiment,
+        measure_kl: bool,
+        stop: threading.Event,
+        started: StartedProcess | None = None,
+    ):
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._stop = stop
         self._sending: threading.Thread | None = None
         try:
-            self._process, self._connection = _start()
+            self._process, self._connection = started or start_process()
         except OSError as error:
             raise ProcessLost(
                 f"a process that runs lives cannot be started ({error}); choose a smaller "
@@ -175,24 +171,6 @@ class ShardProcess:
         self._process.wait()
 
 
-def _start() -> tuple[subprocess.Popen[bytes], Connection]:
-    """Starts a process that serves; returns it and this end of the socket.
-
-    Raises:
-      OSError: The system has no room for a process or a socket.
-    """
-    path = [entry for entry in sys.path if isinstance(entry, str)]
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _SERVE, str(theirs.fileno()), *path],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C and Ctrl-Z reach this process alone
-        )
-        return process, Connection(ours.detach())
-
-
 def serve(descriptor: int) -> None:
     """Is the main function of the process: answers requests until the other end has gone.
 
@@ -202,7 +180,10 @@ def serve(descriptor: int) -> None:
     connection = Connection(descriptor)
     requests: queue.SimpleQueue[ShardRequest] = queue.SimpleQueue()
     stop = threading.Event()
-    experiment, measure_kl = connection.recv()
+    try:
+        experiment, measure_kl = connection.recv()
+    except (EOFError, OSError):
+        os._exit(1)
     threading.Thread(target=_listen, args=(connection, requests, stop), daemon=True).start()
     configure_tensorflow(1)
     loop: ShardLoop | None = None

@@ -24,6 +24,7 @@ from epg_tf.core.threads import configure_tensorflow, has_gpu, threads_of
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes, LifeResults
 from epg_tf.epg.inner_loop import PARTS, InnerLoopSettings
 from epg_tf.epg.past_policies import agent_sizes, shared
+from epg_tf.epg.process_start import StartedProcess
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ShardProcess
@@ -67,6 +68,7 @@ class Shards:
       measure_kl: Whether lives report the KL divergence of their updates.
       family_maker: Makes the family that agents live in; the experiment's by default.
       processes: Number of processes that share these CPUs.
+      started: Processes to use before others are started; they end with the shards.
 
     Attributes:
       shard_lives: P.
@@ -80,6 +82,7 @@ class Shards:
         measure_kl: bool = False,
         family_maker: Callable[[TaskConfig], TaskFamily] = make_family,
         processes: int = 1,
+        started: Sequence[StartedProcess] = (),
     ) -> None:
         self.experiment = experiment
         self.shard_lives = experiment.compute.shard_lives
@@ -91,6 +94,7 @@ class Shards:
         self._local = threading.local()
         self._loops: list[ShardLoop | ShardProcess] = []
         self._places = itertools.count()
+        self._started = started
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shard")
 
     def run(
@@ -165,7 +169,8 @@ class Shards:
     def _make_loop(self, place: int) -> ShardLoop | ShardProcess:
         """Returns the inner loop of one thread: the first one's is in this process."""
         if place > 0 and self._family_maker is make_family and processes_fit(self.experiment):
-            return ShardProcess(self.experiment, self._measure_kl, self.stopped)
+            started = self._started[place - 1] if place <= len(self._started) else None
+            return ShardProcess(self.experiment, self._measure_kl, self.stopped, started)
         return ShardLoop(self.experiment, self._measure_kl, self.stopped, self._family_maker)
 
     def seconds(self) -> dict[str, float]:
@@ -182,6 +187,8 @@ class Shards:
         self._pool.shutdown(cancel_futures=True)
         for loop in self._loops:
             loop.close()
+        for started in self._started:
+            started.end()
 
     def __enter__(self) -> Shards:
         return self
