@@ -7,7 +7,6 @@ import pytest
 from epg_tf.epg.process_start import start_ahead
 from epg_tf.epg.shards import Shards
 
-
 COMPUTE = {"shard_lives": 2, "threads": 2, "parallel": "processes"}
 LIVES = {"lives": 6, "noise_vectors": 2}
 
