@@ -27,8 +27,9 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 import epg_tf  # noqa: E402
-from epg_tf.artifacts.artifact import pretrained_losses, pretrained_objectives  # noqa: E402
+from epg_tf.artifacts.artifact import pretrained_objectives  # noqa: E402
 from epg_tf.artifacts.export import export  # noqa: E402
+from epg_tf.artifacts.loss_files import pretrained_losses  # noqa: E402
 from epg_tf.core.random_streams import life_generator  # noqa: E402
 from epg_tf.core.types import LifeKey  # noqa: E402
 from epg_tf.evaluation.requests import objective_request  # noqa: E402

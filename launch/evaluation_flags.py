@@ -15,7 +15,8 @@ from . import command_line  # first: it silences the frameworks
 from absl import flags
 
 from epg_tf.artifacts import saved_models
-from epg_tf.artifacts.artifact import LearnedLoss, loss_folder
+from epg_tf.artifacts.artifact import LearnedLoss
+from epg_tf.artifacts.loss_files import loss_folder
 from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError

@@ -17,12 +17,8 @@ flags.adopt_module_key_flags(config_flag)
 
 command_line.parse_flags(__name__)
 
-from epg_tf.artifacts.artifact import (
-    load_loss,
-    load_objective,
-    pretrained_losses,
-    pretrained_objectives,
-)
+from epg_tf.artifacts.artifact import load_loss, load_objective, pretrained_objectives
+from epg_tf.artifacts.loss_files import pretrained_losses
 from epg_tf.runs import config_files
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.base import TaskFamily

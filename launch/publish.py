@@ -41,7 +41,8 @@ _OVERWRITE = flags.DEFINE_bool(
 
 command_line.parse_flags(__name__)
 
-from epg_tf.artifacts.artifact import PRETRAINED, Artifact, is_objective, load, save
+from epg_tf.artifacts.artifact import Artifact, is_objective, load, save
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, pretrained_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError

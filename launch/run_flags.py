@@ -202,7 +202,7 @@ def print_next(*families: str, learns: bool = True) -> None:
         named in the command.
       learns: Whether agents do; beside others nothing learns either.
     """
-    from epg_tf.artifacts.artifact import loss_folder
+    from epg_tf.artifacts.loss_files import loss_folder
 
     path = Path(_RUN_DIR.value or "")
     flag, output = shlex.quote(f"{loss_folder(path)}"), shlex.quote(f"{path}-test")

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.artifact import PRETRAINED, load
+from epg_tf.artifacts.artifact import load
 from epg_tf.artifacts.export import export
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.settings import Experiment

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from epg_tf.artifacts.artifact import PRETRAINED
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.settings import Experiment

@@ -7,7 +7,6 @@ MetaGenRL, an initialisation of MAML, or a policy of RL².
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib.metadata
 import math
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from epg_tf.agents.policies import policy_shapes
 from epg_tf.artifacts import loss_files
+from epg_tf.artifacts.loss_files import PRETRAINED, loss_folder, pretrained_losses
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError
@@ -28,8 +28,6 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import parameter_shapes
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import is_family, make_family
-
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 OBJECTIVE = "lstm_objective"  # kind of what MetaGenRL learns
 _EPG_KINDS = {
@@ -292,45 +290,6 @@ def is_objective(folder: PathLike) -> bool:
     return loss_files.load_loss(loss_folder(folder))[1].get("kind") == OBJECTIVE
 
 
-def pretrained_losses() -> list[str]:
-    """Returns the names of the losses and objectives that come with the package."""
-    return sorted(path.parent.name for path in PRETRAINED.glob("*/loss.json"))
-
-
 def pretrained_objectives() -> list[str]:
     """Returns the names of the objectives among the `pretrained_losses`."""
     return [name for name in pretrained_losses() if is_objective(PRETRAINED / name)]
-
-
-def loss_folder(name: PathLike) -> Path:
-    """Returns the folder that the artifact of this name is read from.
-
-    Args:
-      name: A folder that holds one; the folder of a run, whose `best/` is taken, or `final/` where
-        there is no `best/`; or, where there is no such folder, the name of a pretrained one.
-
-    Returns:
-      That folder; `name` itself if it is something else that exists.
-
-    Raises:
-      RecordError: Nothing has this name, or the folder cannot be read.
-    """
-    folder = Path(name)
-    try:
-        if folder.exists():
-            candidates = (folder, folder / "best", folder / "final")
-            return next(filter(loss_files.holds_loss, candidates), folder)
-    except OSError as error:
-        raise RecordError(f"{name}: {error.strerror}; name the folder of a run") from error
-
-    known = pretrained_losses()
-    if str(name).split("/")[0] in known and loss_files.holds_loss(PRETRAINED / name):
-        return PRETRAINED / name  # or what lies beside one, e.g. point_goal/zero_shot_linear
-    beside = [file.parent for file in folder.parent.glob("*/loss.json")]
-    beside += [file.parents[1] for file in folder.parent.glob("*/*/loss.json")]  # runs
-    near = difflib.get_close_matches(str(name), [*known, *map(str, beside)], n=1)
-    question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
-    raise RecordError(
-        f"{name}: there is no such folder, and no pretrained loss of that name "
-        f"({', '.join(known)}); {question}"
-    )

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from epg_tf.artifacts import saved_models
-from epg_tf.artifacts.artifact import PRETRAINED, Artifact, interface, save
+from epg_tf.artifacts.artifact import Artifact, interface, save
 from epg_tf.artifacts.cards import CARD_FILE, exported_card
 from epg_tf.artifacts.description import channels_of, describe
 from epg_tf.artifacts.exported import (
@@ -23,6 +23,7 @@ from epg_tf.artifacts.exported import (
     scored_loss,
     scored_objective,
 )
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.meta_parameters import divided, evolves_loss, initial_policy

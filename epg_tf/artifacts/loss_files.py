@@ -1,7 +1,10 @@
-"""Reads and writes folders of learned losses: `loss.npz` (phi), `loss.json` (its description)."""
+"""Finds, reads and writes folders of learned losses: `loss.npz` (phi), `loss.json` (its
+description).
+"""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +15,8 @@ import numpy as np
 from epg_tf.core import array_files, files
 from epg_tf.core.errors import RecordError
 from epg_tf.core.types import Array
+
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 _PHI_FILE, _DESCRIPTION_FILE = "loss.npz", "loss.json"
 _PHI_LIMIT = 63 * 2**20  # bytes; the papers' losses take 0.1 to 1 MB
@@ -137,3 +142,42 @@ def _remedy(folder: Path) -> str:
             f"{_DESCRIPTION_FILE} alone, which epg-tf export writes beside it"
         )
     return _REMEDY
+
+
+def pretrained_losses() -> list[str]:
+    """Returns the names of the losses and objectives that come with the package."""
+    return sorted(path.parent.name for path in PRETRAINED.glob("*/loss.json"))
+
+
+def loss_folder(name: files.PathLike) -> Path:
+    """Returns the folder that the artifact of this name is read from.
+
+    Args:
+      name: A folder that holds one; the folder of a run, whose `best/` is taken, or `final/` where
+        there is no `best/`; or, where there is no such folder, the name of a pretrained one.
+
+    Returns:
+      That folder; `name` itself if it is something else that exists.
+
+    Raises:
+      RecordError: Nothing has this name, or the folder cannot be read.
+    """
+    folder = Path(name)
+    try:
+        if folder.exists():
+            candidates = (folder, folder / "best", folder / "final")
+            return next(filter(holds_loss, candidates), folder)
+    except OSError as error:
+        raise RecordError(f"{name}: {error.strerror}; name the folder of a run") from error
+
+    known = pretrained_losses()
+    if str(name).split("/")[0] in known and holds_loss(PRETRAINED / name):
+        return PRETRAINED / name  # or what lies beside one, e.g. point_goal/zero_shot_linear
+    beside = [file.parent for file in folder.parent.glob("*/loss.json")]
+    beside += [file.parents[1] for file in folder.parent.glob("*/*/loss.json")]  # runs
+    near = difflib.get_close_matches(str(name), [*known, *map(str, beside)], n=1)
+    question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
+    raise RecordError(
+        f"{name}: there is no such folder, and no pretrained loss of that name "
+        f"({', '.join(known)}); {question}"
+    )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss, load_loss
-from epg_tf.artifacts.loss_files import holds_loss
+from epg_tf.artifacts.artifact import LearnedLoss, load_loss
+from epg_tf.artifacts.loss_files import PRETRAINED, holds_loss
 from epg_tf.baselines.inner_loop_method import InnerLoops
 from epg_tf.baselines.method import LearningCurves, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError, RecordError

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from epg_tf.artifacts.artifact import pretrained_losses
+from epg_tf.artifacts.loss_files import pretrained_losses
 from epg_tf.evaluation.results import RESULTS_FILE
 from epg_tf.figures.declaration import Declaration, Match, Run, Source, Test
 from epg_tf.figures.results import unpacked

@@ -12,16 +12,9 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.artifact import (
-    PRETRAINED,
-    is_objective,
-    load,
-    load_loss,
-    loss_folder,
-    pretrained_losses,
-    save,
-)
+from epg_tf.artifacts.artifact import is_objective, load, load_loss, save
 from epg_tf.artifacts.export import export
+from epg_tf.artifacts.loss_files import PRETRAINED, loss_folder, pretrained_losses
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
 from epg_tf.baselines.rl2_settings import RL2Experiment

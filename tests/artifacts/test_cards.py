@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 import epg_tf
-from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss, pretrained_losses
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.cards import CARD_FILE, CardTests, exported_card, pretrained_card
+from epg_tf.artifacts.loss_files import PRETRAINED, pretrained_losses
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.figures.results import unpacked

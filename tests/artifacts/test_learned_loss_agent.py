@@ -16,7 +16,8 @@ from tf_agents.trajectories import StepType, Trajectory
 from tf_agents.utils import common
 
 import epg_tf
-from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi

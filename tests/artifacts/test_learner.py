@@ -16,9 +16,10 @@ from gymnasium import spaces
 
 import epg_tf
 from epg_tf.artifacts import learner as module
-from epg_tf.artifacts.artifact import PRETRAINED, LearnedLoss
+from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.export import export, programs
 from epg_tf.artifacts.learner import Learner
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, final_inner_settings

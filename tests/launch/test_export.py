@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import epg_tf
-from epg_tf.artifacts.artifact import PRETRAINED
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.core.errors import RecordError
 from tests.launch import commands
 

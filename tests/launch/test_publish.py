@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import epg_tf
-from epg_tf.artifacts.artifact import PRETRAINED, load, pretrained_losses, pretrained_objectives
+from epg_tf.artifacts.artifact import load, pretrained_objectives
+from epg_tf.artifacts.loss_files import PRETRAINED, pretrained_losses
 from epg_tf.figures.results import unpacked
 from tests.launch import commands
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from epg_tf.artifacts.artifact import PRETRAINED
+from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.settings import TaskConfig
 from tests.launch import commands

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from epg_tf.artifacts.artifact import pretrained_losses
+from epg_tf.artifacts.loss_files import pretrained_losses
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.settings import Experiment
