@@ -41,10 +41,10 @@ class EvolutionConfig(Settings):
     common_random_numbers: bool = setting(
         False, "whether the two lives of a pair differ in phi alone; needs antithetic"
     )
-    fitness: Literal["rank", "log_rank", "raw", "rank_in_pair"] = setting(
+    fitness: Literal["rank", "raw", "rank_in_pair"] = setting(
         "rank",
-        "of a noise vector: rank of its mean return; the same with most weight on the best; the "
-        "mean return; or the mean of its lives' ranks within their pair",
+        "of a noise vector: rank of its mean return, the mean return, or the mean of its lives' "
+        "ranks within their pair",
     )
     fitness_from: Literal["final_episodes", "last_episodes", "whole_life", "weighted"] = setting(
         "final_episodes",
@@ -62,12 +62,7 @@ class EvolutionConfig(Settings):
         "updates in lives of evolution at most; validation and tests have inner.updates; 0: "
         "evolution has them, too",
     )
-    optimizer: Literal["adam", "natural"] = setting(
-        "adam",
-        "of phi: Adam with beta 0 and 0.999, or natural gradients, which are sigma^2 times the "
-        "estimate; their learning rate is about 1",
-    )
-    learning_rate: Positive = setting(1e-2, "delta_out, at epoch 0")
+    learning_rate: Positive = setting(1e-2, "delta_out, of Adam with beta 0 and 0.999, at epoch 0")
     final_learning_rate: Positive = setting(1e-3, "after annealing")
     learning_rate_epochs: Natural = setting(
         2000, "epochs of linear annealing of the learning rate, and of sigma"

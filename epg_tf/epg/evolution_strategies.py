@@ -63,31 +63,6 @@ def centred_ranks(fitness: Array) -> Array:
     return (below + 0.5 * equal) / (len(values) - 1) - 0.5
 
 
-def log_ranks(fitness: Array) -> Array:
-    """Maps fitness to the utilities of natural evolution strategies (Wierstra et al. 2014, section
-    3.1), times V: the k-th best of V gets V max(0, log(V/2 + 1) - log k) / total - 1.
-
-    So the better half pulls, the best most, and the others push alike. Equal values share their
-    mean; NaN ranks last.
-
-    Args:
-      fitness: [V].
-
-    Returns:
-      [V], of mean 0.
-    """
-    count = len(fitness)
-    utilities = np.maximum(0.0, np.log(count / 2 + 1) - np.log(np.arange(1, count + 1)))
-    utilities = count * utilities / utilities.sum() - 1.0
-    worse_by = -np.where(np.isnan(fitness), -np.inf, fitness)
-    _, place, equal = np.unique(worse_by, return_inverse=True, return_counts=True)
-    if len(equal) == 1:
-        return np.zeros(count)  # without what rounding leaves
-    means = np.bincount(np.repeat(np.arange(len(equal)), equal), utilities) / equal
-    shared: Array = means[place]
-    return shared
-
-
 def failures_as_worst(fitness: Array) -> Array:
     """Returns fitness in which a failure counts as the worst of the others, or 0 if all failed.
 
@@ -119,9 +94,8 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
     Args:
       returns: [W], NaN where a life failed.
       vectors: V.
-      fitness: "rank" ranks the V means; "log_rank" does it by `log_ranks`; "raw" takes the means as
-        they are (Eq. 7); "rank_in_pair" averages, over the lives of a vector, their ranks within
-        groups.
+      fitness: "rank" ranks the V means; "raw" takes the means as they are (Eq. 7); "rank_in_pair"
+        averages, over the lives of a vector, their ranks within groups.
       groups: [W] int, each life's pair; needed for "rank_in_pair".
 
     Returns:
@@ -129,8 +103,6 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
     """
     if fitness == "rank":
         return centred_ranks(mean_per_vector(returns, vectors))
-    if fitness == "log_rank":
-        return log_ranks(mean_per_vector(returns, vectors))
     if fitness == "raw":
         return failures_as_worst(mean_per_vector(returns, vectors))
     if groups is None:

@@ -25,7 +25,6 @@ from epg_tf.epg.epoch_plan import (
     life_keys,
     life_tasks,
     life_updates,
-    noise_deviation,
     pairs,
     return_units,
 )
@@ -183,10 +182,8 @@ def fitness_weights(evolution: EvolutionConfig, returns: Array) -> Array:
 def es_step(
     state: EvolutionState, weights: Array, evolution: EvolutionConfig, seed: int
 ) -> tuple[EvolutionState, float]:
-    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4), or along the natural
-    gradient of a normal distribution of deviation sigma, sigma^2 times the estimate (Wierstra et
-    al. 2014, section 2). Where sigma anneals, the estimate is divided by its value at epoch 0, not
-    by the newest.
+    """Moves phi (Eq. 7, with Adam at beta_1 = 0 and L2 as in section 4). Where sigma anneals, the
+    estimate is divided by its value at epoch 0, not by the newest.
 
     Args:
       state: Before the step; its epoch names the noise.
@@ -211,21 +208,6 @@ def es_step(
         evolution.learning_rate_epochs,
         state.epoch,
     )
-    if evolution.optimizer == "natural":
-        scale = learning_rate * evolution.sigma * noise_deviation(evolution, state.epoch)
-        update, second_moment = np.float32(-scale) * descent, state.second_moment
-    else:
-        update, second_moment = _adam(descent, state, learning_rate)
-    moved = dataclasses.replace(
-        state, phi=state.phi + update, second_moment=second_moment, last_update=update
-    )
-    return moved, diagnostics.signal_to_noise(
-        ascent, weights, evolution.sigma, evolution.antithetic
-    )
-
-
-def _adam(descent: Array, state: EvolutionState, learning_rate: float) -> tuple[Array, Array]:
-    """Returns Adam's update and its new second moment."""
     with tf.device("CPU:0"):  # so that ranks with and without a GPU agree to the bit
         update, _, second_moment = adam_update(
             tf.constant(descent),
@@ -235,7 +217,15 @@ def _adam(descent: Array, state: EvolutionState, learning_rate: float) -> tuple[
             learning_rate=learning_rate,
             settings=_WITHOUT_MOMENTUM,
         )
-    return update.numpy(), second_moment.numpy()
+    moved = dataclasses.replace(
+        state,
+        phi=state.phi + update.numpy(),
+        second_moment=second_moment.numpy(),
+        last_update=update.numpy(),
+    )
+    return moved, diagnostics.signal_to_noise(
+        ascent, weights, evolution.sigma, evolution.antithetic
+    )
 
 
 def validate(

@@ -71,17 +71,6 @@ def test_literal_ranks():
     assert not evolution_strategies.centred_ranks(np.full(4, NAN)).any()  # nothing known: no step
 
 
-def test_log_ranks_are_the_utilities_of_natural_evolution_strategies():
-    """Of four: log 3 and log 3 - log 2 of their sum pull, the others have 0; all of mean 0."""
-    total = math.log(3) + math.log(3 / 2)
-    first, second = 4 * math.log(3) / total - 1, 4 * math.log(3 / 2) / total - 1
-    ranks = evolution_strategies.log_ranks
-    np.testing.assert_allclose(ranks(np.array([5.0, 9.0, -2.0, 0.0])), [second, first, -1, -1])
-    np.testing.assert_allclose(ranks(np.array([1.0, 1.0, 0.0, NAN])), [1.0, 1.0, -1, -1])
-    np.testing.assert_allclose(ranks(np.array([2.0, NAN, NAN, 3.0])), [second, -1, -1, first])
-    assert not ranks(np.full(4, NAN)).any() and not ranks(np.full(6, 2.0)).any()
-
-
 def test_failures_count_as_the_worst_of_the_others():
     np.testing.assert_array_equal(
         evolution_strategies.failures_as_worst(np.array([2.0, NAN, -1.0])), [2.0, -1.0, -1.0]
@@ -239,17 +228,3 @@ def test_steps_do_not_grow_where_the_noise_becomes_smaller():
         steps = [es_step(state_at(epoch), weights, c, 3)[0] for c in (CONSTANT, ANNEALED)]
         assert (steps[0].phi == steps[1].phi).all() and (steps[0].phi != 1.0).any()
         assert (steps[0].second_moment == steps[1].second_moment).all()
-
-
-@pytest.mark.parametrize(("usual", "sigma"), [(CONSTANT, 0.1), (ANNEALED, 0.06)])
-def test_a_natural_step_is_the_mean_of_the_noise_weighted_by_fitness(usual, sigma):
-    """Times sigma, as it is now, and the learning rate."""
-    natural = dataclasses.replace(
-        usual, optimizer="natural", learning_rate=2.0, final_learning_rate=2.0, l2=0.3
-    )
-    weights = np.array([1.5, 0.5, -1.0, -1.0])
-    noises = [sign * noise_vector(3, 4, pair, 5) for pair in range(2) for sign in (1, -1)]
-    mean = sum(w * each for w, each in zip(weights, noises, strict=True)) / 4
-    moved, _ = es_step(state_at(4), weights, natural, 3)
-    np.testing.assert_allclose(moved.phi, 1.0 + 2.0 * sigma * (mean - 0.3 * 0.1), atol=1e-6)
-    assert moved.phi.dtype == np.float32 and not moved.second_moment.any()
