@@ -43,7 +43,7 @@ from epg_tf.core import notices
 if not surroundings.VERBOSE:
     notices.silence()  # before TensorFlow is imported, also where epg_tf/__init__.py is not
 
-from epg_tf.core import communication, files
+from epg_tf.core import communication, files, threads
 from epg_tf.core.errors import CommunicationError, ConfigError, EpgError, RecordError
 
 from . import arguments, flag_errors, flag_help
@@ -136,8 +136,6 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             logging.set_verbosity(logging.ERROR)  # app.run has raised it
         try:
             if "threads" in flags.FLAGS and (count := flags.FLAGS["threads"].value):
-                from epg_tf.core import threads  # here, as it imports TensorFlow
-
                 threads.use(count)
             end(main(argv))
         except _Ended:

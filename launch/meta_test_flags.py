@@ -29,7 +29,7 @@ def _exists(names: str | None) -> bool:
         for name in filter(None, (names or "").split(",")):
             loss_folder(name)
     except RecordError as error:
-        raise flags.ValidationError(str(error)) from error
+        raise flags.ValidationError(str(error).removeprefix(f"{names}: ")) from error
     return True
 
 

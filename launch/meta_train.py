@@ -76,16 +76,16 @@ def main(argv: list[str]) -> int:
     """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
     experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
+    run_flags.check("runs/first")
     if _chooses_settings(experiment):
-        target = run_flags.target("runs/first")
+        target = run_flags.target()
         communicator = run_flags.require_single_process("the choice of settings")
         return run_flags.guard(lambda: _choose_and_evolve(experiment, target, communicator))
-    alone = isinstance(experiment, Experiment) and launched_rank() is None
-    started = start_ahead(experiment) if alone else []
     with contextlib.ExitStack() as resources:
-        for process in started:
-            resources.callback(process.end)
-        target = run_flags.target("runs/first")
+        started: list[StartedProcess] = []
+        if isinstance(experiment, Experiment) and launched_rank() is None:
+            started = resources.enter_context(start_ahead(experiment))  # TensorFlow comes later
+        target = run_flags.target()
         if isinstance(experiment, MAMLExperiment | RL2Experiment):
             communicator = run_flags.require_single_process("meta-training by MAML and RL²")
         else:
@@ -231,7 +231,7 @@ def _evolution(
 ) -> System[Any]:
     """Returns EPG with what --begin_with names."""
     from epg_tf.artifacts.artifact import load_loss
-    from epg_tf.epg.shards import Shards
+    from epg_tf.epg.shards import Shards, processes_fit
     from epg_tf.runs.beginning import scaled
     from epg_tf.runs.evolution import EvolutionSystem
 
@@ -244,6 +244,10 @@ def _evolution(
             f"--begin_scale={scale} scales the policy of --begin_with, which is not given; "
             "name one, or leave it out"
         )
+    if not processes_fit(experiment):
+        for process in started:
+            process.end()
+        started = []
     shards = Shards(experiment, processes=communicator.local_size, started=started)
     resources.enter_context(shards)
     return EvolutionSystem(experiment, run_flags.seed(), shards, communicator, earlier)

@@ -56,23 +56,32 @@ _RANK_TIMEOUT = flags.DEFINE_float(
 write = functools.partial(print, flush=True)
 
 
-def target(example: str) -> RunTarget:
-    """Returns the folder of the run, and what happens to an earlier run there.
+def check(example: str) -> None:
+    """Checks, before TensorFlow is imported, that there is a folder for the run.
 
     Args:
       example: A folder to propose where none is named.
 
     Raises:
       UsageError: No folder is named.
-      RecordError: Flags contradict each other.
     """
     if not _RUN_DIR.value:
         raise command_line.UsageError(
             f"--run_dir is missing; name a folder, e.g. --run_dir={example}"
         )
+
+
+def target() -> RunTarget:
+    """Returns the folder of the run, and what happens to an earlier run there.
+
+    Raises:
+      RecordError: Flags contradict each other.
+    """
     from epg_tf.runs.folder import RunTarget
 
-    return RunTarget(_RUN_DIR.value, _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value)
+    return RunTarget(
+        _RUN_DIR.value or "", _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value
+    )
 
 
 def seed() -> int:

@@ -1,6 +1,6 @@
 """Sets how many threads TensorFlow uses, so that results do not depend on their number.
 
-It is imported where it is needed: launchers ask for the number of CPUs before they import it.
+TensorFlow is imported where it is needed: launchers ask for the number of CPUs before that.
 """
 
 from __future__ import annotations

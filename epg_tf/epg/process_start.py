@@ -1,14 +1,16 @@
-"""Starts the processes that run shards, and does so before this process has imported TensorFlow.
+"""Starts the processes that run shards, also before this process has imported TensorFlow.
 
 Importing it takes seconds, in which the others can import it, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -62,19 +64,22 @@ def start_process() -> StartedProcess:
         return StartedProcess(process, Connection(ours.detach()))
 
 
-def start_ahead(experiment: Experiment) -> list[StartedProcess]:
-    """Starts as many processes as `Shards` of an experiment will ask for; none where it may ask for
-    none, or the system has no room.
+@contextlib.contextmanager
+def start_ahead(experiment: Experiment) -> Iterator[list[StartedProcess]]:
+    """Starts at most as many processes as an epoch asks for, and ends them afterwards.
+
+    There are none where settings or the family want none, or the system has no room. Whether they
+    fit a GPU or a user's channel shows once TensorFlow is imported: see `shards.processes_fit`.
+    After a signal at the start they end when their imports have.
     """
     compute = experiment.compute
     known = all(is_importable(task.family) for task in experiment.tasks)
-    if compute.parallel != "processes" or os.name != "posix" or not known:
-        return []
+    fit = compute.parallel == "processes" and os.name == "posix" and known
     shards = -(-experiment.evolution.lives // compute.shard_lives)
-    started: list[StartedProcess] = []
-    try:
-        for _ in range(1, min(threads_of(compute.threads), shards)):
-            started.append(start_process())
-    except OSError:
-        pass  # whoever needs more says what is wrong
-    return started
+    with contextlib.ExitStack() as resources:
+        started: list[StartedProcess] = []
+        with contextlib.suppress(OSError):  # whoever needs more says what is wrong
+            while fit and len(started) + 1 < min(threads_of(compute.threads), shards):
+                started.append(start_process())
+                resources.callback(started[-1].end)
+        yield started

@@ -68,7 +68,7 @@ class Shards:
       measure_kl: Whether lives report the KL divergence of their updates.
       family_maker: Makes the family that agents live in; the experiment's by default.
       processes: Number of processes that share these CPUs.
-      started: Processes to use before others are started; they end with the shards.
+      started: Processes to use before others are started.
 
     Attributes:
       shard_lives: P.
@@ -187,8 +187,6 @@ class Shards:
         self._pool.shutdown(cancel_futures=True)
         for loop in self._loops:
             loop.close()
-        for started in self._started:
-            started.end()
 
     def __enter__(self) -> Shards:
         return self
