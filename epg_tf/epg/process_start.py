@@ -78,7 +78,7 @@ def start_ahead(experiment: Experiment) -> Iterator[list[StartedProcess]]:
     shards = -(-experiment.evolution.lives // compute.shard_lives)
     with contextlib.ExitStack() as resources:
         started: list[StartedProcess] = []
-        with contextlib.suppress(OSError):  # whoever needs more says what is wrong
+        with contextlib.suppress(OSError):  # a shard that needs one later reports the error
             while fit and len(started) + 1 < min(threads_of(compute.threads), shards):
                 started.append(start_process())
                 resources.callback(started[-1].end)
