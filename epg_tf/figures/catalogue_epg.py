@@ -189,6 +189,52 @@ def _figure_20(scale: str) -> Sequence[Source]:
     return [dataclasses.replace(each, instead=coarse.get(each.folder, "")) for each in runs]
 
 
+def _ablation(scale: str) -> Sequence[Source]:
+    families: dict[str, tuple[int, dict[str, Changes]]] = {
+        "random_hopper": (
+            60,
+            {
+                "kernels 8 and 4, memory 4, N 128, centred": (),
+                "kernels 1": (("loss.widths", (1, 1)), ("loss.strides", (1, 1))),
+                "memory 0": (("loss.memory_units", 0),),
+            },
+        ),
+        "directional_hopper": (
+            100,
+            {
+                "kernels 1, memory 0, N 128, correlating": (),
+                "kernels 8 and 4": (("loss.widths", (8, 4)), ("loss.strides", (7, 2))),
+            },
+        ),
+    }
+    return [
+        run(
+            f"{family}:{scale}",
+            seed,
+            (("evolution.epochs", epochs), *changes),
+            "part_" + label.translate(str.maketrans(" ", "_", ",")),
+            label=f"{family}: {label}",
+            optional=True,
+        )
+        for family, (epochs, own) in families.items()
+        for label, changes in (own | _of_the_paper(epochs)).items()
+        for seed in range(2)
+    ]
+
+
+def _of_the_paper(epochs: int) -> dict[str, Changes]:
+    """Returns parts of the paper's losses and evolution, each of which replaces a night's."""
+    guided: Changes = (("evolution.guidance", 1.0), ("evolution.guidance_epochs", epochs // 2))
+    random: Changes = (("loss.start", "random"),)
+    return {
+        "N 512": (("loss.buffer_steps", 512),),
+        "memory 32": (("loss.memory_units", 32),),
+        "alpha 1 to 0": guided,
+        "random": random,
+        "random, alpha 1 to 0": (*random, *guided),
+    }
+
+
 _STRIP = "An agent whose parameters begin at random learns, within its life, what the task wants."
 
 EPG = (
@@ -307,6 +353,15 @@ EPG = (
     _lives("a", "random_hopper", "RandomHopper"),
     _lives("b", "directional_half_cheetah", "DirectionalHalfCheetah"),
     _lives("c", "goal_ant", "GoalAnt, two goals", "_forward_backward"),
+    Declaration(
+        "epg.ablation",
+        "RandomHopper and DirectionalHopper: what the parts of the loss are worth",
+        "EPG, sections 3.3 and 4; no figure of the paper",
+        "Temporal convolutions, a memory, a long buffer and guidance help; the paper tests none.",
+        at_scales(_ablation, ("night",)),
+        evolution_curves(("validation_return_mean", "return in validation")),
+        "Each run changes one setting and has the same epochs.",
+    ),
     Declaration(
         "epg.table1",
         "Settings by environment",
