@@ -11,7 +11,7 @@ on so many cores, from shards that are timed here: epg_tf/studies/scaling.py say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
@@ -50,11 +50,10 @@ command_line.parse_flags(__name__)
 from epg_tf.core import files, formatting
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.epg.inner_loop import PARTS
-from epg_tf.studies import scaling
-from epg_tf.studies.metagenrl_speed import measure_agents, shard_size
-from epg_tf.studies.speed import LifeSpeed, SpeedComparison, compare_physics
 from .evaluation_flags import check_json
+
+if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
+    from epg_tf.studies.speed import LifeSpeed, SpeedComparison
 
 _REPEATS = 3  # of both ways of MetaGenRL, in turn; medians are printed
 _EPOCHS = 200  # drawn for a prediction
@@ -81,6 +80,8 @@ def main(argv: list[str]) -> int:
 def _lifetimes(experiment: Experiment) -> dict[str, Any]:
     """Measures whole lifetimes of EPG in both kinds of physics; returns the numbers."""
     config_flag.refuse("task.physics", reason="both physics are measured; leave it out")
+    from epg_tf.studies.speed import compare_physics
+
     speed = compare_physics(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
     if _MARKDOWN.value:
         print(_row(speed))
@@ -125,6 +126,8 @@ def _row(speed: SpeedComparison) -> str:
 
 def _cells(speed: LifeSpeed) -> str:
     """Returns the cells of one kind of physics."""
+    from epg_tf.epg.inner_loop import PARTS
+
     shares = " / ".join(f"{speed.shares[part]:.0%}"[:-1] for part in PARTS)
     lives = formatting.count(speed.life_env_steps_per_second)
     return f"{lives} | {speed.ratio:.2f} | {shares}"
@@ -135,6 +138,8 @@ def _agents(experiment: MetaGenRLExperiment) -> dict[str, Any]:
 
     Both ways take env steps, draw chunks and compute the objective's gradient, on one thread.
     """
+    from epg_tf.studies.metagenrl_speed import measure_agents, shard_size
+
     agent = experiment.agent
     print(
         f"{shard_size(experiment)} agents in {experiment.environments[0]}, batches of "
@@ -164,6 +169,8 @@ def _prediction(experiment: Experiment) -> dict[str, Any]:
         )
     sizes = _numbers("shard_lives", _SIZES.value or ())
     cores = _numbers("cores", _CORES.value or ())
+    from epg_tf.studies import scaling
+
     measured = scaling.measure(experiment, sizes, max(_UPDATES.value or 8, 2), _SEED.value)
     mean, deviation = float(measured.final_steps.mean()), float(measured.final_steps.std())
     plays = experiment.evolution.plays_final_episodes

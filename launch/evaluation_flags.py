@@ -8,22 +8,21 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import command_line  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts import saved_models
-from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.artifacts.loss_files import loss_folder
-from epg_tf.baselines.method import Request
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.evaluation import fixed_policies
-from epg_tf.evaluation.requests import objective_request
 from epg_tf.runs.folder_lock import FolderLock
+
+if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
+    from epg_tf.artifacts.artifact import LearnedLoss
+    from epg_tf.baselines.method import Request
 
 # What commands write into folders, which is no file for --json.
 _IN_FOLDERS = (
@@ -200,6 +199,8 @@ def prepare_saved_model(
     Raises:
       RecordError: The folder cannot be used, or holds something else.
     """
+    from epg_tf.artifacts import saved_models
+
     saved_models.prepare_target(str(flag.value), overwrite, markers)
 
 
@@ -233,6 +234,8 @@ def request_of(
     Raises:
       UsageError: As there; the message names the flag.
     """
+    from epg_tf.evaluation.requests import objective_request
+
     try:
         return objective_request(experiment, environment, seed, agents, env_steps, episodes)
     except ConfigError as error:
@@ -257,6 +260,8 @@ def facts_of_lives(
       request: Which agents.
       fixed: Fixed policies in the same tasks.
     """
+    from epg_tf.evaluation import fixed_policies
+
     return {
         "loss": loss,
         "loss_facts": learned.facts,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import command_line  # first: it silences the frameworks
 
@@ -48,11 +49,11 @@ _OVERWRITE = flags.DEFINE_bool(
 command_line.parse_flags(__name__)
 
 from epg_tf.core.errors import ConfigError, EpgError, RenderError
-from epg_tf.figures.catalogue import CATALOGUE, declaration
-from epg_tf.figures.declaration import Declaration
-from epg_tf.figures.output import make_figure
-from epg_tf.figures.sources import Status, status_of
 from .evaluation_flags import required
+
+if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
+    from epg_tf.figures.declaration import Declaration
+    from epg_tf.figures.sources import Status
 
 
 def main(argv: list[str]) -> int:
@@ -66,6 +67,8 @@ def main(argv: list[str]) -> int:
                 f"--{flag.name}={flag.value} goes with --name; leave it out"
             )
     roots = _roots()
+    from epg_tf.figures.sources import status_of
+
     statuses = [status_of(figure, _SCALE.value, roots) for figure in _chosen()]
     return _list(statuses) if _LIST.value else _make(statuses)
 
@@ -79,6 +82,8 @@ def _roots() -> list[Path]:
 
 def _chosen() -> Sequence[Declaration]:
     """Returns the declarations that are meant."""
+    from epg_tf.figures.catalogue import CATALOGUE, declaration
+
     names = dict.fromkeys(name for name in _NAME.value or () if name != "all")
     try:
         chosen = [declaration(name) for name in names]
@@ -120,6 +125,8 @@ def _make(statuses: Sequence[Status]) -> int:
         raise command_line.UsageError(
             f"--name={names} cannot be made yet; the lines above say what is missing"
         )
+    from epg_tf.figures.output import make_figure
+
     output, code = Path(required(_OUTPUT_DIR, "figures")), 0
     for status in statuses:
         if not status.ready:

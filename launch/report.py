@@ -33,15 +33,16 @@ command_line.parse_flags(__name__)
 
 from epg_tf.core import files
 from epg_tf.reports.html_page import is_page
-from epg_tf.runs.pages import make_page
 from .evaluation_flags import required
 
 
 def main(argv: list[str]) -> int:
     """Reads the folders and writes the page; returns the exit code."""
     del argv
-    config_flag.load_families()
     folders, output = _folders(), _output()
+    from epg_tf.runs.pages import make_page  # after refusals, as it imports TensorFlow
+
+    config_flag.load_families()
     text = make_page(folders, _FILM.value)
     files.write_atomically(output, lambda stream: stream.write(text.encode()))
     print(f"the page is in {output}")

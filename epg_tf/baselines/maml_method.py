@@ -8,14 +8,11 @@ import numpy as np
 
 from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.maml_lives import Initialisation, MAMLLives
-from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.maml_settings import TEST_STEPS, MAMLExperiment
 from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.baselines.policy_gradient import nearest_divisor
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
-
-STEPS = {"maml": 1, "maml10": 10}
-"""Gradient steps at test, by the method's name (EPG, Figure 18: MAML and MAML10)."""
 
 _CURVE_STEPS = 64  # about so many env steps are between points of the curve
 
@@ -28,7 +25,7 @@ class MAMLMethod(Method):
     episodes; as those of EPG.
 
     Attributes:
-      name: Of `STEPS`.
+      name: Of `TEST_STEPS`.
       experiment: Settings of meta-training, of which policy, adaptation and `outer.tasks` apply.
       start: Of all agents.
       threads: Shards of `outer.tasks` agents at once; 0: one per CPU.
@@ -56,7 +53,7 @@ class MAMLMethod(Method):
         lives = MAMLLives(settings, family, len(keys))
         lives.begin(keys, self.start)
         curves = [np.zeros((len(keys), 0))]
-        for _ in range(STEPS[self.name] if request.env_steps else 0):
+        for _ in range(TEST_STEPS[self.name] if request.env_steps else 0):
             batch = lives.sample(request.env_steps, _period(request))
             lives.adapt(batch)
             curves.append(batch.curve)

@@ -9,6 +9,9 @@ from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.settings import Count, Natural, Positive, Settings, Share, setting
 from epg_tf.tasks.settings import Physics, TaskConfig
 
+TEST_STEPS = {"maml": 1, "maml10": 10}
+"""Gradient steps at test, by the method's name (EPG, Figure 18: MAML and MAML10)."""
+
 
 @dataclasses.dataclass(frozen=True)
 class AdaptationConfig(Settings):

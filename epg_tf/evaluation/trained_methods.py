@@ -11,8 +11,8 @@ import numpy as np
 
 from epg_tf.artifacts.artifact import Artifact, load
 from epg_tf.baselines.maml_lives import Initialisation
-from epg_tf.baselines.maml_method import STEPS, MAMLMethod
-from epg_tf.baselines.maml_settings import MAMLExperiment
+from epg_tf.baselines.maml_method import MAMLMethod
+from epg_tf.baselines.maml_settings import TEST_STEPS, MAMLExperiment
 from epg_tf.baselines.method import Method, loss_name
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.baselines.rl2_settings import RL2Experiment
@@ -21,7 +21,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
-NAMES = (*STEPS, "rl2", "e_rl2")
+NAMES = (*TEST_STEPS, "rl2", "e_rl2")
 """Keys of the methods."""
 
 
@@ -51,7 +51,7 @@ def load_trained(name: str, folder: str, experiment: Experiment) -> TrainedMetho
     Raises:
       RecordError: There is none, or it is of another method.
     """
-    artifact: Artifact[Any] = load(folder, MAMLExperiment if name in STEPS else RL2Experiment)
+    artifact: Artifact[Any] = load(folder, MAMLExperiment if name in TEST_STEPS else RL2Experiment)
     settings, phi, threads = artifact.experiment, artifact.phi, experiment.compute.threads
     facts = {
         **artifact.facts,
@@ -59,7 +59,7 @@ def load_trained(name: str, folder: str, experiment: Experiment) -> TrainedMetho
         "task": dataclasses.asdict(settings.task),
     }
     loss = loss_name(str(artifact.folder), artifact.facts)
-    if name in STEPS:
+    if name in TEST_STEPS:
         size = make_family(settings.task).spec.observation_size
         start = Initialisation(*np.split(phi, [phi.size - 2 * size, phi.size - size]))
         facts["adaptation"] = dataclasses.asdict(settings.adaptation)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
-from epg_tf.baselines.maml_method import STEPS
+from epg_tf.baselines.maml_settings import TEST_STEPS
 from epg_tf.core.failures import worst_for_failed
 from epg_tf.evaluation.results import LEARNING, Results
 from epg_tf.evaluation.summary import learned_groups, reference, summarize
@@ -72,7 +72,7 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
         if single:
             _draw_single_lives(top, rows, colour)
         draw_statistics(top, *rows.pivot(), colour, style)
-        if (name in dashed or rows.method[0] in STEPS) and np.isfinite(rows.final()).any():
+        if (name in dashed or rows.method[0] in TEST_STEPS) and np.isfinite(rows.final()).any():
             top.plot(rows.env_steps.max(), final, color=colour, marker="D", linestyle="", zorder=4)
             diamonds = True
     matched = _mark_matches(top, results, groups)
