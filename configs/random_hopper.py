@@ -9,9 +9,9 @@ state, weighted fitness and raw returns, and is else as `laptop`.
     first version, section 4.1:  update period M 128, updates 128, life U 16384 env steps
 
 Not in the paper, taken from the authors' code: frame_skip 2, limit 1000, ranges.
-PPO with EPG's M was tuned as a baseline: `laptop` on 64 lives per setting, `paper` on 32. The
-baselines' groups of `laptop` and `night` are of epg-tf tune (results/records; for PPO of
-`night` the defaults won), the others are defaults.
+PPO with EPG's M was tuned as a baseline: `laptop` on 64 lives per setting, `paper` on 32, `night`
+by epg-tf tune, and so were the other baselines of `laptop` and `night` (results/records; for PPO of
+`night` the defaults won); those of the others are defaults.
 """
 
 import dataclasses
@@ -42,6 +42,7 @@ VARIANTS = {
     ),
     "night": dataclasses.replace(
         _NIGHT,
+        surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_epochs=64),
         evolution=dataclasses.replace(_NIGHT.evolution, fitness="rank_in_pair"),
         reinforce=ReinforceConfig(
             update_period=128, minibatch=16, epochs=4, learning_rate=3e-4, log_std=0.0

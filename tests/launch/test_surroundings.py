@@ -10,8 +10,9 @@ import pytest
 
 from tests.launch import commands
 
-SETTINGS = f"{shlex.quote(sys.executable)} -m launch.settings"
-TRAIN = f"{shlex.quote(sys.executable)} -m launch.meta_train"
+PYTHON = shlex.quote(sys.executable)
+SETTINGS = f"{PYTHON} -m launch.settings"
+TRAIN = f"{PYTHON} -m launch.meta_train"
 
 
 def shell(script: str, folder) -> subprocess.CompletedProcess:
@@ -72,9 +73,18 @@ def test_a_run_ends_well(variables, tmp_path):
     assert (tmp_path / "run" / "summary.json").is_file()
 
 
-@pytest.mark.parametrize("flags", ["--help", "--config=point_goal --epochs=3"])
-def test_flags_are_answered_before_tensorflow_is_imported(flags, tmp_path):
+@pytest.mark.parametrize(
+    "words",
+    [
+        "meta_train --help",
+        "meta_train --config=point_goal --epochs=3",
+        "report --run_dir=runs/a --output=page.txt",
+        "benchmark --config=point_goal --json=missing/speed.json",
+        "figure --list --runs=missing",
+    ],
+)
+def test_flags_are_answered_before_tensorflow_is_imported(words, tmp_path):
     """Also those that are wrong; a module of that name would end the command."""
     (tmp_path / "tensorflow.py").write_text("raise SystemExit(9)")
-    process = shell(f'PYTHONPATH="$OUT:$PYTHONPATH" {TRAIN} {flags}', tmp_path)
-    assert process.returncode == (0 if flags == "--help" else 2), process.stderr
+    process = shell(f'PYTHONPATH="$OUT:$PYTHONPATH" {PYTHON} -m launch.{words}', tmp_path)
+    assert process.returncode == (0 if "--help" in words else 2), process.stderr
