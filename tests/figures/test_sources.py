@@ -104,7 +104,7 @@ def test_a_summary_alone_is_enough_only_for_what_draws_no_curves(tmp_path):
         (
             "night",
             "epg.fig3 epg.fig4 epg.fig8 epg.fig14 epg.fig15 epg.fig16 epg.fig20 epg.fig21 "
-            "epg.spearman metagenrl.table2",
+            "epg.ablation epg.spearman metagenrl.table2",
         ),
         ("paper", "epg.table1"),
     ],
