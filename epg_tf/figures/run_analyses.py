@@ -75,7 +75,7 @@ def _levels(found: Match, method: str) -> dict[str, Summary]:
 
 
 def _curves(folders: Sequence[Path], name: str) -> Curves:
-    """Returns a column of several runs over all epochs; NaN where one has none.
+    """Returns a column of several runs over epochs that have values; NaN where a run has none.
 
     Raises:
       RecordError: Metrics cannot be read, or a row does not state its epoch.
@@ -92,7 +92,8 @@ def _curves(folders: Sequence[Path], name: str) -> Curves:
     values = np.full((len(folders), last), np.nan)
     for number, (epochs, cells) in enumerate(found):
         values[number, epochs - 1] = cells
-    return Curves(np.arange(1, last + 1), values)
+    there = np.flatnonzero(np.isfinite(values).any(axis=0))
+    return Curves(there + 1, values[:, there])
 
 
 def _tidy(panel: str, name: str, seeds: list[int], curves: Curves) -> list[Row]:

@@ -19,6 +19,7 @@ from epg_tf.figures.output import make_figure
 from epg_tf.figures.sources import status_of
 from epg_tf.figures.tidy import mean_with_interval
 from epg_tf.runs.config_files import load_experiment
+from epg_tf.runs.metrics import MetricsFile
 from tests.figures import kept
 
 HOPPER = Run("hopper", "random_hopper:laptop")
@@ -133,6 +134,16 @@ def test_rows_are_of_the_epoch_that_they_state(tmp_path):
     path.write_text("".join([header, "," + one.partition(",")[2], *others]))
     with pytest.raises(RecordError, match="0: row 1 of metrics.csv states no epoch; restore it"):
         MEAN_RETURN(of_runs(tmp_path, 0))
+
+
+def test_epochs_without_a_value_leave_no_gap(tmp_path):
+    """Validation is not in every epoch."""
+    (tmp_path / "0").mkdir()
+    metrics = MetricsFile(tmp_path / "0" / "metrics.csv")
+    for epoch, value in ((1, np.nan), (2, 3.0), (3, np.nan), (4, 5.0)):
+        metrics.append({"epoch": epoch, "fitness_mean": value})
+    (axes,) = MEAN_RETURN(of_runs(tmp_path, 0)).draw("title").axes
+    np.testing.assert_array_equal(axes.lines[-1].get_xydata(), [[2.0, 3.0], [4.0, 5.0]])
 
 
 def test_runs_without_a_value_to_draw_are_named(tmp_path):
