@@ -357,7 +357,7 @@ EPG = (
         "epg.ablation",
         "RandomHopper and DirectionalHopper: what the parts of the loss are worth",
         "EPG, sections 3.3 and 4; no figure of the paper",
-        "Temporal convolutions, a memory, a long buffer and guidance help; the paper tests none.",
+        "Temporal convolutions, a memory, a long buffer and guidance are parts of the method.",
         at_scales(_ablation, ("night",)),
         evolution_curves(("validation_return_mean", "return in validation")),
         "Each panel changes one part of a night: RandomHopper's has kernels 8 and 4, memory 4, N "
