@@ -67,6 +67,22 @@ def _announced(flag: str, loss: str) -> str:
     return loss
 
 
+def losses_exist(names: str | None) -> bool:
+    """Validates a flag that names a loss, or several separated by commas: while flags are read,
+    which is before TensorFlow is imported.
+
+    Raises:
+      ValidationError: Nothing has one of the names.
+    """
+    names = names or ""
+    try:
+        for name in filter(None, [names] if Path(names).exists() else names.split(",")):
+            loss_folder(name)
+    except RecordError as error:
+        raise flags.ValidationError(str(error).removeprefix(f"{names}: ")) from error
+    return True
+
+
 def required_losses(flag: flags.FlagHolder[str | None], example: str) -> list[str]:
     """Returns the values of --loss, separated by commas; errors as of `required_loss`."""
     losses = required(flag, example).split(",")

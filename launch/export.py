@@ -14,12 +14,15 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
+from .evaluation_flags import locked, losses_exist, required, required_loss
+
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
     "loss",
     None,
     "Folder of a run or of a learned loss or objective, or the name of a pretrained one.",
 )
+flags.register_validator("loss", losses_exist)
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for the SavedModel, phi, its description and a card."
 )
@@ -29,16 +32,15 @@ _OVERWRITE = flags.DEFINE_bool(
 
 command_line.parse_flags(__name__)
 
-from epg_tf.artifacts.artifact import Artifact, load
-from epg_tf.artifacts.cards import CARD_FILE
-from epg_tf.artifacts.export import export
-from .evaluation_flags import locked, required, required_loss
-
 
 def main(argv: list[str]) -> int:
     """Exports a loss; returns the exit code."""
     del argv
     loss, output = required_loss(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
+    from epg_tf.artifacts.artifact import Artifact, load  # they import TensorFlow
+    from epg_tf.artifacts.cards import CARD_FILE
+    from epg_tf.artifacts.export import export
+
     config_flag.load_families()
     folder = Path(output)
     learned: Artifact[Any] = load(loss)

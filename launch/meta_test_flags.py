@@ -6,8 +6,7 @@ from . import config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from epg_tf.artifacts.loss_files import loss_folder
-from epg_tf.core.errors import RecordError
+from .evaluation_flags import losses_exist
 
 LOSS = flags.DEFINE_string(
     "loss",
@@ -16,23 +15,7 @@ LOSS = flags.DEFINE_string(
     "commas: made with the same settings and different seeds, or, of EPG, with another "
     "config.evolution.moves (EPG, EPG+I, PPO+I).",
 )
-
-
-@flags.validator("loss")
-def _exists(names: str | None) -> bool:
-    """Refuses names of nothing before TensorFlow is imported.
-
-    Raises:
-      ValidationError: One is such a name.
-    """
-    try:
-        for name in filter(None, (names or "").split(",")):
-            loss_folder(name)
-    except RecordError as error:
-        raise flags.ValidationError(str(error).removeprefix(f"{names}: ")) from error
-    return True
-
-
+flags.register_validator("loss", losses_exist)
 OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, summary.json and curves.png."
 )

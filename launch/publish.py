@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
@@ -41,13 +41,15 @@ _OVERWRITE = flags.DEFINE_bool(
 
 command_line.parse_flags(__name__)
 
-from epg_tf.artifacts.artifact import Artifact, is_objective, load, save
 from epg_tf.artifacts.loss_files import PRETRAINED
-from epg_tf.artifacts.cards import CARD_FILE, CardTests, losses_of, pretrained_card
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
 from .evaluation_flags import required
+
+if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
+    from epg_tf.artifacts.artifact import Artifact
+    from epg_tf.artifacts.cards import CardTests
 
 _STUDIES = ("adaptation", "robustness")  # files of epg-tf study, and fields of CardTests
 
@@ -56,16 +58,19 @@ def main(argv: list[str]) -> int:
     """Publishes an artifact; returns the exit code."""
     del argv
     run = Path(required(_RUN_DIR, "runs/hopper"))
-    config_flag.load_families()
     name = required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise command_line.UsageError(
             f"--name={name!r} must be lower-case letters, digits and underscores"
         )
+    found = {folder: _read(folder) for folder in _folders()}
+    from epg_tf.artifacts.artifact import is_objective, load
+    from epg_tf.artifacts.cards import pretrained_card
+
+    config_flag.load_families()
     objective = is_objective(run)
     learned: Artifact[Any] = load(str(run if objective else run / "best"))
     read = {} if objective else files.read_json(run / "summary.json", "a finished run, --run_dir")
-    found = {folder: _read(folder) for folder in _folders()}
     try:
         tests = _card_tests(found, learned)
         text = pretrained_card(name, learned, tests, read or None)
@@ -110,6 +115,8 @@ def _card_tests(
       UsageError: Something was found for another artifact, in coarse physics, or for two of a seed.
       LookupError, TypeError, AttributeError, ValueError: It is the result of something else.
     """
+    from epg_tf.artifacts.cards import CardTests, losses_of
+
     for folder, (_, result) in found.items():
         about, given = result["about"], f"--evaluations={folder}"
         losses = [*losses_of(result).values()]
@@ -151,6 +158,8 @@ def _write(name: str, text: str, learned: Artifact[Any]) -> Path:
     except RecordError as error:
         message = command_line.with_flags(f"{error}")
         raise command_line.UsageError(f"--name={name}: {message}") from error
+    from epg_tf.artifacts.artifact import save
+    from epg_tf.artifacts.cards import CARD_FILE
 
     def write(into: Path) -> None:
         save(into, learned.phi, learned.experiment, learned.facts)

@@ -14,10 +14,13 @@ import importlib.util
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
+
+from .evaluation_flags import losses_exist, required, required_loss
 
 _LOSS = flags.DEFINE_string(
     "loss",
@@ -25,6 +28,7 @@ _LOSS = flags.DEFINE_string(
     "Folder of a run or of a learned loss, name of a pretrained loss, or 'none' for an agent that "
     "never learns.",
 )
+flags.register_validator("loss", lambda name: name == "none" or losses_exist(name))
 flags.adopt_module_key_flags(config_flag)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write: .gif, .mp4 or .png.")
 _VIEW = flags.DEFINE_enum(
@@ -63,16 +67,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Names the unseen tasks.", lower_bound=0
 command_line.parse_flags(__name__)
 
 from epg_tf.core.errors import RenderError
-from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
 from epg_tf.epg.settings import Experiment
-from epg_tf.artifacts.artifact import load_loss
-from epg_tf.reports.life_pictures import (
-    draw_film,
-    draw_paths,
-    make_camera,
-    recorded_life,
-)
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.bodies import BodyFamily
 from epg_tf.tasks.physics import BodySimulation
@@ -80,7 +75,9 @@ from epg_tf.tasks.gymnasium_drawing import ReplayCamera
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.rendering import Camera
 from epg_tf.core.types import Array, LifeKey
-from .evaluation_flags import required, required_loss
+
+if TYPE_CHECKING:  # it imports TensorFlow, and flags are read before it is
+    from epg_tf.epg.inner_loop import InnerLoopSettings
 
 _SIZES = range(16, 4097)  # pixels
 
@@ -90,6 +87,8 @@ def main(argv: list[str]) -> int:
     del argv
     output = _output()
     size = _size(output)
+    from epg_tf.reports.life_pictures import draw_film, draw_paths, recorded_life
+
     experiment, phi, inner_settings = _life()
     family = make_family(experiment.in_physics("exact").task)
     key = LifeKey(_SEED.value, "test", 0, _LIFE.value)
@@ -130,6 +129,8 @@ def _camera(
                 f"--view=path: {family.name} has no way over the ground; use --view=film"
             )
         return None
+    from epg_tf.reports.life_pictures import make_camera
+
     try:
         return make_camera(family, key, *size)
     except RenderError as error:
@@ -183,6 +184,10 @@ def _size(output: Path) -> tuple[int, int]:
 def _life() -> tuple[Experiment, Array, InnerLoopSettings]:
     """Returns where and how long the agent lives, its loss and how it is taught."""
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
+    from epg_tf.artifacts.artifact import load_loss
+    from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
+    from epg_tf.epg.meta_parameters import initial_phi
+
     if _LOSS.value == "none":  # an agent that never learns
         experiment = _of_length(
             config_flag.experiment_of((Experiment,), "point_goal", physics="exact")

@@ -18,7 +18,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import command_line, config_flag  # first: command_line silences the frameworks
 
@@ -36,18 +36,9 @@ _RATES = {
 """Baseline of MetaGenRL -> its learning rate in config.baseline."""
 
 flags.adopt_module_key_flags(config_flag)
-METHODS = (
-    "ddpg",
-    "ddpg_with_td3",
-    "off_policy_reinforce",
-    "ppo",
-    "ppo_as_epg",
-    "reinforce",
-    "sac",
-    "td3",
-)
-"""Keys of `SPACES` and `_RATES`; a test compares them, since flags are read before imports."""
-_METHOD = flags.DEFINE_enum("method", "ppo", METHODS, "What to tune.")
+_OF_EPG = ("ppo", "ppo_as_epg", "reinforce", "sac", "td3")
+"""Keys of `SPACES`, which imports TensorFlow; a test compares them."""
+_METHOD = flags.DEFINE_enum("method", "ppo", sorted({*_OF_EPG, *_RATES}), "What to tune.")
 _LIVES = flags.DEFINE_integer(
     "lives", 8, "Agents per setting at first.", lower_bound=2, upper_bound=10**6
 )
@@ -86,13 +77,13 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import BaselineConfig, MetaGenRLExperiment
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.core.threads import configure_tensorflow, threads_of
-from epg_tf.evaluation.evaluate import evaluate_baseline
 from epg_tf.evaluation.summary import summarize
-from epg_tf.evaluation.tuning import SPACES, Search, Trial, at_edge, most_budget, rungs, winner
-from epg_tf.reports import search_file
 from epg_tf.reports.tables import label
 from epg_tf.runs.folder_lock import FolderLock
 from .evaluation_flags import check_json, request_of
+
+if TYPE_CHECKING:  # it imports TensorFlow, and flags are read before it is
+    from epg_tf.evaluation.tuning import Search, Trial
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +92,7 @@ def main(argv: list[str]) -> int:
     experiment = config_flag.experiment_of(
         (Experiment, MetaGenRLExperiment), "point_goal", physics="exact"
     )
-    offered = SPACES if isinstance(experiment, Experiment) else _RATES
+    offered = _OF_EPG if isinstance(experiment, Experiment) else tuple(_RATES)
     if _METHOD.value not in offered:
         raise command_line.UsageError(
             f"--method={_METHOD.value} is no baseline of this system; name {', '.join(offered)}"
@@ -114,6 +105,10 @@ def main(argv: list[str]) -> int:
 
 def _search(experiment: Experiment) -> int:
     """Tunes a baseline of EPG; returns the exit code."""
+    config_flag.refuse("task.physics", reason="baselines are tuned in exact physics; leave it out")
+    from epg_tf.evaluation.tuning import SPACES, Search, at_edge, most_budget, rungs, winner
+    from epg_tf.reports import search_file
+
     name = _METHOD.value
     group, space = SPACES[name]
     if _BUDGET.value > most_budget(space):
@@ -121,7 +116,6 @@ def _search(experiment: Experiment) -> int:
             f"--budget={_BUDGET.value}: --method={name} has too few settings to draw from; "
             f"take at most {most_budget(space)}"
         )
-    config_flag.refuse("task.physics", reason="baselines are tuned in exact physics; leave it out")
     _refuse_others(name, *{*BASELINES} - {group})
     search = Search(name, experiment, _SEED.value, _BUDGET.value, _LIVES.value)
     earlier = _earlier(search)
@@ -208,6 +202,8 @@ def _earlier(search: Search) -> list[Trial]:
             f"--json={_JSON.value} is there; pass --resume to go on with its search, or name "
             "another file"
         )
+    from epg_tf.reports import search_file
+
     return search_file.read_trials(_JSON.value, search)
 
 
@@ -218,6 +214,8 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     others = (each.name for each in dataclasses.fields(BaselineConfig))
     _refuse_others(name, *(f"baseline.{each}" for each in others if each in _RATES.values()))
     rates = command_line.positive_numbers("learning_rates", _LEARNING_RATES.value)
+    from epg_tf.evaluation.evaluate import evaluate_baseline
+
     request = request_of(
         experiment,
         _ENVIRONMENT.value,

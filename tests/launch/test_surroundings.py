@@ -81,6 +81,14 @@ def test_a_run_ends_well(variables, tmp_path):
         "report --run_dir=runs/a --output=page.txt",
         "benchmark --config=point_goal --json=missing/speed.json",
         "figure --list --runs=missing",
+        "export --loss=missing --output_dir=exported",
+        "export --loss=point_goal",
+        "publish --run_dir=runs/a --name=Upper --evaluations=runs/b",
+        "render --loss=missing --output=life.gif",
+        "render --loss=point_goal --output=life.doc",
+        "study --measure=adaptation --loss=missing",
+        "tune --config=point_goal --method=ddpg",
+        "tune --config=point_goal --json=missing/trials.json",
     ],
 )
 def test_flags_are_answered_before_tensorflow_is_imported(words, tmp_path):
