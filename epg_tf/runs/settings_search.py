@@ -19,14 +19,14 @@ import numpy as np
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.failures import worst_for_failed
-from epg_tf.core.types import LifeKey
+from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState
-from epg_tf.evaluation.statistics import surviving_interval
+from epg_tf.evaluation.statistics import difference_row, surviving_interval
 from epg_tf.runs.beginning import beginning
 
 AGENTS = 32
@@ -47,6 +47,8 @@ class Tried:
       mean: Mean final return; agents that failed count as the worst of the others.
       ci95: 95 % confidence interval of that.
       epoch_seconds: Time of its newest epochs, each; 0 before any.
+      added: What evolution has added to the mean since the first rung; 0 where the 95 % confidence
+        interval of that, agent by agent, includes 0.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Tried:
     mean: float
     ci95: tuple[float, float]
     epoch_seconds: float = 0.0
+    added: float = 0.0
 
     @property
     def worth(self) -> float:
@@ -76,6 +79,7 @@ class _Candidate:
     def __init__(self, name: str, begun: Begun, seed: int, shards: Shards):
         self.name, self.experiment, self._seed, self.shards = name, begun.experiment, seed, shards
         self._state: EvolutionState = begun.state
+        self._first: Array | None = None  # returns in the first rung
         self._epoch_seconds = 0.0
 
     def with_rate(self, rate: float) -> Experiment:
@@ -90,6 +94,8 @@ class _Candidate:
         found = self.shards.run(keys, lambda life: self._state.phi, settings)
         returns = found.final_return
         failed = bool(np.isnan(returns).all())
+        if rung and self._first is None:
+            self._first = returns
         return Tried(
             self.name,
             rung,
@@ -98,6 +104,7 @@ class _Candidate:
             float("nan") if failed else float(np.mean(worst_for_failed(returns))),
             surviving_interval(returns) if not failed else (np.nan, np.nan),
             self._epoch_seconds,
+            0.0 if self._first is None else _clear_difference(returns, self._first),
         )
 
     def evolve(self, seconds: float) -> None:
@@ -109,6 +116,13 @@ class _Candidate:
             self._epoch_seconds, last = now - last, now
             if now - begun >= seconds and result.state.epoch >= 2:
                 return
+
+
+def _clear_difference(one: Array, other: Array) -> float:
+    """Returns how far [L] returns are above others in the mean; 0 where that is not clear."""
+    row = difference_row(one, other)
+    low, high = row["ci95"]
+    return row["mean"] if low > 0.0 or high < 0.0 else 0.0
 
 
 class SettingsSearch:
@@ -210,17 +224,9 @@ def ranking(tried: Sequence[Tried]) -> list[Tried]:
     rungs, and in a rung that of the highest promise. This is the mean, and once more what evolution
     has added to it since the first rung, because the evolution to come is longer.
     """
-    first: dict[str, Tried] = {}
     newest: dict[str, Tried] = {}
     for each in tried:
         before = newest.get(each.name)
         if before is None or (each.rung, each.worth) > (before.rung, before.worth):
             newest[each.name] = each
-        if each.rung:
-            first.setdefault(each.name, each)
-
-    def promise(each: Tried) -> float:
-        added = each.worth - first.get(each.name, each).worth
-        return each.worth + added if np.isfinite(added) else each.worth
-
-    return sorted(newest.values(), key=lambda each: (-each.rung, -promise(each)))
+    return sorted(newest.values(), key=lambda each: (-each.rung, -(each.worth + each.added)))

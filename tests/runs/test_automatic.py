@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -392,7 +393,8 @@ def test_a_range_that_training_never_draws_is_tested_or_said_to_fail(monkeypatch
 
 def test_what_evolution_adds_counts_twice():
     def at(name, rung, mean):
-        return Tried(name, rung, 1e-2, 2 * rung, mean, (mean - 1.0, mean + 1.0))
+        added = mean - 52.0 if name == "rising" and rung > 1 else 0.0
+        return Tried(name, rung, 1e-2, 2 * rung, mean, (mean - 1.0, mean + 1.0), added=added)
 
     tried = [at("good", 0, 84.0), at("rising", 0, -1e6), at("bad", 0, 0.0)]
     tried += [at("good", 1, 80.0), at("rising", 1, 52.0), at("bad", 1, 10.0)]
@@ -401,3 +403,19 @@ def test_what_evolution_adds_counts_twice():
     assert [each.name for each in ranking(tried)] == ["rising", "good", "bad"]
     tried += [at("good", 3, float("nan")), at("rising", 3, 1.0)]
     assert [each.name for each in ranking(tried)] == ["rising", "good", "bad"]
+
+
+def test_what_evolution_adds_counts_where_it_is_clear():
+    """To the returns of the same agents in the first rung."""
+
+    class Returning:
+        def run(self, keys, phi_of, settings):
+            return SimpleNamespace(final_return=np.array(returned.pop(0)))
+
+    first, risen, noisy = [1.0, 2.0, 3.0, 4.0], [2.0, 3.5, 4.0, 5.5], [9.0, 1.0, 2.0, 4.0]
+    returned = [first, first, risen, noisy, [float("nan")] * 4]
+    candidate = settings_search._Candidate(
+        "any", Begun(GIVEN, SimpleNamespace(epoch=2)), 0, Returning()
+    )
+    tried = [candidate.measure(GIVEN, rung) for rung in (0, 1, 2, 3, 4)]
+    assert [each.added for each in tried] == [0.0, 0.0, 1.25, 0.0, 0.0]
