@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec
@@ -22,12 +22,66 @@ Fixed = Mapping[str, Mapping[str, Any]]
 INNER_RATES = (3e-3, 1e-2, 3e-2)
 """Learning rates of agents that are tried with each start."""
 
+_DEVIATIONS = (-0.5, 0.5)  # changes of policy.log_std that are tried
+_LENGTHS = (0.5, 2.0)  # of lifetimes, in times the usual, that are tried
+
 AROUND_POLICY = "around_policy"
 """Name of the candidate that begins around a fixed linear policy."""
 
 _SHORTEST, _LONGEST, _EPISODES = 1024, 4096, 4  # of lifetimes, in env steps; episodes in one
 _PERIOD = 32  # M of the presets
 _MOST_PAIRS = 12  # dimensions of an observation of which all pairs are inputs of a small loss
+
+
+class Agents(NamedTuple):
+    """What is chosen of agents beside their start.
+
+    Attributes:
+      learning_rate: > 0.
+      log_std: Of their policies at first, natural logarithm.
+      updates: In a lifetime.
+    """
+
+    learning_rate: float
+    log_std: float
+    updates: int
+
+    def __str__(self) -> str:
+        return (
+            f"learning rate {self.learning_rate:g}, log_std {self.log_std:g} and {self.updates} "
+            "updates of agents"
+        )
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Agents:
+        """Returns those of an experiment."""
+        inner = experiment.inner
+        return cls(inner.learning_rate, experiment.policy.log_std, inner.updates)
+
+    def live_in(self, experiment: Experiment) -> Experiment:
+        """Returns an experiment with these."""
+        inner = dataclasses.replace(
+            experiment.inner, learning_rate=self.learning_rate, updates=self.updates
+        )
+        policy = dataclasses.replace(experiment.policy, log_std=self.log_std)
+        return dataclasses.replace(experiment, inner=inner, policy=policy)
+
+
+def neighbours(experiment: Experiment, field: str) -> list[Experiment]:
+    """Returns an experiment with other deviations or lifetimes, which hold an episode at least.
+
+    Args:
+      experiment: The usual one.
+      field: "log_std" or "updates".
+    """
+    agents, inner = Agents.of(experiment), experiment.inner
+    if field == "log_std":
+        changed = [agents._replace(log_std=agents.log_std + change) for change in _DEVIATIONS]
+    else:
+        least = max(2, -(-experiment.task.episode_limit // inner.update_period))
+        lengths = (int(times * inner.updates) for times in _LENGTHS)
+        changed = [agents._replace(updates=length) for length in lengths if length >= least]
+    return [each.live_in(experiment) for each in changed]
 
 
 def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[str, Experiment]:

@@ -19,7 +19,7 @@ from typing import Any
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
-from epg_tf.epg.candidates import AROUND_POLICY, candidates, fixed_settings, in_time
+from epg_tf.epg.candidates import AROUND_POLICY, Agents, candidates, fixed_settings, in_time
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.runs.evolution import EvolutionSystem
@@ -137,11 +137,10 @@ class AutomaticEvolution:
                 f"{self._path}: the search there has another family, seed, budget or settings; "
                 "repeat its command, or choose another folder"
             )
-        unknown = {each["name"] for each in record.get("order", ())} - set(self._candidates)
-        if unknown:
+        order = record.get("order", ())
+        if any(each["name"] not in self._candidates or "agents" not in each for each in order):
             raise RecordError(
-                f"{path}: another version of this package tried {', '.join(sorted(unknown))}; "
-                "choose another folder"
+                f"{path}: another version of this package wrote it; choose another folder"
             )
         return record
 
@@ -193,7 +192,7 @@ class AutomaticEvolution:
         earlier = self._earlier_of(AROUND_POLICY)
         candidates = begun_candidates(self._candidates, budget.seed, earlier)
         begun = time.monotonic()
-        free = "learning_rate" not in self._fixed.get("inner", {})
+        free = {*Agents._fields} - {*self._fixed.get("inner", {}), *self._fixed.get("policy", {})}
         self._write(
             f"trying {len(candidates)} beginnings of a loss in {budget.given.task.family}: "
             + ", ".join(candidates)
@@ -215,8 +214,8 @@ class AutomaticEvolution:
         best = order[0]
         self._write(
             f"tried {len(tried)} times in {formatting.duration(time.monotonic() - begun)}; best: "
-            f"{best.name} with learning rate {best.learning_rate:g} of agents, mean return "
-            f"{best.mean:.2f} [{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
+            f"{best.name} with {best.agents}, mean return {best.mean:.2f} "
+            f"[{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
         )
         self._plan(0, self._evolution_seconds())
 
@@ -244,11 +243,10 @@ class AutomaticEvolution:
     def _plan(self, place: int, seconds: float) -> None:
         """Adds a run of the candidate at a place of the order, for some time."""
         chosen = self._record["order"][place]
-        settings = self._candidates[chosen["name"]]
-        inner = dataclasses.replace(settings.inner, learning_rate=chosen["learning_rate"])
+        settings = Agents(*chosen["agents"]).live_in(self._candidates[chosen["name"]])
         fitting = int(seconds / max(chosen["epoch_seconds"], 1e-3))
         epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
-        planned = in_time(dataclasses.replace(settings, inner=inner), self._fixed, epochs)
+        planned = in_time(settings, self._fixed, epochs)
         runs = self._record["runs"]
         settings_of_run = {"config": planned.to_mapping(), "seconds": seconds}
         runs.append({"name": chosen["name"], **settings_of_run})

@@ -2,8 +2,9 @@
 Talwalkar 2016) of real evolutions, within a number of seconds.
 
 First every candidate's loss, as it begins, trains agents at several learning rates; each keeps the
-best. Then all evolve for the same time, the better half of them again, and so on. Agents live in
-tasks of their own, the same for all, that neither evolution nor any test meets.
+best. Then all evolve for the same time, the better half of them again, and so on. The agents of the
+best one then try other deviations and lifetimes. All live in tasks of their own, the same for all
+candidates, that neither evolution nor any test meets.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.failures import worst_for_failed
+from epg_tf.core.failures import mean_return
 from epg_tf.core.types import Array, LifeKey
-from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES
+from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES, Agents, neighbours
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
@@ -33,6 +35,7 @@ AGENTS = 32
 """That value a candidate at a time."""
 
 _AS_IT_BEGINS = 0.4  # most of the time that the losses as they begin may take
+_LATE = 1.5  # times the seconds after which no other deviations and lifetimes are tried
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,23 +45,25 @@ class Tried:
     Attributes:
       name: Of the candidate.
       rung: 0 before any evolution.
-      learning_rate: Of its agents.
+      agents: Settings of its agents.
       epochs: Epochs that it evolved for so far.
       mean: Mean final return; agents that failed count as the worst of the others.
       ci95: 95 % confidence interval of that.
       epoch_seconds: Time of its newest epochs, each; 0 before any.
       added: What evolution has added to the mean since the first rung; 0 where the 95 % confidence
         interval of that, agent by agent, includes 0.
+      kept: False of a change of its agents that was given up.
     """
 
     name: str
     rung: int
-    learning_rate: float
+    agents: Agents
     epochs: int
     mean: float
     ci95: tuple[float, float]
     epoch_seconds: float = 0.0
     added: float = 0.0
+    kept: bool = True
 
     @property
     def worth(self) -> float:
@@ -76,41 +81,58 @@ class Begun(NamedTuple):
 class _Candidate:
     """One candidate, its agents and how far it has evolved."""
 
-    def __init__(self, name: str, begun: Begun, seed: int, shards: Shards):
-        self.name, self.experiment, self._seed, self.shards = name, begun.experiment, seed, shards
+    def __init__(self, name: str, begun: Begun, seed: int, make: Callable[[Experiment], Shards]):
+        self.name, self.experiment, self._seed, self._make = name, begun.experiment, seed, make
+        self._shards = make(begun.experiment)
         self._state: EvolutionState = begun.state
-        self._first: Array | None = None  # returns in the first rung
         self._epoch_seconds = 0.0
+        self._returns = self._first = np.zeros(AGENTS)  # newest ones, and those of the first rung
 
-    def with_rate(self, rate: float) -> Experiment:
-        """Returns its settings with another learning rate of agents."""
-        inner = dataclasses.replace(self.experiment.inner, learning_rate=rate)
-        return dataclasses.replace(self.experiment, inner=inner)
+    def begin(self, rate: float) -> Tried:
+        """Returns what the loss as it begins is worth at a learning rate of agents."""
+        agents = Agents.of(self.experiment)._replace(learning_rate=rate)
+        return self._tried(agents.live_in(self.experiment), 0, self._shards)[0]
 
-    def measure(self, experiment: Experiment, rung: int) -> Tried:
-        """Returns what the loss is worth as it is now."""
+    def measure(self, rung: int) -> Tried:
+        """Returns what the loss is worth as it has evolved until now."""
+        tried, self._returns = self._tried(self.experiment, rung, self._shards)
+        if rung == 1:
+            self._first = self._returns
+        return dataclasses.replace(tried, added=_clear_difference(self._returns, self._first))
+
+    def change(self, changed: Experiment, rung: int) -> Tried:
+        """Returns what the loss is worth with other agents, which it keeps if they are clearly
+        better, or live shorter and are no worse.
+        """
+        tried, returns = self._tried(changed, rung, self._make(changed))
+        times = changed.inner.updates / self.experiment.inner.updates
+        no_worse = mean_return(returns) >= mean_return(self._returns)
+        kept = _clear_difference(returns, self._returns) > 0.0 or (times < 1.0 and no_worse)
+        if kept:
+            self.experiment, self._returns = changed, returns
+            self._epoch_seconds *= times
+        return dataclasses.replace(tried, kept=kept, epoch_seconds=self._epoch_seconds)
+
+    def _tried(self, experiment: Experiment, rung: int, shards: Shards) -> tuple[Tried, Array]:
+        """Returns what the loss is worth now, and the returns of all agents."""
         keys = [LifeKey(self._seed, "tuning", 0, index) for index in range(AGENTS)]
         settings = final_inner_settings(experiment)
-        found = self.shards.run(keys, lambda life: self._state.phi, settings)
-        returns = found.final_return
-        failed = bool(np.isnan(returns).all())
-        if rung and self._first is None:
-            self._first = returns
-        return Tried(
+        returns = shards.run(keys, lambda life: self._state.phi, settings).final_return
+        tried = Tried(
             self.name,
             rung,
-            experiment.inner.learning_rate,
+            Agents.of(experiment),
             self._state.epoch,
-            float("nan") if failed else float(np.mean(worst_for_failed(returns))),
-            surviving_interval(returns) if not failed else (np.nan, np.nan),
+            mean_return(returns),
+            surviving_interval(returns) if np.isfinite(returns).any() else (np.nan, np.nan),
             self._epoch_seconds,
-            0.0 if self._first is None else _clear_difference(returns, self._first),
         )
+        return tried, returns
 
     def evolve(self, seconds: float) -> None:
         """Evolves for some time, by an epoch or more; two at first."""
         begun = last = time.monotonic()
-        for result in evolve(self.experiment, self._seed, self._state, self.shards):
+        for result in evolve(self.experiment, self._seed, self._state, self._shards):
             self._state = result.state
             now = time.monotonic()
             self._epoch_seconds, last = now - last, now
@@ -130,15 +152,15 @@ class SettingsSearch:
 
     Args:
       candidates: By name.
-      free_rates: Whether the learning rate of agents is to be chosen.
+      free: Fields of `Agents` that are to be chosen.
       seed: Of all randomness.
       seconds: For the whole search; each candidate has two epochs at least, however long they take.
     """
 
     def __init__(
-        self, candidates: Mapping[str, Begun], free_rates: bool, seed: int, seconds: float
+        self, candidates: Mapping[str, Begun], free: Collection[str], seed: int, seconds: float
     ):
-        self._candidates, self._free_rates = candidates, free_rates
+        self._candidates, self._free = candidates, free
         self._seed, self._seconds = seed, seconds
         self._shards: list[Shards] = []
         self._stopped = False
@@ -150,13 +172,15 @@ class SettingsSearch:
           Interrupted: `stop` was called.
         """
         begun = time.monotonic()
+
+        def late(times: float) -> bool:
+            return time.monotonic() - begun > times * self._seconds
+
         with contextlib.ExitStack() as stack:
             left, tried = [], []
             for name, begun_with in self._candidates.items():
-                shards = self._made(stack, begun_with.experiment)
-                made = _Candidate(name, begun_with, self._seed, shards)
-                late = time.monotonic() - begun > _AS_IT_BEGINS * self._seconds
-                for each in self._begin(made, late):
+                made = _Candidate(name, begun_with, self._seed, partial(self._made, stack))
+                for each in self._begin(made, late(_AS_IT_BEGINS)):
                     tried.append(each)
                     yield each
                 left.append(made)
@@ -166,10 +190,14 @@ class SettingsSearch:
                 share = remaining / (rungs + 1 - rung) / len(left)
                 for candidate in left:
                     candidate.evolve(share)
-                    tried.append(candidate.measure(candidate.experiment, rung))
+                    tried.append(candidate.measure(rung))
                     yield tried[-1]
                 kept = {each.name for each in ranking(tried)[: -(-len(left) // 2)]}
                 left = [candidate for candidate in left if candidate.name in kept]
+            for field in ("log_std", "updates"):
+                for changed in neighbours(left[0].experiment, field):
+                    if field in self._free and not late(_LATE):
+                        yield left[0].change(changed, rungs + 1)
 
     def _made(self, stack: contextlib.ExitStack, experiment: Experiment) -> Shards:
         """Returns what runs the agents of a candidate, without processes that must start first."""
@@ -183,12 +211,14 @@ class SettingsSearch:
     def _begin(self, made: _Candidate, late: bool) -> Iterator[Tried]:
         """Yields what a loss as it begins is worth at each rate; the candidate keeps the best."""
         own = made.experiment.inner.learning_rate
-        rates = (own, *(rate for rate in INNER_RATES if rate != own and self._free_rates))
+        free = "learning_rate" in self._free and not late
+        rates = (own, *(rate for rate in INNER_RATES if rate != own and free))
         tried = []
-        for rate in rates[:1] if late else rates:
-            tried.append(made.measure(made.with_rate(rate), 0))
+        for rate in rates:
+            tried.append(made.begin(rate))
             yield tried[-1]
-        made.experiment = made.with_rate(max(tried, key=lambda each: each.worth).learning_rate)
+        best = max(tried, key=lambda each: each.worth)
+        made.experiment = best.agents.live_in(made.experiment)
 
     def stop(self) -> None:
         """Ends the search early."""
@@ -227,6 +257,6 @@ def ranking(tried: Sequence[Tried]) -> list[Tried]:
     newest: dict[str, Tried] = {}
     for each in tried:
         before = newest.get(each.name)
-        if before is None or (each.rung, each.worth) > (before.rung, before.worth):
+        if each.kept and (before is None or (each.rung, each.worth) > (before.rung, before.worth)):
             newest[each.name] = each
     return sorted(newest.values(), key=lambda each: (-each.rung, -(each.worth + each.added)))

@@ -9,6 +9,7 @@ import pytest
 
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
+from epg_tf.epg.candidates import Agents, neighbours
 from epg_tf.epg.settings import Experiment
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.summary import Summary
@@ -36,6 +37,7 @@ SMALL = {
 GIVEN = Experiment.from_mapping(
     {"task": dataclasses.asdict(TaskConfig("point_goal", 2, 10))} | SMALL
 )
+AGENTS = Agents(3e-3, -1.5, 2)
 NAMED = tuple(f"{group}.{field}" for group, fields in SMALL.items() for field in fields)
 
 
@@ -48,16 +50,18 @@ def budget(seed=0, minutes=1.0, epochs=10):
 class Search:
     """Has tried two candidates; epochs take so long that ten of them fill the budget."""
 
-    def __init__(self, candidates, free_rates, seed, seconds):
+    def __init__(self, candidates, free, seed, seconds):
         assert {"policy_gradient", "centred"} <= set(candidates)
         self.begun, self.stopped = candidates, False
 
     def run(self):
         if self.stopped:
             raise Interrupted
-        yield Tried("centred", 0, 3e-3, 0, -20.0, (-21.0, -19.0))
-        yield Tried("centred", 1, 3e-3, 4, -10.0, (-11.0, -9.0), 3.6)
-        yield Tried("policy_gradient", 1, 1e-2, 4, -12.0, (-13.0, -11.0), 3.6)
+        yield Tried("centred", 0, AGENTS, 0, -20.0, (-21.0, -19.0))
+        yield Tried("centred", 1, AGENTS, 4, -10.0, (-11.0, -9.0), 3.6)
+        yield Tried(
+            "policy_gradient", 1, AGENTS._replace(learning_rate=1e-2), 4, -12.0, (-13.0, -11.0), 3.6
+        )
 
     def stop(self):
         self.stopped = True
@@ -107,7 +111,7 @@ def test_a_run_around_the_fixed_policy_is_repeated_with_it(tmp_path, monkeypatch
         def run(self):
             assert self.begun["around_policy"].state.env_steps > 0
             assert self.begun["quadratic"].state.env_steps == 0
-            yield Tried("around_policy", 1, 3e-3, 4, -10.0, (-11.0, -9.0), 3.6)
+            yield Tried("around_policy", 1, AGENTS, 4, -10.0, (-11.0, -9.0), 3.6)
 
     monkeypatch.setattr(automatic, "SettingsSearch", Around)
     monkeypatch.setattr(automatic, "evolved_policy", evolved_policy)
@@ -310,17 +314,27 @@ class _Fake:
     begins = {"slow": -5.0, "late": -9.0, "fast": -6.0, "failing": float("nan")}
     slopes = {"slow": 0.5, "late": 2.0, "fast": 3.0, "failing": 0.0}
 
-    def __init__(self, name, begun, seed, shards):
+    def __init__(self, name, begun, seed, make):
         self.name, self.experiment, self.rungs = name, begun.experiment, 0
 
-    def with_rate(self, rate):
-        inner = dataclasses.replace(self.experiment.inner, learning_rate=rate)
-        return dataclasses.replace(self.experiment, inner=inner)
+    def begin(self, rate):
+        agents = Agents.of(self.experiment)._replace(learning_rate=rate)
+        return self._tried(agents.live_in(self.experiment), 0)
 
-    def measure(self, experiment, rung):
-        rate = experiment.inner.learning_rate
-        mean = self.begins[self.name] + self.slopes[self.name] * self.rungs - abs(rate - 1e-2)
-        return Tried(self.name, rung, rate, self.rungs, mean, (mean - 1, mean + 1), 0.1)
+    def measure(self, rung):
+        return self._tried(self.experiment, rung)
+
+    def change(self, changed, rung):
+        """Better are policies that explore less."""
+        kept = changed.policy.log_std < self.experiment.policy.log_std
+        self.experiment = changed if kept else self.experiment
+        return dataclasses.replace(self._tried(changed, rung), kept=kept)
+
+    def _tried(self, experiment, rung):
+        agents = Agents.of(experiment)
+        mean = self.begins[self.name] + self.slopes[self.name] * self.rungs
+        mean -= abs(agents.learning_rate - 1e-2)
+        return Tried(self.name, rung, agents, self.rungs, mean, (mean - 1, mean + 1), 0.1)
 
     def evolve(self, seconds):
         self.rungs += 1
@@ -329,18 +343,25 @@ class _Fake:
 def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
     given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
-    tried = list(settings_search.SettingsSearch(given, True, 0, 60.0).run())
+    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 60.0).run())
     rungs = [{each.name for each in tried if each.rung == rung} for rung in range(3)]
     assert rungs == [set(_Fake.begins), set(_Fake.begins), {"slow", "fast"}]
     assert len([each for each in tried if each.rung == 0]) == 4 * 4
-    assert {each.learning_rate for each in tried if each.rung and each.name != "failing"} == {1e-2}
+    known = [each for each in tried if each.rung and each.name != "failing"]
+    assert {each.agents.learning_rate for each in known} == {1e-2}
     assert [each.name for each in ranking(tried)] == ["fast", "slow", "late", "failing"]
+    usual = Agents(1e-2, GIVEN.policy.log_std, 2)
+    changed = [(each.name, each.agents, each.kept) for each in tried if each.rung == 3]
+    less, more = (usual._replace(log_std=usual.log_std + change) for change in (-0.5, 0.5))
+    longer = ("fast", less._replace(updates=4), False)
+    assert changed == [("fast", less, True), ("fast", more, False), longer]
+    assert ranking(tried)[0].agents == less
 
 
-def test_a_rate_that_is_fixed_is_the_only_one(monkeypatch):
+def test_settings_that_are_fixed_are_the_only_ones(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
-    tried = list(settings_search.SettingsSearch({"fast": Begun(GIVEN, None)}, False, 0, 60.0).run())
-    assert {each.learning_rate for each in tried} == {GIVEN.inner.learning_rate}
+    tried = list(settings_search.SettingsSearch({"fast": Begun(GIVEN, None)}, (), 0, 60.0).run())
+    assert {each.agents for each in tried} == {Agents.of(GIVEN)}
 
 
 def test_the_paragraph_names_what_is_above_level_and_below():
@@ -394,7 +415,7 @@ def test_a_range_that_training_never_draws_is_tested_or_said_to_fail(monkeypatch
 def test_what_evolution_adds_counts_twice():
     def at(name, rung, mean):
         added = mean - 52.0 if name == "rising" and rung > 1 else 0.0
-        return Tried(name, rung, 1e-2, 2 * rung, mean, (mean - 1.0, mean + 1.0), added=added)
+        return Tried(name, rung, AGENTS, 2 * rung, mean, (mean - 1.0, mean + 1.0), added=added)
 
     tried = [at("good", 0, 84.0), at("rising", 0, -1e6), at("bad", 0, 0.0)]
     tried += [at("good", 1, 80.0), at("rising", 1, 52.0), at("bad", 1, 10.0)]
@@ -405,17 +426,33 @@ def test_what_evolution_adds_counts_twice():
     assert [each.name for each in ranking(tried)] == ["rising", "good", "bad"]
 
 
-def test_what_evolution_adds_counts_where_it_is_clear():
-    """To the returns of the same agents in the first rung."""
+def candidate(returned):
+    """Returns a candidate whose agents return rows in turn."""
 
     class Returning:
         def run(self, keys, phi_of, settings):
             return SimpleNamespace(final_return=np.array(returned.pop(0)))
 
+    begun = Begun(GIVEN, SimpleNamespace(epoch=2))
+    return settings_search._Candidate("any", begun, 0, lambda experiment: Returning())
+
+
+def test_what_evolution_adds_counts_where_it_is_clear():
+    """To the returns of the same agents in the first rung."""
     first, risen, noisy = [1.0, 2.0, 3.0, 4.0], [2.0, 3.5, 4.0, 5.5], [9.0, 1.0, 2.0, 4.0]
-    returned = [first, first, risen, noisy, [float("nan")] * 4]
-    candidate = settings_search._Candidate(
-        "any", Begun(GIVEN, SimpleNamespace(epoch=2)), 0, Returning()
-    )
-    tried = [candidate.measure(GIVEN, rung) for rung in (0, 1, 2, 3, 4)]
-    assert [each.added for each in tried] == [0.0, 0.0, 1.25, 0.0, 0.0]
+    made = candidate([first, risen, noisy, [float("nan")] * 4])
+    assert [made.measure(rung).added for rung in (1, 2, 3, 4)] == [0.0, 1.25, 0.0, 0.0]
+
+
+def test_other_agents_are_kept_where_they_are_clearly_better_or_live_shorter():
+    usual, unclear, better = [1.0, 2.0, 3.0, 4.0], [0.5, 2.0, 3.5, 4.5], [2.0, 3.1, 4.0, 5.1]
+    made = candidate([usual, unclear, better, unclear, better, unclear, better])
+    made.measure(1)
+    made.experiment = Agents(3e-3, -1.0, 4).live_in(GIVEN)
+    less, more = neighbours(made.experiment, "log_std")
+    assert [made.change(each, 2).kept for each in (less, more, less)] == [False, True, False]
+    assert made.experiment == more
+    shorter, longer = neighbours(more, "updates")
+    kept = [made.change(each, 2).kept for each in (longer, shorter, shorter)]
+    assert kept == [False, False, True]
+    assert Agents.of(made.experiment) == (3e-3, -0.5, 2)
