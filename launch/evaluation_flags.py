@@ -67,19 +67,24 @@ def _announced(flag: str, loss: str) -> str:
     return loss
 
 
-def losses_exist(names: str | None) -> bool:
-    """Validates a flag that names a loss, or several separated by commas: while flags are read,
-    which is before TensorFlow is imported.
+def losses_exist(*names: str) -> bool:
+    """Validates the value of a flag: while flags are read, which is before TensorFlow is imported.
+
+    Args:
+      names: Of losses.
+
+    Returns:
+      True.
 
     Raises:
       ValidationError: Nothing has one of the names.
     """
-    names = names or ""
     try:
-        for name in filter(None, [names] if Path(names).exists() else names.split(",")):
+        for name in names:
             loss_folder(name)
     except RecordError as error:
-        raise flags.ValidationError(str(error).removeprefix(f"{names}: ")) from error
+        prefix = f"{names[0]}: " if len(names) == 1 else ""
+        raise flags.ValidationError(str(error).removeprefix(prefix)) from error
     return True
 
 

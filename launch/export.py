@@ -22,7 +22,7 @@ _LOSS = flags.DEFINE_string(
     None,
     "Folder of a run or of a learned loss or objective, or the name of a pretrained one.",
 )
-flags.register_validator("loss", losses_exist)
+flags.register_validator("loss", lambda name: not name or losses_exist(name))
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for the SavedModel, phi, its description and a card."
 )
@@ -37,11 +37,11 @@ def main(argv: list[str]) -> int:
     """Exports a loss; returns the exit code."""
     del argv
     loss, output = required_loss(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
+    config_flag.load_families()
     from epg_tf.artifacts.artifact import Artifact, load  # they import TensorFlow
     from epg_tf.artifacts.cards import CARD_FILE
     from epg_tf.artifacts.export import export
 
-    config_flag.load_families()
     folder = Path(output)
     learned: Artifact[Any] = load(loss)
     with locked(folder):

@@ -15,7 +15,9 @@ LOSS = flags.DEFINE_string(
     "commas: made with the same settings and different seeds, or, of EPG, with another "
     "config.evolution.moves (EPG, EPG+I, PPO+I).",
 )
-flags.register_validator("loss", losses_exist)
+flags.register_validator(
+    "loss", lambda names: losses_exist(*filter(None, (names or "").split(",")))
+)
 OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for curves.csv, summary.json and curves.png."
 )

@@ -58,6 +58,7 @@ def main(argv: list[str]) -> int:
     """Publishes an artifact; returns the exit code."""
     del argv
     run = Path(required(_RUN_DIR, "runs/hopper"))
+    config_flag.load_families()
     name = required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise command_line.UsageError(
@@ -67,7 +68,6 @@ def main(argv: list[str]) -> int:
     from epg_tf.artifacts.artifact import is_objective, load
     from epg_tf.artifacts.cards import pretrained_card
 
-    config_flag.load_families()
     objective = is_objective(run)
     learned: Artifact[Any] = load(str(run if objective else run / "best"))
     read = {} if objective else files.read_json(run / "summary.json", "a finished run, --run_dir")

@@ -28,7 +28,7 @@ _LOSS = flags.DEFINE_string(
     "Folder of a run or of a learned loss, name of a pretrained loss, or 'none' for an agent that "
     "never learns.",
 )
-flags.register_validator("loss", lambda name: name == "none" or losses_exist(name))
+flags.register_validator("loss", lambda name: name in (None, "", "none") or losses_exist(name))
 flags.adopt_module_key_flags(config_flag)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write: .gif, .mp4 or .png.")
 _VIEW = flags.DEFINE_enum(
@@ -87,13 +87,13 @@ def main(argv: list[str]) -> int:
     del argv
     output = _output()
     size = _size(output)
-    from epg_tf.reports.life_pictures import draw_film, draw_paths, recorded_life
-
     experiment, phi, inner_settings = _life()
     family = make_family(experiment.in_physics("exact").task)
     key = LifeKey(_SEED.value, "test", 0, _LIFE.value)
     # Before the life: without anything to draw with, the life would be useless.
     camera = _camera(family, key, size)
+    from epg_tf.reports.life_pictures import draw_film, draw_paths, recorded_life
+
     recorder, final_return = recorded_life(experiment, phi, key, inner_settings)
     title = f"{family.name}: one agent over its life"
     if camera is None:
@@ -184,16 +184,19 @@ def _size(output: Path) -> tuple[int, int]:
 def _life() -> tuple[Experiment, Array, InnerLoopSettings]:
     """Returns where and how long the agent lives, its loss and how it is taught."""
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
-    from epg_tf.artifacts.artifact import load_loss
-    from epg_tf.epg.inner_loop import InnerLoopSettings, final_inner_settings
-    from epg_tf.epg.meta_parameters import initial_phi
-
     if _LOSS.value == "none":  # an agent that never learns
         experiment = _of_length(
             config_flag.experiment_of((Experiment,), "point_goal", physics="exact")
         )
+        from epg_tf.epg.inner_loop import InnerLoopSettings
+        from epg_tf.epg.meta_parameters import initial_phi
+
         return experiment, initial_phi(experiment, 0), InnerLoopSettings(0.0, 0.0)
-    learned = load_loss(required_loss(_LOSS, "runs/first, or none"))
+    loss = required_loss(_LOSS, "runs/first, or none")
+    from epg_tf.artifacts.artifact import load_loss
+    from epg_tf.epg.inner_loop import final_inner_settings
+
+    learned = load_loss(loss)
     experiment = _of_length(config_flag.with_test_settings(learned.experiment))
     return experiment, learned.phi, final_inner_settings(experiment)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from . import command_line, config_flag  # first: it silences the frameworks
@@ -34,7 +33,7 @@ _LOSS = flags.DEFINE_string(
     "Folder of a run or of a learned loss, or the name of a pretrained loss; for progress, a run "
     "of MetaGenRL, finished or not.",
 )
-flags.register_validator("loss", lambda name: Path(name or "").exists() or losses_exist(name))
+flags.register_validator("loss", lambda name: not name or losses_exist(name))
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder for numbers and picture.")
 _LIVES = flags.DEFINE_integer(
     "lives",

@@ -68,7 +68,8 @@ class Agents(NamedTuple):
 
 
 def neighbours(experiment: Experiment, field: str) -> list[Experiment]:
-    """Returns an experiment with other deviations or lifetimes, which hold an episode at least.
+    """Returns an experiment with other deviations or lifetimes; the latter hold an episode, and
+    there are none where they differ in evolution.
 
     Args:
       experiment: The usual one.
@@ -77,6 +78,8 @@ def neighbours(experiment: Experiment, field: str) -> list[Experiment]:
     agents, inner = Agents.of(experiment), experiment.inner
     if field == "log_std":
         changed = [agents._replace(log_std=agents.log_std + change) for change in _DEVIATIONS]
+    elif experiment.evolution.shortest_life or experiment.evolution.longest_life:
+        changed = []
     else:
         least = max(2, -(-experiment.task.episode_limit // inner.update_period))
         lengths = (int(times * inner.updates) for times in _LENGTHS)

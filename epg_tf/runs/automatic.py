@@ -138,10 +138,9 @@ class AutomaticEvolution:
                 "repeat its command, or choose another folder"
             )
         order = record.get("order", ())
-        if any(each["name"] not in self._candidates or "agents" not in each for each in order):
-            raise RecordError(
-                f"{path}: another version of this package wrote it; choose another folder"
-            )
+        known = all(each["name"] in self._candidates and "agents" in each for each in order)
+        if "worth" not in record and not known:
+            raise RecordError(f"{path}: another version wrote it; choose another folder")
         return record
 
     def run(self) -> Path:
@@ -192,7 +191,9 @@ class AutomaticEvolution:
         earlier = self._earlier_of(AROUND_POLICY)
         candidates = begun_candidates(self._candidates, budget.seed, earlier)
         begun = time.monotonic()
-        free = {*Agents._fields} - {*self._fixed.get("inner", {}), *self._fixed.get("policy", {})}
+        fixed = {*self._fixed.get("inner", {}), *self._fixed.get("policy", {})}
+        useless = {"log_std"} if make_family(budget.given.task).spec.discrete_actions else set()
+        free = {*Agents._fields} - fixed - useless
         self._write(
             f"trying {len(candidates)} beginnings of a loss in {budget.given.task.family}: "
             + ", ".join(candidates)

@@ -35,6 +35,7 @@ AGENTS = 32
 """That value a candidate at a time."""
 
 _AS_IT_BEGINS = 0.4  # most of the time that the losses as they begin may take
+_EVOLVED = 0.8  # of the seconds after which no candidate evolves, but for two epochs at first
 _LATE = 1.5  # times the seconds after which no other deviations and lifetimes are tried
 
 
@@ -49,9 +50,9 @@ class Tried:
       epochs: Epochs that it evolved for so far.
       mean: Mean final return; agents that failed count as the worst of the others.
       ci95: 95 % confidence interval of that.
-      epoch_seconds: Time of its newest epochs, each; 0 before any.
+      epoch_seconds: Time of an epoch, from its newest one; 0 before any.
       added: What evolution has added to the mean since the first rung; 0 where the 95 % confidence
-        interval of that, agent by agent, includes 0.
+        interval of that, agent by agent, includes 0, and with changed agents.
       kept: False of a change of its agents that was given up.
     """
 
@@ -102,21 +103,27 @@ class _Candidate:
 
     def change(self, changed: Experiment, rung: int) -> Tried:
         """Returns what the loss is worth with other agents, which it keeps if they are clearly
-        better, or live shorter and are no worse.
+        better, or live shorter and are hardly worse: by less than a quarter of the width of the
+        confidence interval of the others, with 97.5 % confidence.
         """
-        tried, returns = self._tried(changed, rung, self._make(changed))
+        same = changed.policy == self.experiment.policy
+        shards = self._shards if same else self._make(changed)
+        tried, returns = self._tried(changed, rung, shards)
         times = changed.inner.updates / self.experiment.inner.updates
-        no_worse = mean_return(returns) >= mean_return(self._returns)
-        kept = _clear_difference(returns, self._returns) > 0.0 or (times < 1.0 and no_worse)
+        lowest = difference_row(returns, self._returns)["ci95"][0]
+        lower, upper = surviving_interval(self._returns)
+        kept = lowest > 0.0 or (times < 1.0 and lowest >= (lower - upper) / 4.0)
         if kept:
-            self.experiment, self._returns = changed, returns
+            self.experiment, self._returns, self._shards = changed, returns, shards
             self._epoch_seconds *= times
         return dataclasses.replace(tried, kept=kept, epoch_seconds=self._epoch_seconds)
 
     def _tried(self, experiment: Experiment, rung: int, shards: Shards) -> tuple[Tried, Array]:
         """Returns what the loss is worth now, and the returns of all agents."""
         keys = [LifeKey(self._seed, "tuning", 0, index) for index in range(AGENTS)]
-        settings = final_inner_settings(experiment)
+        settings = dataclasses.replace(
+            final_inner_settings(experiment), updates=experiment.inner.updates
+        )
         returns = shards.run(keys, lambda life: self._state.phi, settings).final_return
         tried = Tried(
             self.name,
@@ -154,7 +161,8 @@ class SettingsSearch:
       candidates: By name.
       free: Fields of `Agents` that are to be chosen.
       seed: Of all randomness.
-      seconds: For the whole search; each candidate has two epochs at least, however long they take.
+      seconds: For the whole search; each candidate has two epochs at least, however long they
+        take, and changes of agents begin up to half as much later.
     """
 
     def __init__(
@@ -186,7 +194,7 @@ class SettingsSearch:
                 left.append(made)
             rungs = max(1, (len(left) - 1).bit_length())
             for rung in range(1, rungs + 1):
-                remaining = self._seconds - (time.monotonic() - begun)
+                remaining = _EVOLVED * self._seconds - (time.monotonic() - begun)
                 share = remaining / (rungs + 1 - rung) / len(left)
                 for candidate in left:
                     candidate.evolve(share)
@@ -197,7 +205,8 @@ class SettingsSearch:
             for field in ("log_std", "updates"):
                 for changed in neighbours(left[0].experiment, field):
                     if field in self._free and not late(_LATE):
-                        yield left[0].change(changed, rungs + 1)
+                        rung += 1  # the newest change that is kept counts
+                        yield left[0].change(changed, rung)
 
     def _made(self, stack: contextlib.ExitStack, experiment: Experiment) -> Shards:
         """Returns what runs the agents of a candidate, without processes that must start first."""
@@ -252,7 +261,7 @@ def begun_candidates(
 def ranking(tried: Sequence[Tried]) -> list[Tried]:
     """Returns the newest of what was tried of each candidate, the best first: that of the last
     rungs, and in a rung that of the highest promise. This is the mean, and once more what evolution
-    has added to it since the first rung, because the evolution to come is longer.
+    has clearly added to it since the first rung, because the evolution to come is longer.
     """
     newest: dict[str, Tried] = {}
     for each in tried:

@@ -86,6 +86,7 @@ def test_a_run_ends_well(variables, tmp_path):
         "publish --run_dir=runs/a --name=Upper --evaluations=runs/b",
         "render --loss=missing --output=life.gif",
         "render --loss=point_goal --output=life.doc",
+        "render --output=life.gif",
         "study --measure=adaptation --loss=missing",
         "tune --config=point_goal --method=ddpg",
         "tune --config=point_goal --json=missing/trials.json",

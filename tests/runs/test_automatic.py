@@ -351,7 +351,7 @@ def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
     assert {each.agents.learning_rate for each in known} == {1e-2}
     assert [each.name for each in ranking(tried)] == ["fast", "slow", "late", "failing"]
     usual = Agents(1e-2, GIVEN.policy.log_std, 2)
-    changed = [(each.name, each.agents, each.kept) for each in tried if each.rung == 3]
+    changed = [(each.name, each.agents, each.kept) for each in tried if each.rung > 2]
     less, more = (usual._replace(log_std=usual.log_std + change) for change in (-0.5, 0.5))
     longer = ("fast", less._replace(updates=4), False)
     assert changed == [("fast", less, True), ("fast", more, False), longer]
@@ -446,9 +446,10 @@ def test_what_evolution_adds_counts_where_it_is_clear():
 
 def test_other_agents_are_kept_where_they_are_clearly_better_or_live_shorter():
     usual, unclear, better = [1.0, 2.0, 3.0, 4.0], [0.5, 2.0, 3.5, 4.5], [2.0, 3.1, 4.0, 5.1]
-    made = candidate([usual, unclear, better, unclear, better, unclear, better])
-    made.measure(1)
+    level = [each - 0.1 for each in better]
+    made = candidate([usual, unclear, better, unclear, better, unclear, level])
     made.experiment = Agents(3e-3, -1.0, 4).live_in(GIVEN)
+    made.measure(1)
     less, more = neighbours(made.experiment, "log_std")
     assert [made.change(each, 2).kept for each in (less, more, less)] == [False, True, False]
     assert made.experiment == more
@@ -456,3 +457,10 @@ def test_other_agents_are_kept_where_they_are_clearly_better_or_live_shorter():
     kept = [made.change(each, 2).kept for each in (longer, shorter, shorter)]
     assert kept == [False, False, True]
     assert Agents.of(made.experiment) == (3e-3, -0.5, 2)
+
+
+def test_lifetimes_that_differ_in_evolution_have_no_others():
+    experiment = Agents(3e-3, -1.0, 8).live_in(GIVEN)
+    assert [each.inner.updates for each in neighbours(experiment, "updates")] == [4, 16]
+    evolution = dataclasses.replace(experiment.evolution, longest_life=8)
+    assert not neighbours(dataclasses.replace(experiment, evolution=evolution), "updates")
