@@ -11,6 +11,7 @@ from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
 from epg_tf.epg.candidates import Agents, neighbours
 from epg_tf.epg.settings import Experiment
+from epg_tf.epg.state import initial_state
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.summary import Summary
 from epg_tf.runs import automatic, settings_search, worth
@@ -464,3 +465,16 @@ def test_lifetimes_that_differ_in_evolution_have_no_others():
     assert [each.inner.updates for each in neighbours(experiment, "updates")] == [4, 16]
     evolution = dataclasses.replace(experiment.evolution, longest_life=8)
     assert not neighbours(dataclasses.replace(experiment, evolution=evolution), "updates")
+
+
+@pytest.mark.slow
+def test_a_search_lives_with_other_deviations_and_lifetimes():
+    evolution = dataclasses.replace(GIVEN.evolution, epochs=2)
+    given = dataclasses.replace(GIVEN, evolution=evolution)
+    experiment = Agents(3e-3, -1.0, 4).live_in(given)
+    begun = Begun(experiment, initial_state(experiment, 0))
+    tried = list(settings_search.SettingsSearch({"any": begun}, Agents._fields, 0, 1e3).run())
+    changed = [each for each in tried if each.rung > 1]
+    assert [each.agents[1:] for each in changed[:2]] == [(-1.5, 4), (-0.5, 4)]
+    assert [each.agents.updates for each in changed[2:]] == [2, 8]
+    assert len({each.mean for each in changed}) == 4
