@@ -18,6 +18,9 @@ WINNING_TD3 = TD3Config(
 )
 """Settings that won most searches in bodies (results/records)."""
 
+FIXED_LOG_STD = -2.0
+"""Of fixed policies, and of agents that are to do as one does: natural logarithm."""
+
 
 def paper(task: TaskConfig, update_period: int, updates: int, reward: bool = False) -> Experiment:
     """Returns an experiment of the final paper, Table 1 and section 4.
@@ -282,7 +285,7 @@ def fixed_policy(task: TaskConfig) -> Experiment:
     usual = laptop(task, updates=2)
     return dataclasses.replace(
         usual,
-        policy=PolicyConfig(hidden=(), log_std=-2.0),
+        policy=PolicyConfig(hidden=(), log_std=FIXED_LOG_STD),
         inner=dataclasses.replace(usual.inner, update_period=128, minibatch=32, learning_rate=0.0),
         evolution=dataclasses.replace(
             usual.evolution,

@@ -25,6 +25,7 @@ _DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
 TOWARDS_REWARD = "observation_towards_reward"
+AS_IT_IS = "observation_as_it_is"
 _LEAST_SEEN = 1e-3  # share of returns that lies in the buffer
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
@@ -217,6 +218,11 @@ def _goal_direction(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     )
 
 
+def _as_it_is(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
+    del loss
+    return recorded.raw_observation
+
+
 def _towards_reward(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
     return turned_towards_reward(
@@ -276,6 +282,9 @@ _SHIPPED = {
         width=GOAL_SIZE,
         sees_reward=False,
         sees_goal=True,
+    ),
+    AS_IT_IS: ExtraChannel(
+        _as_it_is, "the observation, not normalised", width=lambda size: size, sees_reward=False
     ),
     TOWARDS_REWARD: ExtraChannel(
         _towards_reward,

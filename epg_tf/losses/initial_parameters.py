@@ -18,7 +18,7 @@ from epg_tf.losses.channels import (
     network_channels,
     scored_width,
 )
-from epg_tf.losses.extra_channels import TOWARDS_REWARD
+from epg_tf.losses.extra_channels import AS_IT_IS, TOWARDS_REWARD
 from epg_tf.losses.identifying import WANTED, WHERE
 from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import ADVANTAGES, LossConfig
@@ -110,7 +110,8 @@ def with_floor(
 ) -> Array:
     """Moves the floor of a valley to a linear policy: the loss of a step is lowest where its means
     are inputs kernel + bias, with inputs the observation, and the products of pairs of its
-    components where the policy sees them. Where the loss sees the observation turned towards the
+    components where the policy sees them. Where the loss also sees the observation as it is, that
+    takes the place of the normalised one. Where it sees the observation turned towards the
     reward, it takes the place of the observation: agents learn to do for their reward what the
     policy does for one that rises with the velocity along +x. Not in the papers.
 
@@ -128,7 +129,8 @@ def with_floor(
     shapes = parameter_shapes(channels, config)
     params = {name: values[0].copy() for name, values in split(phi[None], shapes).items()}
     rows, units = kernel_rows(channels), config.products
-    seen = list(rows.get(TOWARDS_REWARD, rows.get("observation", ())))
+    name = next(name for name in (TOWARDS_REWARD, AS_IT_IS, "observation") if name in rows)
+    seen = list(rows[name])
     if len(kernel) > len(seen):
         seen += rows["observation_pairs"]
     for unit in range(len(bias)):

@@ -18,8 +18,9 @@ from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import evolves_loss, initial_policy, loss_channels, start_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState, initial_state
-from epg_tf.losses.extra_channels import TOWARDS_REWARD
+from epg_tf.losses.extra_channels import AS_IT_IS, TOWARDS_REWARD
 from epg_tf.losses.initial_parameters import with_floor
+from epg_tf.runs.fixed_policy import on_observations_as_they_are
 from epg_tf.runs.folder import SCALE
 from epg_tf.runs.identity import BEGUN_WITH
 
@@ -34,7 +35,8 @@ def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) ->
     earlier run evolved, whose env steps count as spent.
 
     A loss that begins with a fixed linear policy is the valley of `loss.start="quadratic"`, its
-    floor at that policy's means; the rest of it is drawn from the seed.
+    floor at that policy's means; the rest of it is drawn from the seed. Where it sees observations
+    as they are, the floor is at the policy's means whatever agents have normalised.
 
     Args:
       experiment: Settings.
@@ -107,7 +109,8 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     _check_sizes(experiment, earlier, _SAME_BODY)
     loss, its = experiment.loss, earlier.experiment
     turned = TOWARDS_REWARD in loss.channels
-    blind = "observation" in loss.without and not turned
+    as_it_is = AS_IT_IS in loss.channels and not turned
+    blind = "observation" in loss.without and not (turned or as_it_is)
     if loss.start != "quadratic" or loss.shared_over_actions or blind:
         raise ConfigError(
             f"begin_with={earlier.name} is a policy, and a loss with config.loss.start="
@@ -127,12 +130,15 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
             f"{its.policy.observation_pairs}, and {TOWARDS_REWARD!r} in config.loss.channels is "
             "neither centred nor multiplied; evolve one with both False, or leave the channel out"
         )
-    if its.policy.observation_pairs and "observation_pairs" not in loss.channels:
+    if its.policy.observation_pairs and (as_it_is or "observation_pairs" not in loss.channels):
         raise ConfigError(
             f"begin_with={earlier.name} is a policy with config.policy.observation_pairs=True, and "
             f"a loss with config.loss.channels={loss.channels} does not see the same; add "
-            "'observation_pairs' to them"
+            f"'observation_pairs' to them, without {AS_IT_IS!r}"
         )
+    if as_it_is:
+        kernel, bias = on_observations_as_they_are(earlier)
+        return with_floor(phi, loss_channels(experiment), loss, kernel, bias)
     _check_functions(experiment, earlier, (_CENTRING,))
     policy = initial_policy(its, earlier.phi)
     return with_floor(

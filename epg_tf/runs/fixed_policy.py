@@ -4,20 +4,32 @@ beat where its agents are to adapt, and what a loss can begin around.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+from epg_tf.agents import normalizer
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss, save
 from epg_tf.artifacts.loss_files import holds_loss
+from epg_tf.core.errors import ConfigError
+from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import presets
+from epg_tf.epg.inner_loop import final_inner_settings
+from epg_tf.epg.meta_parameters import initial_policy
 from epg_tf.epg.outer_loop import evolve
+from epg_tf.epg.past_policies import Starts
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
+from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
 FOLDER = "zero_shot_linear"
 """Its name beside a loss."""
+
+_LIVES = 64  # over which a policy's normalisation is averaged
 
 
 def evolved_policy(
@@ -46,3 +58,38 @@ def evolved_policy(
         facts = {"seed": seed, "env_steps": state.env_steps, "epoch": state.epoch}
         save(path, state.phi, settings, facts)
     return load_loss(path)
+
+
+def on_observations_as_they_are(policy: LearnedLoss) -> tuple[Array, Array]:
+    """Returns a fixed linear policy without its normalisation of observations, which differs from
+    life to life: the mean of what it is in many.
+
+    Args:
+      policy: Without hidden layers, products of pairs and deviations of its own.
+
+    Returns:
+      (kernel [O, A], bias [A]) of its mean actions at observations that are not normalised.
+
+    Raises:
+      ConfigError: It fails in every life.
+    """
+    experiment, phi = policy.experiment, policy.phi
+    size = make_family(experiment.task).spec.observation_size
+    compute = dataclasses.replace(experiment.compute, parallel="threads")  # no processes to start
+    keys = [LifeKey(0, "analysis", 0, index) for index in range(_LIVES)]
+    starts = Starts([None] * _LIVES, range(_LIVES))
+    settings = dataclasses.replace(final_inner_settings(experiment), starts=starts)
+    with Shards(dataclasses.replace(experiment, compute=compute)) as shards:
+        results = shards.run(keys, lambda life: phi, settings)
+    rows = [agent.moments for agent in results.final_agent[~results.failed]]
+    if not rows:
+        raise ConfigError(
+            f"begin_with={policy.name}: it fails in each of {_LIVES} lives; evolve another policy"
+        )
+    moments = normalizer.unpacked(rows, (len(rows[0]) - 1) // 2)
+    about_zero = 0 if experiment.inner.centred_observations else size
+    shift, scale = (part[:, :size] for part in normalizer.scaling(moments, about_zero))
+    weights = initial_policy(experiment, phi)
+    kernels = scale[:, :, None] * weights["output/kernel"]
+    biases = weights["output/bias"] - np.einsum("po,poa->pa", shift, kernels)
+    return kernels.mean(axis=0), biases.mean(axis=0)

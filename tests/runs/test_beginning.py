@@ -18,6 +18,8 @@ from epg_tf.artifacts.loss_files import checksum
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.parameters import split
 from epg_tf.core.products import products_of_pairs
+from epg_tf.core.types import LifeKey
+from epg_tf.epg.inner_loop import InnerLoop, final_inner_settings
 from epg_tf.epg.meta_parameters import initial_phi, initial_policy, loss_channels
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
@@ -27,6 +29,7 @@ from epg_tf.losses.temporal_conv import TemporalConvLoss
 from epg_tf.runs import pages
 from epg_tf.runs.beginning import beginning, facts_of, scaled
 from epg_tf.runs.evolution import EVOLUTION, EvolutionSystem
+from epg_tf.runs.fixed_policy import on_observations_as_they_are
 from epg_tf.runs.folder import (
     RunFolder,
     RunTarget,
@@ -36,6 +39,7 @@ from epg_tf.runs.folder import (
 )
 from epg_tf.runs.identity import BEGUN_WITH, RunIdentity
 from epg_tf.runs.session import run_in_folder
+from epg_tf.tasks.registry import make_family
 from tests.thread_ranks import on_ranks
 
 
@@ -149,6 +153,45 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policies, factors,
         slope = tape.gradient(total, means)[0, -1]
         np.testing.assert_allclose(slope, np.full(slope.shape, 2 * away), rtol=0.02, atol=1e-6)
     assert np.abs(floor[0, -1]).min() > 1e-3
+
+
+def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_path):
+    """What is said of observations as they are acts as the policy does after its own normalisation,
+    life by life, in the mean; and the floor of the valley is there.
+    """
+    evolution = {
+        "moves": "initialisation",
+        "epochs": 1,
+        "guidance": 1.0,
+        "final_guidance": 1.0,
+    }
+    inner = {"updates": 3, "learning_rate": 0.0}
+    linear = make_tiny(evolution=evolution, policy={"hidden": ()}, inner=inner)
+    list(epg_tf.evolve_in_folder(linear, 5, tmp_path / "run"))
+    policy = epg_tf.load_loss(tmp_path / "run" / "final")
+    kernel, bias = on_observations_as_they_are(policy)
+
+    weights = initial_policy(policy.experiment, policy.phi)
+    sixty_four = dataclasses.replace(linear.compute, shard_lives=64)
+    lives = dataclasses.replace(linear, compute=sixty_four)
+    loop = InnerLoop(lives, make_family(linear.task))
+    keys = [LifeKey(0, "analysis", 0, index) for index in range(64)]
+    loop.run(keys, np.tile(policy.phi, (64, 1)), final_inner_settings(linear))
+    shift, scale = loop.observation_scaling
+    assert np.abs(scale - 1.0).max() > 0.1
+    observation = np.random.default_rng(0).standard_normal((5, kernel.shape[0]))
+    normalised = (observation[None] - shift[:, None]) * scale[:, None]
+    means = (normalised @ weights["output/kernel"] + weights["output/bias"]).mean(axis=0)
+    np.testing.assert_allclose(observation @ kernel + bias, means, rtol=1e-4, atol=1e-5)
+
+    experiment = make_tiny(loss=VALLEY | {"channels": ("observation_as_it_is",)})
+    phi = beginning(experiment, 3, policy).phi
+    channels = loss_channels(experiment)
+    params = split(phi[None], parameter_shapes(channels, experiment.loss))
+    rows, actions = kernel_rows(channels)["observation_as_it_is"], len(bias)
+    floor = params["products/kernel"][0][rows, :actions]
+    np.testing.assert_allclose(floor, -kernel, rtol=1e-6)
+    np.testing.assert_allclose(params["products/bias"][0][:actions], -bias, rtol=1e-6)
 
 
 ANT = {"family": "goal_ant", "frame_skip": 5, "episode_limit": 6}
