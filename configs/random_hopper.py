@@ -1,6 +1,7 @@
 """RandomHopper, reward-free (EPG, Figures 5 and 12). Variants: `laptop` (default), `night`
 (the paper's body and life, evolved in coarse physics) and `paper`; the same with the suffix
-`_past`, whose lives start from past policies half of the time (Figure 12 B); `laptop` and `paper`
+`_past`, whose lives start from past policies half of the time (Figure 12 B); `night_around`, as
+`night`, to begin around a fixed linear policy (--begin_with, docs/lessons.md); `laptop` and `paper`
 with the suffix `_channels`, whose loss also sees the time in the life and how new a state is; and
 `laptop_v1` and `paper_v1`, the paper's first version; the former has its N = M, deviations by
 state, weighted fitness and raw returns, and is else as `laptop`.
@@ -54,6 +55,7 @@ VARIANTS |= {
     f"{name}_past": dataclasses.replace(made, past=PastConfig(policies=64, share=0.5, per_epoch=4))
     for name, made in VARIANTS.items()
 }
+VARIANTS["night_around"] = presets.around_policy(VARIANTS["night"], actions=3)
 VARIANTS |= {
     f"{name}_channels": dataclasses.replace(
         VARIANTS[name],

@@ -1,6 +1,7 @@
 """RandomWalker, reward-free (EPG, Figure 6). Variants: `laptop` (default), `night`
-(the paper's life, evolved in coarse physics) and `paper`; `laptop` and `paper` also with the suffix
-`_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13 a).
+(the paper's life, evolved in coarse physics) and `paper`; `night_around`, as `night`, to begin
+around a fixed linear policy (--begin_with, docs/lessons.md); `laptop` and `paper` also with the
+suffix `_epg_i` or `_ppo_i`, which evolve the initial policy with the loss, or alone (Figure 13 a).
 
     Table 1:  update period M 128, updates 256, life U 32768 env steps
 
@@ -82,6 +83,7 @@ VARIANTS = {
     "night": _night(),
     "paper": presets.paper(_PAPER, update_period=128, updates=256),
 }
+VARIANTS["night_around"] = presets.around_policy(VARIANTS["night"], actions=6)
 VARIANTS |= {
     **presets.evolved_starts(VARIANTS["laptop"], "laptop"),
     **presets.evolved_starts(VARIANTS["paper"], "paper"),

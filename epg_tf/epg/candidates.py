@@ -14,7 +14,6 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg import presets
 from epg_tf.epg.settings import Experiment
-from epg_tf.losses.extra_channels import AS_IT_IS
 from epg_tf.tasks.settings import TaskConfig
 
 Fixed = Mapping[str, Mapping[str, Any]]
@@ -145,25 +144,8 @@ def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
     if not spec.discrete_actions:
         valley = presets.valley(rewarded.loss, spec.action_size, (-2.0, -0.5))
         found["quadratic"] = dataclasses.replace(rewarded, loss=valley)
-        found[AROUND_POLICY] = _around_policy(rewarded, spec.action_size)
+        found[AROUND_POLICY] = presets.around_policy(rewarded, spec.action_size)
     return found
-
-
-def _around_policy(rewarded: Experiment, actions: int) -> Experiment:
-    """Returns what begins around a policy: agents imitate it as fast as they can, explore as little
-    as it does, and there is less noise on the loss. It sees observations as they are, because those
-    that an agent has normalised by falling would make the policy another one.
-    """
-    valley = presets.valley(rewarded.loss, actions, (-3.0, presets.FIXED_LOG_STD))
-    return dataclasses.replace(
-        rewarded,
-        policy=dataclasses.replace(rewarded.policy, log_std=presets.FIXED_LOG_STD),
-        loss=dataclasses.replace(valley, channels=(AS_IT_IS,)),
-        inner=dataclasses.replace(rewarded.inner, kl_limit=0.0),
-        evolution=dataclasses.replace(
-            rewarded.evolution, sigma=0.03, learning_rate=1.2e-2, final_learning_rate=1.2e-3
-        ),
-    )
 
 
 def lifetime(episode_limit: int) -> int:

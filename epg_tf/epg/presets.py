@@ -9,6 +9,7 @@ from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg.baseline_settings import SACConfig, TD3Config
 from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
+from epg_tf.losses.extra_channels import AS_IT_IS
 from epg_tf.losses.settings import LossConfig, SurrogateConfig
 from epg_tf.tasks.settings import TaskConfig
 
@@ -191,6 +192,29 @@ def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float])
         memory_units=0,
         mean_limit=1.0,
         log_std_limits=log_std_limits,
+    )
+
+
+def around_policy(usual: Experiment, actions: int) -> Experiment:
+    """Returns an experiment whose loss may begin around a fixed linear policy: agents imitate it as
+    fast as they can and explore as little as it does, and there is less noise on the loss.
+
+    It sees observations as they are: those that an agent has normalised by falling would make the
+    policy another one.
+
+    Args:
+      usual: The other settings.
+      actions: A, components of an action.
+    """
+    loss = valley(usual.loss, actions, log_std_limits=(-3.0, FIXED_LOG_STD))
+    return dataclasses.replace(
+        usual,
+        policy=dataclasses.replace(usual.policy, log_std=FIXED_LOG_STD),
+        loss=dataclasses.replace(loss, channels=(AS_IT_IS,)),
+        inner=dataclasses.replace(usual.inner, kl_limit=0.0),
+        evolution=dataclasses.replace(
+            usual.evolution, sigma=0.03, learning_rate=1.2e-2, final_learning_rate=1.2e-3
+        ),
     )
 
 
