@@ -133,19 +133,18 @@ def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
     returns = dataclasses.replace(gradient, channels=("return_to_go",))
     identifying = dataclasses.replace(returns, identifying=8, buffer_steps=256)
     pairs = ("observation_pairs",) if spec.observation_size <= _MOST_PAIRS else ()
-    found = {
+    actions, discrete = spec.action_size, spec.discrete_actions
+    valley = presets.valley(rewarded.loss, actions, None if discrete else (-2.0, -0.5))
+    return {
         "policy_gradient": dataclasses.replace(rewarded, loss=gradient),
         "return_gradient": dataclasses.replace(rewarded, loss=returns),
         "return_gradient_identifying": dataclasses.replace(rewarded, loss=identifying),
         "correlating": dataclasses.replace(rewarded, loss=correlating),
         "identifying": _of_length(presets.identifying(task, channels=pairs), updates),
         "centred": presets.laptop(task, updates, reward=True),
+        "quadratic": dataclasses.replace(rewarded, loss=valley),
+        AROUND_POLICY: presets.around_policy(rewarded, actions, discrete),
     }
-    if not spec.discrete_actions:
-        valley = presets.valley(rewarded.loss, spec.action_size, (-2.0, -0.5))
-        found["quadratic"] = dataclasses.replace(rewarded, loss=valley)
-        found[AROUND_POLICY] = presets.around_policy(rewarded, spec.action_size)
-    return found
 
 
 def lifetime(episode_limit: int) -> int:

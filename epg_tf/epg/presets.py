@@ -166,7 +166,9 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
     )
 
 
-def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float]) -> LossConfig:
+def valley(
+    usual: LossConfig, actions: int, log_std_limits: tuple[float, float] | None
+) -> LossConfig:
     """Returns a loss that begins as a quadratic valley around the means and has little else, for
     evolution strategies, which try random directions of phi.
 
@@ -177,8 +179,11 @@ def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float])
     Args:
       usual: The other settings.
       actions: A, components of an action.
-      log_std_limits: Lowest and highest of policies.
+      log_std_limits: Lowest and highest of policies; None where actions are discrete.
     """
+    limits: dict[str, Any] = {}
+    if log_std_limits is not None:
+        limits = {"mean_limit": 1.0, "log_std_limits": log_std_limits}
     return dataclasses.replace(
         usual,
         start="quadratic",
@@ -190,12 +195,11 @@ def valley(usual: LossConfig, actions: int, log_std_limits: tuple[float, float])
         filters=(1, 1),
         context=1,
         memory_units=0,
-        mean_limit=1.0,
-        log_std_limits=log_std_limits,
+        **limits,
     )
 
 
-def around_policy(usual: Experiment, actions: int) -> Experiment:
+def around_policy(usual: Experiment, actions: int, discrete: bool = False) -> Experiment:
     """Returns an experiment whose loss may begin around a fixed linear policy: agents imitate it as
     fast as they can and explore as little as it does, and there is less noise on the loss.
 
@@ -205,8 +209,10 @@ def around_policy(usual: Experiment, actions: int) -> Experiment:
     Args:
       usual: The other settings.
       actions: A, components of an action.
+      discrete: Whether actions are.
     """
-    loss = valley(usual.loss, actions, log_std_limits=(-3.0, FIXED_LOG_STD))
+    limits = None if discrete else (-3.0, FIXED_LOG_STD)
+    loss = valley(usual.loss, actions, limits)
     return dataclasses.replace(
         usual,
         policy=dataclasses.replace(usual.policy, log_std=FIXED_LOG_STD),

@@ -144,6 +144,11 @@ def declared_channels(
     return kept
 
 
+def outputs_name(channels: Sequence[Channel]) -> str:
+    """Returns the name of the channel of means or probabilities, the first of the policy's."""
+    return next(channel.name for channel in channels if channel.name in (MEANS, PROBABILITY))
+
+
 def _action_conflicts(
     spec: EnvironmentSpec, config: LossConfig, state_dependent_std: bool
 ) -> Iterator[str]:
@@ -158,11 +163,13 @@ def _action_conflicts(
                 f"{name}=True is for continuous actions, and those of the task's family are "
                 "discrete; set it to False"
             )
-    parts = 1 if config.shared_over_actions else _choices(spec)
-    if config.start in ("policy_gradient", "quadratic") and config.products < parts:
+    units = {"policy_gradient": _choices(spec), "quadratic": spec.action_size}
+    parts = 1 if config.shared_over_actions else units.get(config.start, 0)
+    if config.start in units and config.products < parts:
+        each = "part of an action" if config.start == "policy_gradient" else "mean or probability"
         yield (
             f"config.loss.products={config.products} is too few for config.loss.start="
-            f"{config.start!r}, which takes one for each part of an action; set at least {parts}"
+            f"{config.start!r}, which takes one for each {each}; set at least {parts}"
         )
 
 
@@ -174,10 +181,10 @@ def _limit_conflicts(kept: Sequence[Channel], config: LossConfig) -> Iterator[st
             f"config.loss.log_std_limits={config.log_std_limits}: the lowest is above the highest; "
             "swap them"
         )
-    if config.start == "quadratic" and not means:
+    if config.start == "quadratic" and "policy" in config.without:
         yield (
-            "config.loss.start='quadratic' needs means, and the loss sees none: actions are "
-            "discrete, or config.loss.without has 'policy'; use 'random'"
+            "config.loss.start='quadratic' needs means or probabilities, and config.loss.without="
+            f"{config.without} has 'policy'; keep it, or use 'random'"
         )
     if config.mean_limit and not means:
         yield (

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from epg_tf.core.parallel_layers import parallel_matmul
 from epg_tf.core.parameters import Params
-from epg_tf.losses.channels import EFFECTS, HISTORY, MEANS, PROBABILITY, Channel
+from epg_tf.losses.channels import EFFECTS, HISTORY, Channel, outputs_name
 from epg_tf.losses.product_units import product_units
 
 WANTED = "identifying/changes"  # U
@@ -46,7 +46,7 @@ def identifying_shapes(channels: Sequence[Channel], ranks: int) -> dict[str, tup
     width = {channel.name: channel.width for channel in channels}
     effects = next(channel.width for channel in channels if channel.kind == EFFECTS)
     return {
-        WANTED: (effects // width[_outputs(channels)], ranks),
+        WANTED: (effects // width[outputs_name(channels)], ranks),
         WHERE: (len(seen_rows(channels)) + 1, ranks),
     }
 
@@ -79,8 +79,3 @@ def distance_to_floor(
     wanted = tf.matmul(inputs, floor[:, :, :-1], transpose_b=True) + floor[:, None, :, -1]
     means = policy[:, :, : wanted.shape[2]]  # log deviations may follow
     return tf.reduce_sum(product_units(means - wanted, 1), axis=2)
-
-
-def _outputs(channels: Sequence[Channel]) -> str:
-    """Returns the name of the channel of means or probabilities, the first of the policy's."""
-    return next(channel.name for channel in channels if channel.name in (MEANS, PROBABILITY))

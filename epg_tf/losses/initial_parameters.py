@@ -10,12 +10,12 @@ from epg_tf.core.parameters import split
 from epg_tf.core.types import Array
 from epg_tf.losses.channels import (
     FEATURES,
-    MEANS,
     POLICY,
     Channel,
     input_width,
     kernel_rows,
     network_channels,
+    outputs_name,
     scored_width,
 )
 from epg_tf.losses.extra_channels import AS_IT_IS, TOWARDS_REWARD
@@ -86,7 +86,8 @@ def _centre(head: Array, output: Array, channels: Sequence[Channel]) -> None:
 
 def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: LossConfig) -> None:
     """Makes the loss of a step sum_j mean_j^2: one product unit for each mean, the soft square of
-    the mean, or with the factors mean, mean and, where there are three, 1.
+    the mean, or with the factors mean, mean and, where there are three, 1. Where actions are
+    discrete, probabilities take the place of means.
 
     Where evolution makes them mean - u and mean - v, with forms u and v of the inputs, the lowest
     point is at (u + v) / 2; a valley of two leaky units is flat between u and v. A sum of soft
@@ -98,11 +99,30 @@ def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: Lo
         params[name] for name in ("products/kernel", "products/bias", "output/kernel")
     )
     output[:] = 0.0
-    for unit, mean in enumerate(kernel_rows(channels)[MEANS]):
+    for unit, mean in enumerate(kernel_rows(channels)[outputs_name(channels)]):
         kernel[:, unit::units] = 0.0
         kernel[mean, unit : 2 * units : units] = 1.0
         bias[2 * units + unit :: units] = 1.0  # of a third factor, if there is one
         output[config.head + unit] = 1.0
+
+
+def probabilities(kernel: Array, bias: Array, choices: Sequence[int]) -> tuple[Array, Array]:
+    """Returns linear probabilities whose logits are linear: the first order of the softmax around
+    equal chances. Where they leave [0, 1], the nearest that a policy has is 0 or 1.
+
+    Args:
+      kernel: [I, A], of the logits.
+      bias: [A].
+      choices: How many there are in each part of an action, together A.
+
+    Returns:
+      (kernel [I, A], bias [A]).
+    """
+    ends = np.cumsum(choices)[:-1]
+    kernels = [part - part.mean(axis=1, keepdims=True) for part in np.split(kernel, ends, axis=1)]
+    biases = [1.0 + part - part.mean() for part in np.split(bias, ends)]
+    counts = np.repeat(choices, choices)
+    return np.concatenate(kernels, axis=1) / counts, np.concatenate(biases) / counts
 
 
 def with_floor(
@@ -120,7 +140,8 @@ def with_floor(
       channels: Declared inputs, the observation, the means and what else the policy sees among
         them.
       config: Settings of the loss.
-      kernel: [I, A], of the policy; I is O, or O + O (O + 1) / 2 with products.
+      kernel: [I, A], of the policy's means or probabilities; I is O, or O + O (O + 1) / 2 with
+        products.
       bias: [A].
 
     Returns:

@@ -19,10 +19,11 @@ from epg_tf.epg.meta_parameters import evolves_loss, initial_policy, loss_channe
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.losses.extra_channels import AS_IT_IS, TOWARDS_REWARD
-from epg_tf.losses.initial_parameters import with_floor
+from epg_tf.losses.initial_parameters import probabilities, with_floor
 from epg_tf.runs.fixed_policy import on_observations_as_they_are
 from epg_tf.runs.folder import SCALE
 from epg_tf.runs.identity import BEGUN_WITH
+from epg_tf.tasks.registry import make_family
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
 _CENTRING = ("inner", "centred_observations")
@@ -138,12 +139,14 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
         )
     if as_it_is:
         kernel, bias = on_observations_as_they_are(earlier)
-        return with_floor(phi, loss_channels(experiment), loss, kernel, bias)
-    _check_functions(experiment, earlier, (_CENTRING,))
-    policy = initial_policy(its, earlier.phi)
-    return with_floor(
-        phi, loss_channels(experiment), loss, policy["output/kernel"], policy["output/bias"]
-    )
+    else:
+        _check_functions(experiment, earlier, (_CENTRING,))
+        policy = initial_policy(its, earlier.phi)
+        kernel, bias = policy["output/kernel"], policy["output/bias"]
+    spec = make_family(experiment.task).spec
+    if spec.discrete_actions:
+        kernel, bias = probabilities(kernel, bias, spec.choices)
+    return with_floor(phi, loss_channels(experiment), loss, kernel, bias)
 
 
 def scaled(policy: LearnedLoss, scale: float) -> LearnedLoss:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from epg_tf.core.parameters import split
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.initial_parameters import initial_parameters
+from epg_tf.losses.initial_parameters import initial_parameters, probabilities
 from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.temporal_conv import (
@@ -74,6 +74,36 @@ def test_a_quadratic_loss_is_the_sum_of_squared_means(
             squares[..., 0] = np.square(means[..., 0] - moved / 2) - (moved / 2) ** 2
         expected = squares.sum(axis=2).mean(axis=1)
         np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_quadratic_loss_of_choices_is_the_sum_of_soft_squared_probabilities(
+    make_tiny, make_agent, make_experience
+):
+    experiment = make_tiny(loss={"start": "quadratic", "products": A, "factors": 1})
+    agent = make_agent(experiment, P, O, A, discrete=True)
+    loss, _ = make_loss(experiment, discrete=True, start=True)
+    met = make_experience(P, N, M, O, A, discrete=True)
+    chances = agent.policy.loss_input(met.observation[:, -M:])
+    chances = tf.gather(chances, STEPS, batch_dims=1).numpy()
+    expected = 2.0 * (np.sqrt(1.0 + np.square(chances)) - 1.0)
+    expected = expected.sum(axis=2).mean(axis=1)
+    np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5)
+
+
+def test_probabilities_are_the_first_order_of_a_softmax():
+    """At equal logits they and their slopes are those of the policy, part by part."""
+    generator = np.random.default_rng(0)
+    kernel, choices, step = generator.standard_normal((4, 5)), (2, 3), 1e-4
+    found_kernel, found_bias = probabilities(
+        kernel, np.array([1.0, 1.0, -2.0, -2.0, -2.0]), choices
+    )
+    np.testing.assert_allclose(found_bias, [1 / 2] * 2 + [1 / 3] * 3)
+    for row, found in zip(kernel, found_kernel, strict=True):
+        parts = np.split(np.exp(step * row), [2])
+        after = np.concatenate([part / part.sum() for part in parts])
+        np.testing.assert_allclose((after - found_bias) / step, found, atol=1e-3)
+    sums = [part.sum(axis=1) for part in np.split(found_kernel, [2], axis=1)]
+    np.testing.assert_allclose(sums, 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("start", ["centred", "correlating"])

@@ -141,7 +141,11 @@ def test_a_start_that_lacks_what_it_needs_is_refused(make_tiny, start, message):
         make_loss(make_tiny(loss=start))
 
 
-def test_discrete_actions_need_one_product_and_have_no_means(make_tiny):
+def test_discrete_actions_need_one_product_or_one_for_each_probability(make_tiny):
     make_loss(make_tiny(loss={"start": "policy_gradient", "reward": True, "products": 1}), True)
-    with pytest.raises(ConfigError, match="'quadratic' needs means"):
-        make_loss(make_tiny(loss={"start": "quadratic", "products": 3}), True)
+    make_loss(make_tiny(loss={"start": "quadratic", "products": 2}), True)
+    with pytest.raises(ConfigError, match="for each mean or probability; set at least 2"):
+        make_loss(make_tiny(loss={"start": "quadratic", "products": 1}), True)
+    with pytest.raises(ConfigError, match="'quadratic' needs means or probabilities"):
+        without = {"start": "quadratic", "products": 2, "without": ("policy",)}
+        make_loss(make_tiny(loss=without), True)

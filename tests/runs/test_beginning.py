@@ -194,6 +194,26 @@ def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_pat
     np.testing.assert_allclose(params["products/bias"][0][:actions], -bias, rtol=1e-6)
 
 
+def test_a_policy_of_choices_is_the_floor_of_probabilities(make_tiny):
+    """Where its logits are far apart, the most likely choice has the highest floor."""
+    cartpole = {"family": "gymnasium:CartPole-v1", "frame_skip": 1, "episode_limit": 6}
+    moves = {"moves": "initialisation"}
+    linear = make_tiny(task=cartpole, policy={"hidden": ()}, inner={"updates": 0}, evolution=moves)
+    phi = np.random.default_rng(0).standard_normal(initial_phi(linear, 0).size)
+    policy = LearnedLoss(phi.astype(np.float32), linear, {"env_steps": 3})
+    channels = ("observation_as_it_is",)
+    experiment = make_tiny(task=cartpole, loss=VALLEY | {"products": 2, "channels": channels})
+    found = beginning(experiment, 3, policy).phi
+    params = split(found[None], parameter_shapes(loss_channels(experiment), experiment.loss))
+    rows = kernel_rows(loss_channels(experiment))["observation_as_it_is"]
+    weights = initial_policy(linear, policy.phi)
+    observation = np.random.default_rng(1).standard_normal((20, 4))
+    logits = observation @ weights["output/kernel"] + weights["output/bias"]
+    floor = -observation @ params["products/kernel"][0][rows, :2] - params["products/bias"][0][:2]
+    np.testing.assert_allclose(floor[:, 1], 0.5 + (logits[:, 1] - logits[:, 0]) / 4, atol=1e-5)
+    np.testing.assert_allclose(floor.sum(axis=1), 1.0, atol=1e-5)
+
+
 ANT = {"family": "goal_ant", "frame_skip": 5, "episode_limit": 6}
 TURNED = VALLEY | {
     "products": 8,
