@@ -29,6 +29,7 @@ PHASES = (
     "rl2",
     "analysis",  # of what losses do to agents; nothing is chosen or compared by them
     "objective_validation",
+    "beginning",  # of a loss around a fixed policy
 )
 PURPOSES = (
     "task",

@@ -14,6 +14,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg import presets
 from epg_tf.epg.settings import Experiment
+from epg_tf.losses.settings import AS_IT_IS
 from epg_tf.tasks.settings import TaskConfig
 
 Fixed = Mapping[str, Mapping[str, Any]]
@@ -108,7 +109,9 @@ def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[s
     conflicts: list[ConfigError] = []
     for name, usual in _usual(given.task, spec).items():
         try:
-            found[name] = with_settings(usual, fixed)
+            made = with_settings(usual, fixed)
+            if name != AROUND_POLICY or AS_IT_IS in made.loss.channels:
+                found[name] = made
         except ConfigError as error:
             conflicts.append(error)
     if not found:

@@ -9,8 +9,7 @@ from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg.baseline_settings import SACConfig, TD3Config
 from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
-from epg_tf.losses.extra_channels import AS_IT_IS
-from epg_tf.losses.settings import LossConfig, SurrogateConfig
+from epg_tf.losses.settings import AS_IT_IS, LossConfig, SurrogateConfig
 from epg_tf.tasks.settings import TaskConfig
 
 WINNING_SAC = SACConfig(batch=64, random_steps=50, target_entropy=0.0, tau=0.05)
@@ -169,8 +168,8 @@ def night(task: TaskConfig, update_period: int, updates: int, reward: bool = Fal
 def valley(
     usual: LossConfig, actions: int, log_std_limits: tuple[float, float] | None
 ) -> LossConfig:
-    """Returns a loss that begins as a quadratic valley around the means and has little else, for
-    evolution strategies, which try random directions of phi.
+    """Returns a loss that begins as a quadratic valley around the means, or probabilities, and has
+    little else, for evolution strategies, which try random directions of phi.
 
     It has one product unit, a square, for each component of the action, as many as the valley
     needs. It sees one step at a time, but for one number of context, has no memory, and holds
@@ -216,7 +215,7 @@ def around_policy(usual: Experiment, actions: int, discrete: bool = False) -> Ex
     return dataclasses.replace(
         usual,
         policy=dataclasses.replace(usual.policy, log_std=FIXED_LOG_STD),
-        loss=dataclasses.replace(loss, channels=(AS_IT_IS,)),
+        loss=dataclasses.replace(loss, channels=(*loss.channels, AS_IT_IS)),
         inner=dataclasses.replace(usual.inner, kl_limit=0.0),
         evolution=dataclasses.replace(
             usual.evolution, sigma=0.03, learning_rate=1.2e-2, final_learning_rate=1.2e-3

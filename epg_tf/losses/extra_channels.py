@@ -18,14 +18,13 @@ import tensorflow as tf
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.products import number_of_pairs, products_of_pairs
 from epg_tf.losses.action_effects import action_effects
-from epg_tf.losses.settings import LossConfig
+from epg_tf.losses.settings import AS_IT_IS, LossConfig
 from epg_tf.losses.turned_observation import turned_towards_reward
 
 _DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
 TOWARDS_REWARD = "observation_towards_reward"
-AS_IT_IS = "observation_as_it_is"
 _LEAST_SEEN = 1e-3  # share of returns that lies in the buffer
 _PLANES = 8  # bits of a cell's number: at most 256 cells
 
@@ -284,7 +283,10 @@ _SHIPPED = {
         sees_goal=True,
     ),
     AS_IT_IS: ExtraChannel(
-        _as_it_is, "the observation, not normalised", width=lambda size: size, sees_reward=False
+        _as_it_is,
+        "the observation, not normalised by the life, in the units of the policy's",
+        width=lambda size: size,
+        sees_reward=False,
     ),
     TOWARDS_REWARD: ExtraChannel(
         _towards_reward,

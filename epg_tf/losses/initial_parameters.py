@@ -18,10 +18,10 @@ from epg_tf.losses.channels import (
     outputs_name,
     scored_width,
 )
-from epg_tf.losses.extra_channels import AS_IT_IS, TOWARDS_REWARD
+from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.identifying import WANTED, WHERE
 from epg_tf.losses.parameter_shapes import parameter_shapes
-from epg_tf.losses.settings import ADVANTAGES, LossConfig
+from epg_tf.losses.settings import ADVANTAGES, AS_IT_IS, LossConfig
 
 # Of a correlation on its way into the context: a clear one moves the valley's floor by about 1.
 _GAIN = 3.0
@@ -107,8 +107,9 @@ def _square(params: Mapping[str, Array], channels: Sequence[Channel], config: Lo
 
 
 def probabilities(kernel: Array, bias: Array, choices: Sequence[int]) -> tuple[Array, Array]:
-    """Returns linear probabilities whose logits are linear: the first order of the softmax around
-    equal chances. Where they leave [0, 1], the nearest that a policy has is 0 or 1.
+    """Returns linear probabilities of linear logits: the first order of the softmax around equal
+    chances. Where they leave [0, 1], the nearest of two choices is 0 or 1; of more choices the
+    likeliest ones are told apart less than the logits do.
 
     Args:
       kernel: [I, A], of the logits.

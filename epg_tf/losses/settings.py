@@ -23,6 +23,8 @@ from epg_tf.core.shapes import convolution_length
 Input = Literal["observation", "action", "termination", "policy", "log_prob"]
 ADVANTAGES = ("return_to_go", "future_reward")
 """Further inputs that weigh actions in the start "policy_gradient", in place of the reward."""
+AS_IT_IS = "observation_as_it_is"
+"""A further input, around which a loss can begin with a fixed policy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +70,8 @@ class LossConfig(Settings):
     channels: tuple[str, ...] = setting(
         (),
         "further inputs: future_reward, return_to_go, time_in_life, novelty, goal, goal_direction, "
-        "observation_pairs, observation_towards_reward, reward_correlations, or those that a file "
-        "of yours registers",
+        "observation_as_it_is, observation_pairs, observation_towards_reward, reward_correlations, "
+        "or those that a file of yours registers",
     )
     without: tuple[Input, ...] = setting(
         (),
@@ -94,9 +96,9 @@ class LossConfig(Settings):
         "random", "centred", "quadratic", "correlating", "policy_gradient", "identifying"
     ] = setting(
         "random",
-        "of phi: centred keeps the policy's means near zero, quadratic by their squares; "
-        "correlating also makes the context a correlation of the reward with features of the "
-        "observation; policy_gradient is REINFORCE; identifying has nothing but its part",
+        "of phi: centred keeps the policy's means near zero, quadratic by their squares or choices "
+        "equal; correlating also makes the context a correlation of the reward with features of "
+        "the observation; policy_gradient is REINFORCE; identifying has nothing but its part",
     )
     truncation_as_end: bool = setting(True, "whether the termination channel marks time limits too")
 

@@ -18,8 +18,9 @@ from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import evolves_loss, initial_policy, loss_channels, start_shapes
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import EvolutionState, initial_state
-from epg_tf.losses.extra_channels import AS_IT_IS, TOWARDS_REWARD
+from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.initial_parameters import probabilities, with_floor
+from epg_tf.losses.settings import AS_IT_IS
 from epg_tf.runs.fixed_policy import on_observations_as_they_are
 from epg_tf.runs.folder import SCALE
 from epg_tf.runs.identity import BEGUN_WITH
@@ -134,10 +135,11 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     if its.policy.observation_pairs and (as_it_is or "observation_pairs" not in loss.channels):
         raise ConfigError(
             f"begin_with={earlier.name} is a policy with config.policy.observation_pairs=True, and "
-            f"a loss with config.loss.channels={loss.channels} does not see the same; add "
-            f"'observation_pairs' to them, without {AS_IT_IS!r}"
+            f"a loss with config.loss.channels={loss.channels} does not see the same; have "
+            f"'observation_pairs' among them, and not {AS_IT_IS!r}"
         )
     if as_it_is:
+        _check_units(experiment, earlier)
         kernel, bias = on_observations_as_they_are(earlier)
     else:
         _check_functions(experiment, earlier, (_CENTRING,))
@@ -147,6 +149,20 @@ def _valley(experiment: Experiment, phi: Array, earlier: LearnedLoss) -> Array:
     if spec.discrete_actions:
         kernel, bias = probabilities(kernel, bias, spec.choices)
     return with_floor(phi, loss_channels(experiment), loss, kernel, bias)
+
+
+def _check_units(experiment: Experiment, earlier: LearnedLoss) -> None:
+    """Refuses a policy that sees observations in other units than agents of these settings do."""
+    mine, its = experiment.task, earlier.experiment.task
+    ones = np.zeros(1), np.ones(1)
+    here, there = (make_family(task).observation_units or ones for task in (mine, its))
+    if not all(np.array_equal(one, other) for one, other in zip(here, there, strict=True)):
+        raise ConfigError(
+            f"begin_with={earlier.name} sees observations of config.task.family={its.family!r}, "
+            f"frame_skip={its.frame_skip}, in other units than those of {mine.family!r}, "
+            f"{mine.frame_skip}, and {AS_IT_IS!r} in config.loss.channels depends on units; evolve "
+            "a policy with these settings of the task, or leave the channel out"
+        )
 
 
 def scaled(policy: LearnedLoss, scale: float) -> LearnedLoss:

@@ -17,7 +17,7 @@ from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.epg import presets
-from epg_tf.epg.inner_loop import final_inner_settings
+from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_policy
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.past_policies import Starts
@@ -62,7 +62,8 @@ def evolved_policy(
 
 def on_observations_as_they_are(policy: LearnedLoss) -> tuple[Array, Array]:
     """Returns a fixed linear policy without its normalisation of observations, which differs from
-    life to life: the mean of what it is in many.
+    life to life: the mean of what it is in many. What does not vary within most of them counts
+    nothing, as in each.
 
     Args:
       policy: Without hidden layers, products of pairs and deviations of its own.
@@ -74,12 +75,19 @@ def on_observations_as_they_are(policy: LearnedLoss) -> tuple[Array, Array]:
       ConfigError: It fails in every life.
     """
     experiment, phi = policy.experiment, policy.phi
+    weights = initial_policy(experiment, phi)
+    if not experiment.inner.updates:
+        return weights["output/kernel"], weights["output/bias"]
     size = make_family(experiment.task).spec.observation_size
-    compute = dataclasses.replace(experiment.compute, parallel="threads")  # no processes to start
-    keys = [LifeKey(0, "analysis", 0, index) for index in range(_LIVES)]
+    keys = [LifeKey(0, "beginning", 0, index) for index in range(_LIVES)]
     starts = Starts([None] * _LIVES, range(_LIVES))
-    settings = dataclasses.replace(final_inner_settings(experiment), starts=starts)
-    with Shards(dataclasses.replace(experiment, compute=compute)) as shards:
+    settings = InnerLoopSettings(alpha=1.0, learning_rate=0.0, starts=starts)
+    short = dataclasses.replace(
+        experiment,
+        inner=dataclasses.replace(experiment.inner, final_episodes=1),
+        compute=dataclasses.replace(experiment.compute, parallel="threads"),  # start sooner
+    )
+    with Shards(short) as shards:
         results = shards.run(keys, lambda life: phi, settings)
     rows = [agent.moments for agent in results.final_agent[~results.failed]]
     if not rows:
@@ -89,7 +97,7 @@ def on_observations_as_they_are(policy: LearnedLoss) -> tuple[Array, Array]:
     moments = normalizer.unpacked(rows, (len(rows[0]) - 1) // 2)
     about_zero = 0 if experiment.inner.centred_observations else size
     shift, scale = (part[:, :size] for part in normalizer.scaling(moments, about_zero))
-    weights = initial_policy(experiment, phi)
-    kernels = scale[:, :, None] * weights["output/kernel"]
+    varies = (scale < 1.0 / normalizer.DEVIATION_FLOOR).mean(axis=0) > 0.5
+    kernels = (scale * varies)[:, :, None] * weights["output/kernel"]
     biases = weights["output/bias"] - np.einsum("po,poa->pa", shift, kernels)
     return kernels.mean(axis=0), biases.mean(axis=0)

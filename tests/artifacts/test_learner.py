@@ -140,7 +140,7 @@ SETTINGS = [
                     )
                 }
             },
-            {"loss": {"reward": True, "channels": ("reward_correlations",)}},
+            {"loss": {"channels": ("reward_correlations", "observation_as_it_is")}},
             {"loss": {"identifying": 2, "start": "identifying"}},
         ]
     ),

@@ -26,6 +26,7 @@ from epg_tf.epg.state import initial_state
 from epg_tf.losses.channels import CONSTANT, HISTORY, SCORED, kernel_rows
 from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.temporal_conv import TemporalConvLoss
+from epg_tf.runs import beginning as beginning_module
 from epg_tf.runs import pages
 from epg_tf.runs.beginning import beginning, facts_of, scaled
 from epg_tf.runs.evolution import EVOLUTION, EvolutionSystem
@@ -39,6 +40,8 @@ from epg_tf.runs.folder import (
 )
 from epg_tf.runs.identity import BEGUN_WITH, RunIdentity
 from epg_tf.runs.session import run_in_folder
+from epg_tf.tasks import registry
+from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import make_family
 from tests.thread_ranks import on_ranks
 
@@ -155,7 +158,8 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policies, factors,
     assert np.abs(floor[0, -1]).min() > 1e-3
 
 
-def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_path):
+@pytest.mark.parametrize("centred", [True, False])
+def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_path, centred):
     """What is said of observations as they are acts as the policy does after its own normalisation,
     life by life, in the mean; and the floor of the valley is there.
     """
@@ -165,17 +169,18 @@ def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_pat
         "guidance": 1.0,
         "final_guidance": 1.0,
     }
-    inner = {"updates": 3, "learning_rate": 0.0}
+    inner = {"updates": 3, "learning_rate": 0.0, "centred_observations": centred}
     linear = make_tiny(evolution=evolution, policy={"hidden": ()}, inner=inner)
     list(epg_tf.evolve_in_folder(linear, 5, tmp_path / "run"))
     policy = epg_tf.load_loss(tmp_path / "run" / "final")
-    kernel, bias = on_observations_as_they_are(policy)
+    learning = with_settings(policy, "inner", learning_rate=0.1)  # it does not, here
+    kernel, bias = on_observations_as_they_are(learning)
 
     weights = initial_policy(policy.experiment, policy.phi)
     sixty_four = dataclasses.replace(linear.compute, shard_lives=64)
     lives = dataclasses.replace(linear, compute=sixty_four)
     loop = InnerLoop(lives, make_family(linear.task))
-    keys = [LifeKey(0, "analysis", 0, index) for index in range(64)]
+    keys = [LifeKey(0, "beginning", 0, index) for index in range(64)]
     loop.run(keys, np.tile(policy.phi, (64, 1)), final_inner_settings(linear))
     shift, scale = loop.observation_scaling
     assert np.abs(scale - 1.0).max() > 0.1
@@ -192,6 +197,43 @@ def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_pat
     floor = params["products/kernel"][0][rows, :actions]
     np.testing.assert_allclose(floor, -kernel, rtol=1e-6)
     np.testing.assert_allclose(params["products/bias"][0][:actions], -bias, rtol=1e-6)
+
+
+def test_what_does_not_vary_within_lives_counts_nothing(make_tiny, monkeypatch):
+    """To the policy it is zero in every life, and its row is 100 times its weights otherwise."""
+
+    class WithConstant(PointGoal):
+        observation_size = PointGoal.observation_size + 1
+
+        def observe(self, state):
+            constant = np.full((len(state.qpos), 1), 3.0)
+            return np.concatenate([super().observe(state), constant], axis=1)
+
+    monkeypatch.setitem(registry.FAMILIES, "with_constant", WithConstant)
+    moves = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+    inner = {"updates": 3, "learning_rate": 0.0}
+    task = {"family": "with_constant", "episode_limit": 6}
+    linear = make_tiny(task=task, evolution=moves, policy={"hidden": ()}, inner=inner)
+    phi = np.random.default_rng(0).standard_normal(initial_phi(linear, 0).size)
+    policy = LearnedLoss(phi.astype(np.float32), linear, {"env_steps": 3})
+    kernel, _ = on_observations_as_they_are(policy)
+    assert kernel[:-1].all() and not kernel[-1].any()
+
+
+def test_a_policy_of_other_units_is_refused(make_tiny, policies, monkeypatch):
+    experiment = make_tiny(loss=VALLEY | {"channels": ("observation_as_it_is",)})
+    beginning(experiment, 3, policies[False])
+    units = iter([(np.zeros(6), np.ones(6)), (np.zeros(6), np.full(6, 2.0))])
+
+    def of_other_units(task):
+        family = registry.make_family(task)
+        family.observation_units = next(units)
+        return family
+
+    monkeypatch.setattr(beginning_module, "make_family", of_other_units)
+    with pytest.raises(ConfigError, match="in other units than those of 'point_goal'") as raised:
+        beginning(experiment, 3, policies[False])
+    assert "\n" not in str(raised.value)
 
 
 def test_a_policy_of_choices_is_the_floor_of_probabilities(make_tiny):
@@ -320,8 +362,11 @@ def test_a_loss_without_place_for_a_policy_is_refused(make_tiny, policies, loss,
 
 def test_a_policy_that_no_valley_has_is_refused(make_tiny, policies):
     valley, fresh = make_tiny(loss=VALLEY), policies[False]
+    seeing = make_tiny(loss=VALLEY | {"channels": ("observation_as_it_is",)})
+    with pytest.raises(ConfigError, match="have 'observation_pairs' among them, and not"):
+        beginning(seeing, 3, policies[True])
     for policy, message in (
-        (policies[True], r"channels=\(\) does not see the same; add"),
+        (policies[True], r"channels=\(\) does not see the same; have 'observation_pairs'"),
         (
             with_settings(fresh, "policy", hidden=(3,)),
             r"hidden=\(3,\), and the floor of a valley is linear",
