@@ -21,7 +21,6 @@ from epg_tf.losses.action_effects import action_effects
 from epg_tf.losses.settings import AS_IT_IS, LossConfig
 from epg_tf.losses.turned_observation import turned_towards_reward
 
-_DISTANCE_FLOOR = 1e-6  # m
 _DEVIATION_FLOOR = 1e-2  # so that future rewards that hardly differ are not scaled up
 GOAL_SIZE = 3  # coordinates
 TOWARDS_REWARD = "observation_towards_reward"
@@ -210,13 +209,6 @@ def _goal(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     return recorded.goal
 
 
-def _goal_direction(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
-    del loss
-    return recorded.goal / tf.maximum(
-        tf.norm(recorded.goal, axis=2, keepdims=True), _DISTANCE_FLOOR
-    )
-
-
 def _as_it_is(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
     return recorded.raw_observation
@@ -271,13 +263,6 @@ _SHIPPED = {
         _goal,
         "where the goal is at the step (m, in the world; in fetch_target from the gripper, in "
         "units of 0.05 m), not normalised",
-        width=GOAL_SIZE,
-        sees_reward=False,
-        sees_goal=True,
-    ),
-    "goal_direction": ExtraChannel(
-        _goal_direction,
-        "unit vector from the world's origin towards where the goal is at the step, not normalised",
         width=GOAL_SIZE,
         sees_reward=False,
         sees_goal=True,

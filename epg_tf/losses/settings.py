@@ -69,7 +69,7 @@ class LossConfig(Settings):
     )
     channels: tuple[str, ...] = setting(
         (),
-        "further inputs: future_reward, return_to_go, time_in_life, novelty, goal, goal_direction, "
+        "further inputs: future_reward, return_to_go, time_in_life, novelty, goal, "
         "observation_as_it_is, observation_pairs, observation_towards_reward, reward_correlations, "
         "or those that a file of yours registers",
     )

@@ -136,7 +136,6 @@ SETTINGS = [
                         "future_reward",
                         "observation_pairs",
                         "goal",
-                        "goal_direction",
                     )
                 }
             },

@@ -37,6 +37,12 @@ def test_every_candidate_begins_and_they_differ(task):
         assert np.isfinite(initial_state(each, 0).phi).all()
 
 
+def test_a_loss_that_cannot_see_observations_as_they_are_begins_around_no_policy():
+    loss = dataclasses.replace(Experiment().loss, channels=("time_in_life",))
+    found = of(POINT, loss=loss)
+    assert "quadratic" in found and candidates.AROUND_POLICY not in found
+
+
 def test_what_is_not_the_default_or_named_is_never_overruled():
     evolution = dataclasses.replace(Experiment().evolution, sigma=0.07)
     usual = Experiment().inner.updates

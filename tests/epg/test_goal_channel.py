@@ -1,20 +1,15 @@
-"""Tests the channels `goal` and `goal_direction`: losses that see where the goal is (EPG, section
-4.2).
-"""
+"""Tests the channel `goal`: losses that see where the goal is (EPG, section 4.2)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.inner_loop import InnerLoop, InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_phi
-from epg_tf.losses.extra_channels import Recorded, extra_values
-from epg_tf.losses.settings import LossConfig
 from epg_tf.tasks.registry import make_family
 
 KEYS = [LifeKey(1, "test", 0, index) for index in range(4)]
@@ -55,31 +50,18 @@ def test_a_goal_of_each_episode_is_the_one_of_its_steps(make_tiny):
         np.testing.assert_allclose(found[-STEPS:, :2], np.repeat(drawn, 6, axis=0), atol=1e-5)
 
 
-def test_the_direction_of_a_goal_is_a_unit_vector_and_padding_has_none():
-    goal = tf.constant([[[0.0, 0.0, 0.0], [3.0, -4.0, 0.0], [0.0, 0.0, 1e-3]]])
-    zeros = tf.zeros((1, 3, 1))
-    recorded = Recorded(*[zeros] * 6, goal, *[zeros] * 3)
-    found = extra_values(recorded, LossConfig(channels=("goal", "goal_direction")))
-    np.testing.assert_array_equal(found["goal"], goal)
-    np.testing.assert_allclose(
-        found["goal_direction"], [[[0, 0, 0], [0.6, -0.8, 0], [0, 0, 1]]], rtol=1e-6
-    )
-
-
-def test_the_loss_of_an_ant_sees_the_direction_alone(make_tiny, monkeypatch):
-    """A goal twice as far away makes no difference, one on the other side does."""
-    loop = make_loop(make_tiny(task=ANT, loss={"channels": ("goal_direction",)}))
+def test_the_loss_of_an_ant_sees_the_goal(make_tiny, monkeypatch):
+    loop = make_loop(make_tiny(task=ANT, loss={"channels": ("goal",)}))
     before, goals = live(loop).policy_hash, loop._simulation.goals
-    for factor, same in ((2.0, True), (-1.0, False)):
+    for factor, same in ((1.0, True), (-1.0, False)):
         monkeypatch.setattr(loop._simulation, "goals", lambda factor=factor: factor * goals())
         assert (live(loop).policy_hash == before).all() == same
 
 
-@pytest.mark.parametrize("channel", ["goal", "goal_direction"])
-def test_a_family_without_a_known_goal_is_refused(make_tiny, channel):
+def test_a_family_without_a_known_goal_is_refused(make_tiny):
     task = {"family": "random_hopper", "frame_skip": 4, "episode_limit": 6}
     with pytest.raises(ConfigError, match="needs the goal, but where the goals of random_hopper"):
-        make_loop(make_tiny(task=task, loss={"channels": (channel,)}))
+        make_loop(make_tiny(task=task, loss={"channels": ("goal",)}))
 
 
 def test_nothing_is_recorded_for_losses_that_do_not_see_it(tiny):
