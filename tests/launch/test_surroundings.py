@@ -95,7 +95,8 @@ def test_a_run_ends_well(variables, tmp_path):
     ],
 )
 def test_flags_are_answered_before_tensorflow_is_imported(words, tmp_path):
-    """Also those that are wrong; a module of that name would end the command."""
+    """Also those that are wrong; a module of that name would end the command, or be named."""
     (tmp_path / "tensorflow.py").write_text("raise SystemExit(9)")
     process = shell(f'PYTHONPATH="$OUT:$PYTHONPATH" {PYTHON} -m launch.{words}', tmp_path)
     assert process.returncode == (0 if "--help" in words else 2), process.stderr
+    assert "tensorflow.py" not in process.stderr

@@ -239,6 +239,12 @@ def test_the_others_do_not_see_the_reward(recorded, name):
     assert compute(name, recorded).tobytes() == compute(name, odd).tobytes()
 
 
+def test_an_observation_as_it_is_is_not_normalised(recorded):
+    found = compute("observation_as_it_is", recorded)
+    np.testing.assert_array_equal(found, recorded.raw_observation)
+    assert not np.array_equal(found, recorded.observation)
+
+
 def test_rows_of_kernels_leave_out_what_only_product_units_see():
     config = LossConfig(products=3, channels=("novelty",))
     rows = kernel_rows(declared_channels(EnvironmentSpec(11, 3), config))
