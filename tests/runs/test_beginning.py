@@ -158,21 +158,26 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policies, factors,
     assert np.abs(floor[0, -1]).min() > 1e-3
 
 
+NOT_LEARNING = {
+    "policy": {"hidden": ()},
+    "evolution": {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0},
+}
+
+
+def unevolved(experiment):
+    """A fixed linear policy that nobody evolved."""
+    phi = np.random.default_rng(0).standard_normal(initial_phi(experiment, 0).size)
+    return LearnedLoss(phi.astype(np.float32), experiment, {"env_steps": 3})
+
+
 @pytest.mark.parametrize("centred", [True, False])
-def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, tmp_path, centred):
+def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, centred):
     """What is said of observations as they are acts as the policy does after its own normalisation,
     life by life, in the mean; and the floor of the valley is there.
     """
-    evolution = {
-        "moves": "initialisation",
-        "epochs": 1,
-        "guidance": 1.0,
-        "final_guidance": 1.0,
-    }
     inner = {"updates": 3, "learning_rate": 0.0, "centred_observations": centred}
-    linear = make_tiny(evolution=evolution, policy={"hidden": ()}, inner=inner)
-    list(epg_tf.evolve_in_folder(linear, 5, tmp_path / "run"))
-    policy = epg_tf.load_loss(tmp_path / "run" / "final")
+    policy = unevolved(make_tiny(inner=inner, **NOT_LEARNING))
+    linear = policy.experiment
     learning = with_settings(policy, "inner", learning_rate=0.1)  # it does not, here
     kernel, bias = on_observations_as_they_are(learning)
 
@@ -210,12 +215,9 @@ def test_what_does_not_vary_within_lives_counts_nothing(make_tiny, monkeypatch):
             return np.concatenate([super().observe(state), constant], axis=1)
 
     monkeypatch.setitem(registry.FAMILIES, "with_constant", WithConstant)
-    moves = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
     inner = {"updates": 3, "learning_rate": 0.0}
     task = {"family": "with_constant", "episode_limit": 6}
-    linear = make_tiny(task=task, evolution=moves, policy={"hidden": ()}, inner=inner)
-    phi = np.random.default_rng(0).standard_normal(initial_phi(linear, 0).size)
-    policy = LearnedLoss(phi.astype(np.float32), linear, {"env_steps": 3})
+    policy = unevolved(make_tiny(task=task, inner=inner, **NOT_LEARNING))
     kernel, _ = on_observations_as_they_are(policy)
     assert kernel[:-1].all() and not kernel[-1].any()
 
@@ -239,16 +241,13 @@ def test_a_policy_of_other_units_is_refused(make_tiny, policies, monkeypatch):
 def test_a_policy_of_choices_is_the_floor_of_probabilities(make_tiny):
     """Where its logits are far apart, the most likely choice has the highest floor."""
     cartpole = {"family": "gymnasium:CartPole-v1", "frame_skip": 1, "episode_limit": 6}
-    moves = {"moves": "initialisation"}
-    linear = make_tiny(task=cartpole, policy={"hidden": ()}, inner={"updates": 0}, evolution=moves)
-    phi = np.random.default_rng(0).standard_normal(initial_phi(linear, 0).size)
-    policy = LearnedLoss(phi.astype(np.float32), linear, {"env_steps": 3})
+    policy = unevolved(make_tiny(task=cartpole, inner={"updates": 0}, **NOT_LEARNING))
     channels = ("observation_as_it_is",)
     experiment = make_tiny(task=cartpole, loss=VALLEY | {"products": 2, "channels": channels})
     found = beginning(experiment, 3, policy).phi
     params = split(found[None], parameter_shapes(loss_channels(experiment), experiment.loss))
     rows = kernel_rows(loss_channels(experiment))["observation_as_it_is"]
-    weights = initial_policy(linear, policy.phi)
+    weights = initial_policy(policy.experiment, policy.phi)
     observation = np.random.default_rng(1).standard_normal((20, 4))
     logits = observation @ weights["output/kernel"] + weights["output/bias"]
     floor = -observation @ params["products/kernel"][0][rows, :2] - params["products/bias"][0][:2]
@@ -267,12 +266,7 @@ NOT_CENTRED = {"centred_observations": False}
 
 def of_ants(make_tiny, **inner):
     """A fixed linear policy of ants that nobody evolved."""
-    moves = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
-    experiment = make_tiny(
-        task=ANT, policy={"hidden": ()}, inner={"updates": 0, **inner}, evolution=moves
-    )
-    phi = np.random.default_rng(0).standard_normal(initial_phi(experiment, 0).size)
-    return LearnedLoss(phi.astype(np.float32), experiment, {"env_steps": 3})
+    return unevolved(make_tiny(task=ANT, inner={"updates": 0, **inner}, **NOT_LEARNING))
 
 
 @pytest.mark.parametrize("without", [("observation",), ()])
