@@ -1,9 +1,9 @@
-"""TurnedMotors: our own family, PointGoal with motors turned by an unknown angle. Variants:
-`laptop` (default), reward declared, and `unrewarded`.
+"""TurnedMotors: our own family, PointGoal with motors turned by an unknown angle, reward declared.
 
 A life is 1024 env steps, 40 episodes. The goal is observed, so a loss can find out the angle
-without the reward: from actions and the velocities that follow. The baselines' groups are of epg-tf
-tune (results/records); PPO with EPG's M has what did best there of settings with that M.
+without the reward, too: from actions and the velocities that follow (examples/unknown_tasks.py).
+The baselines' groups are of epg-tf tune (results/records); PPO with EPG's M has what did best there
+of settings with that M.
 """
 
 import dataclasses
@@ -12,15 +12,13 @@ from ml_collections import ConfigDict
 
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
-from epg_tf.epg.settings import Experiment
 from epg_tf.losses.settings import SurrogateConfig
 from epg_tf.runs.config_files import chosen
 from epg_tf.tasks.settings import TaskConfig
 
-
-def _experiment(reward: bool) -> Experiment:
-    return dataclasses.replace(
-        presets.teaching(TaskConfig("turned_motors", 4, 25), reward),
+VARIANTS = {
+    "laptop": dataclasses.replace(
+        presets.teaching(TaskConfig("turned_motors", 4, 25), reward=True),
         surrogate=SurrogateConfig(
             discount=0.9, gae_lambda=1.0, baseline_learning_rate=1e-3, baseline_epochs=4
         ),
@@ -43,11 +41,6 @@ def _experiment(reward: bool) -> Experiment:
             target_policy_noise=0.4,
         ),
     )
-
-
-VARIANTS = {
-    "laptop": _experiment(reward=True),
-    "unrewarded": _experiment(reward=False),
 }
 
 

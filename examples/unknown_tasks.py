@@ -1,18 +1,17 @@
-"""Ten families for `epg-tf meta-train --minutes`, which is told nothing but the family.
+"""Families for `epg-tf meta-train --minutes`, which is told nothing but the family.
 
     epg-tf meta-train --config=examples/unknown_tasks.py:swimmer --minutes=30 --run_dir=runs/swimmer
 
 In the first five the task must be found out: pendulum and reacher have motors that may be reversed,
 or swapped, and are of unknown strength; in cartpole_buttons the two actions may be swapped; swimmer
 has an unknown direction of reward, hidden_reacher a target that is not seen. One policy serves the
-others, whose bodies differ. `pendulum_identifying` and `reacher_identifying` name their settings,
-too: losses that identify the motors and see no reward.
+next five, whose bodies differ. `turned_motors` is the package's own. `--config.loss.reward=False`
+asks for losses that see no reward; those that identify the motors learn still.
 """
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from epg_tf.epg import presets
 from epg_tf.epg.settings import Experiment
 from epg_tf.runs.config_files import chosen
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily
@@ -284,11 +283,9 @@ TASKS = {
     "car": TaskConfig("weak_car", 1, 300),
     "double_pendulum": TaskConfig("double_pendulum", 5, 200),
     "cheetah": TaskConfig("heavy_cheetah", 5, 200),
+    "turned_motors": TaskConfig("turned_motors", 4, 25),
 }
-VARIANTS = {name: Experiment(task=task) for name, task in TASKS.items()} | {
-    "pendulum_identifying": presets.identifying(TASKS["pendulum"]),
-    "reacher_identifying": presets.identifying(TASKS["reacher"], ("observation_pairs",)),
-}
+VARIANTS = {name: Experiment(task=task) for name, task in TASKS.items()}
 
 
 def get_config(variant: str = "pendulum") -> ConfigDict:

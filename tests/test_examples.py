@@ -165,7 +165,7 @@ def unknown_tasks():
     FAMILIES.update(known)
 
 
-UNKNOWN = ("pendulum", "reacher", "cartpole_buttons", "swimmer", "hidden_reacher")
+UNKNOWN = ("pendulum", "reacher", "cartpole_buttons", "swimmer", "hidden_reacher", "turned_motors")
 DIFFERENT = ("cartpole", "acrobot", "car", "double_pendulum", "cheetah")
 
 

@@ -31,6 +31,7 @@ AROUND_POLICY = "around_policy"
 
 _SHORTEST, _LONGEST, _EPISODES = 1024, 4096, 4  # of lifetimes, in env steps; episodes in one
 _PERIOD = 32  # M of the presets
+_RETURNS = "return_to_go"  # a channel of which a loss that is to see no reward has none
 _MOST_PAIRS = 12  # dimensions of an observation of which all pairs are inputs of a small loss
 
 
@@ -107,7 +108,10 @@ def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[s
         )
     found: dict[str, Experiment] = {}
     conflicts: list[ConfigError] = []
+    unrewarded = fixed.get("loss", {}).get("reward") is False
     for name, usual in _usual(given.task, spec).items():
+        if unrewarded and _RETURNS in usual.loss.channels:
+            continue
         try:
             made = with_settings(usual, fixed)
             if name != AROUND_POLICY or AS_IT_IS in made.loss.channels:
@@ -133,7 +137,7 @@ def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
     correlating = dataclasses.replace(rewarded.loss, start="correlating", products=0)
     products = max(rewarded.loss.products, spec.action_size)
     gradient = dataclasses.replace(rewarded.loss, products=products)
-    returns = dataclasses.replace(gradient, channels=("return_to_go",))
+    returns = dataclasses.replace(gradient, channels=(_RETURNS,))
     identifying = dataclasses.replace(returns, identifying=8, buffer_steps=256)
     pairs = ("observation_pairs",) if spec.observation_size <= _MOST_PAIRS else ()
     actions, discrete = spec.action_size, spec.discrete_actions

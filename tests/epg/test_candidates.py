@@ -9,6 +9,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.epg import candidates, presets
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import initial_state
+from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
@@ -35,6 +36,12 @@ def test_every_candidate_begins_and_they_differ(task):
     assert all(each.task == task for each in found.values())
     for each in found.values():
         assert np.isfinite(initial_state(each, 0).phi).all()
+
+
+def test_a_loss_that_is_to_see_no_reward_sees_none():
+    found = of(POINT, named=("loss.reward",))
+    assert "identifying" in found
+    assert not any(sees_reward(each.loss) for each in found.values())
 
 
 def test_a_loss_that_cannot_see_observations_as_they_are_begins_around_no_policy():
