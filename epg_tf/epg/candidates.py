@@ -108,10 +108,7 @@ def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[s
         )
     found: dict[str, Experiment] = {}
     conflicts: list[ConfigError] = []
-    unrewarded = fixed.get("loss", {}).get("reward") is False
-    for name, usual in _usual(given.task, spec).items():
-        if unrewarded and _RETURNS in usual.loss.channels:
-            continue
+    for name, usual in _that_begin_so(_usual(given.task, spec), fixed.get("loss", {})).items():
         try:
             made = with_settings(usual, fixed)
             if name != AROUND_POLICY or AS_IT_IS in made.loss.channels:
@@ -152,6 +149,19 @@ def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
         "quadratic": dataclasses.replace(rewarded, loss=valley),
         AROUND_POLICY: presets.around_policy(rewarded, actions, discrete),
     }
+
+
+def _that_begin_so(usual: dict[str, Experiment], fixed: Mapping[str, Any]) -> dict[str, Experiment]:
+    """Returns the candidates whose start is the fixed one, or "centred" with another start, and
+    that see no reward where there is to be none.
+    """
+    start = fixed.get("start")
+    if start is not None:
+        alike = {name: each for name, each in usual.items() if each.loss.start == start}
+        usual = alike or {start: usual["centred"]}
+    if fixed.get("reward") is False:
+        usual = {k: each for k, each in usual.items() if _RETURNS not in each.loss.channels}
+    return usual
 
 
 def lifetime(episode_limit: int) -> int:

@@ -38,6 +38,21 @@ def test_every_candidate_begins_and_they_differ(task):
         assert np.isfinite(initial_state(each, 0).phi).all()
 
 
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("centred", {"centred"}),
+        ("quadratic", {"quadratic", candidates.AROUND_POLICY}),
+        ("random", {"random"}),
+    ],
+)
+def test_a_fixed_start_leaves_the_candidates_that_begin_so(start, expected):
+    loss = dataclasses.replace(Experiment().loss, start=start)
+    found = of(POINT, named=("loss.start",), loss=loss)
+    assert set(found) == expected
+    assert {each.loss.start for each in found.values()} == {start}
+
+
 def test_a_loss_that_is_to_see_no_reward_sees_none():
     found = of(POINT, named=("loss.reward",))
     assert "identifying" in found
@@ -61,8 +76,6 @@ def test_what_is_not_the_default_or_named_is_never_overruled():
 
 
 def test_candidates_that_fixed_settings_do_not_fit_are_left_out():
-    loss = dataclasses.replace(Experiment().loss, start="centred")
-    assert {each.loss.start for each in of(POINT, loss=loss).values()} == {"centred"}
     with pytest.raises(ConfigError, match="config.inner.minibatch=7 does not divide"):
         of(POINT, inner=dataclasses.replace(Experiment().inner, minibatch=7))
 
