@@ -43,8 +43,8 @@ class EvolutionConfig(Settings):
     )
     fitness: Literal["rank", "raw", "rank_in_pair"] = setting(
         "rank",
-        "of a noise vector: rank of its mean return, the mean return, or the mean of its lives' "
-        "ranks within their pair",
+        "of a noise vector: rank of its mean return; raw: that return; rank_in_pair: the mean of "
+        "its lives' ranks within their pair",
     )
     fitness_from: Literal["final_episodes", "last_episodes", "whole_life", "weighted"] = setting(
         "final_episodes",
