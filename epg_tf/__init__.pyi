@@ -31,9 +31,9 @@ from .evaluation.trained_agent import TrainedAgent, train_agent, train_objective
 from .metagenrl.population import meta_learn
 from .metagenrl.settings import MetaGenRLExperiment
 from .metagenrl.state import ObjectiveState, RoundResult
-from .runs.automatic import learn_loss
 from .runs.config_files import load_experiment, package_configs
 from .runs.evolution import evolve_in_folder
+from .runs.learn_loss import learn_loss
 from .runs.metagenrl import meta_learn_in_folder
 from .runs.reader import RunRecord, read_run
 from .tasks.gymnasium_environment import register_environments

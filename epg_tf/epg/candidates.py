@@ -108,10 +108,15 @@ def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[s
         )
     found: dict[str, Experiment] = {}
     conflicts: list[ConfigError] = []
-    for name, usual in _that_begin_so(_usual(given.task, spec), fixed.get("loss", {})).items():
+    period = fixed.get("inner", {}).get("update_period", _PERIOD)
+    usually = _that_begin_so(_usual(given.task, spec, period), fixed.get("loss", {}))
+    for name, usual in usually.items():
         try:
             made = with_settings(usual, fixed)
-            if name != AROUND_POLICY or AS_IT_IS in made.loss.channels:
+            # Fixed settings may make two the same.
+            if (name != AROUND_POLICY or AS_IT_IS in made.loss.channels) and (
+                made not in found.values()
+            ):
                 found[name] = made
         except ConfigError as error:
             conflicts.append(error)
@@ -127,9 +132,9 @@ def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[s
     return found
 
 
-def _usual(task: TaskConfig, spec: EnvironmentSpec) -> dict[str, Experiment]:
-    """Returns the candidates of a family before any setting is fixed."""
-    updates = lifetime(task.episode_limit) // _PERIOD
+def _usual(task: TaskConfig, spec: EnvironmentSpec, period: int) -> dict[str, Experiment]:
+    """Returns the candidates of a family before any setting is fixed, but for M, the period."""
+    updates = max(2, -(-lifetime(task.episode_limit) // period))
     rewarded = _of_length(presets.teaching(task, reward=True), updates)
     correlating = dataclasses.replace(rewarded.loss, start="correlating", products=0)
     products = max(rewarded.loss.products, spec.action_size)

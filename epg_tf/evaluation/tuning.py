@@ -107,9 +107,9 @@ class Trial:
     failed: int
 
     @property
-    def worth(self) -> float:
-        """The mean; below all others where every agent failed."""
-        return -math.inf if math.isnan(self.mean) else self.mean
+    def worth(self) -> tuple[bool, float]:
+        """What trials are ranked by: the mean, those in which no agent failed above all others."""
+        return not self.failed, -math.inf if math.isnan(self.mean) else self.mean
 
 
 def rungs(budget: int, agents: int) -> list[tuple[int, int]]:
@@ -233,7 +233,7 @@ class Search:
                     trial = _trial(number, rung, settings[number], finals)
                 trials.append(trial)
                 yield trial
-            kept = [each.number for each in sorted(trials, key=lambda t: -t.worth)]
+            kept = [each.number for each in sorted(trials, key=_worth, reverse=True)]
 
     def _request(self, agents: int) -> Request:
         inner = self.experiment.inner
@@ -247,10 +247,14 @@ class Search:
         )
 
 
+def _worth(trial: Trial) -> tuple[bool, float]:
+    return trial.worth
+
+
 def winner(trials: Sequence[Trial]) -> Trial:
     """Returns the best trial of the last rung."""
     last = max(trial.rung for trial in trials)
-    return max((each for each in trials if each.rung == last), key=lambda trial: trial.worth)
+    return max((each for each in trials if each.rung == last), key=_worth)
 
 
 def with_settings(

@@ -16,7 +16,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epg_tf.artifacts.artifact import LearnedLoss, load_loss
+from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
 from epg_tf.epg.candidates import AROUND_POLICY, Agents, candidates, fixed_settings, in_time
@@ -30,22 +33,22 @@ from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import SETTINGS
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import Session
-from epg_tf.runs.settings_search import SettingsSearch, Tried, begun_candidates, ranking
+from epg_tf.runs.settings_search import SettingsSearch, Tried, begun_candidates, ranking, that_fit
 from epg_tf.runs.standstill import PATIENCE, has_stopped_improving
 from epg_tf.runs.worth import Worth
-from epg_tf.tasks.registry import make_family, named_environment
-from epg_tf.tasks.settings import TaskConfig
+from epg_tf.tasks.registry import make_family
 
 _POLICY, _SEARCH, _EVOLUTION = 0.06, 0.1, 0.6
 """Shares of the budget for the fixed policy, the search, and runs; what is left says what the loss
 is worth."""
 _LEAST = 0.2  # share of the time for evolution below which nothing else begins
 _LATE = 1.2  # times its time after which a run ends, though it has epochs left
+_SLOW = 3.0  # times its time after which a search is said to be slow
 _MOST_RUNS = 9
 _VALIDATIONS = 10  # of a run, each of which takes about as long as an epoch
 
 RECORD = "search.json"
-STOPPED = "stopped_improving"  # of a run in it
+STOPPED, FAILED = "stopped_improving", "failed"  # of a run in it
 OWN = (RECORD, SETTINGS, "best", "test", FOLDER, *map(str, range(1, _MOST_RUNS + 1)))
 """What a budget writes into its folder."""
 
@@ -96,7 +99,7 @@ class AutomaticEvolution:
         spec = make_family(budget.given.task).spec
         self._policy: LearnedLoss | None = None
         self._fixed = fixed_settings(budget.given, budget.named)
-        self._candidates = candidates(budget.given, self._fixed, spec)
+        self._candidates = that_fit(candidates(budget.given, self._fixed, spec), spec)
         self._running: Session | SettingsSearch | Worth | None = None
         self._stopped = False
         self._lock = FolderLock(self._path)
@@ -153,7 +156,7 @@ class AutomaticEvolution:
         try:
             if not self._record["runs"]:
                 self._search()
-            best = self._evolve()
+            best = self._best() if "worth" in self._record else self._evolve()
             if "worth" not in self._record:
                 self._measure_worth(best)
             self._write(self._record["worth"])
@@ -162,9 +165,18 @@ class AutomaticEvolution:
             self._lock.release()
 
     def _best(self) -> Path:
-        """Returns the folder of the run with the best validation."""
-        numbers = range(1, len(self._record["runs"]) + 1)
-        return max((self._path / str(number) for number in numbers), key=_validation)
+        """Returns the folder of the run with the best validation, of those that did not fail if
+        there are any.
+
+        Raises:
+          RunFailed: All did, before any validation.
+        """
+        runs = {self._path / str(place): run for place, run in enumerate(self._record["runs"], 1)}
+        done = [path for path, run in runs.items() if FAILED not in run]
+        found = done or [path for path in runs if holds_loss(path / "best")]
+        if not found:
+            raise RunFailed(self._record["runs"][-1][FAILED])
+        return max(found, key=_validation)
 
     def policy_of(self, run: Path) -> Path | None:
         """Returns the policy that a run of the budget began around; None where it did not."""
@@ -176,6 +188,10 @@ class AutomaticEvolution:
         self._stopped = True
         if self._running is not None:
             self._running.stop()
+
+    @property
+    def _epochs_are_fixed(self) -> bool:
+        return "epochs" in self._fixed.get("evolution", {})
 
     def _begin(self, running: Any) -> Any:
         """Makes `stop` reach what runs from now on."""
@@ -201,7 +217,8 @@ class AutomaticEvolution:
         seconds = budget.seconds(_SEARCH)
         search = self._begin(SettingsSearch(candidates, free, budget.seed, seconds))
         tried: list[Tried] = list(search.run())
-        if all(each.ci95[0] == each.ci95[1] for each in tried):
+        widths = [np.ptp(each.ci95) for each in tried if np.isfinite(each.ci95).all()]
+        if widths and not any(widths):
             self._write(
                 "warning: all agents had the same return, so nothing tells losses apart; a reward "
                 "that differs between lifetimes, or longer ones, may help"
@@ -210,11 +227,16 @@ class AutomaticEvolution:
         self._record |= {
             "tried": [dataclasses.asdict(each) for each in tried],
             "order": [dataclasses.asdict(each) for each in order],
-            "search_seconds": time.monotonic() - begun,
+            "search_seconds": (spent := time.monotonic() - begun),
         }
+        if spent > _SLOW * seconds:
+            self._write(
+                f"warning: the search took {formatting.duration(spent)}, not "
+                f"{formatting.duration(seconds)}: each beginning has two epochs; give more minutes"
+            )
         best = order[0]
         self._write(
-            f"tried {len(tried)} times in {formatting.duration(time.monotonic() - begun)}; best: "
+            f"tried {len(tried)} times in {formatting.duration(spent)}; best: "
             f"{best.name} with {best.agents}, mean return {best.mean:.2f} "
             f"[{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
         )
@@ -228,7 +250,7 @@ class AutomaticEvolution:
         if self._policy is None:
             seconds = budget.seconds(_POLICY)
             self._policy = evolved_policy(
-                budget.given.task, budget.seed, seconds, self._path, self._check
+                budget.given, budget.seed, seconds, self._path, self._check
             )
         return self._policy
 
@@ -249,8 +271,8 @@ class AutomaticEvolution:
         epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
         planned = in_time(settings, self._fixed, epochs)
         runs = self._record["runs"]
-        settings_of_run = {"config": planned.to_mapping(), "seconds": seconds}
-        runs.append({"name": chosen["name"], **settings_of_run})
+        run = {"config": planned.to_mapping(), "seconds": seconds, "least": chosen["epochs"]}
+        runs.append({"name": chosen["name"], **run})
         self._keep()
         self._write(f"run {len(runs)}: {chosen['name']}, {planned.evolution.epochs} epochs")
 
@@ -262,25 +284,20 @@ class AutomaticEvolution:
         to improve, with the next candidate; returns the folder of the run with the best validation.
         """
         runs, seconds = self._record["runs"], self._evolution_seconds()
-        learn = [each for each in self._record["order"] if each["mean"] == each["mean"]]
+        means = [each["mean"] for each in self._record["order"]]  # None or NaN where all failed
+        known = [mean is not None and math.isfinite(mean) for mean in means]
+        others = [place for place in range(1, len(means)) if known[place]]
         while True:
             number = len(runs)
-            try:
+            if FAILED not in runs[-1]:
                 self._run(number)
-            except RunFailed as error:
-                if number == 1:
-                    raise
-                runs.pop()  # the best of the runs before it is what was found
-                self._keep()
-                self._write(f"run {number} ends: {error}")
-                break
             left = seconds - sum(map(self._seconds_of, range(1, number + 1)))
-            if left < _LEAST * seconds or "epochs" in self._fixed.get("evolution", {}):
+            if left < _LEAST * seconds or (self._epochs_are_fixed and FAILED not in runs[-1]):
                 break
-            if not runs[-1].get(STOPPED):
+            if not (runs[-1].get(STOPPED) or FAILED in runs[-1]):
                 self._lengthen(number, left)
-            elif number < min(len(learn), _MOST_RUNS):
-                self._plan(number, left)
+            elif number < min(len(others) + 1, _MOST_RUNS):
+                self._plan(others[number - 1], left)
             else:
                 break
         best = self._best()
@@ -315,10 +332,16 @@ class AutomaticEvolution:
 
     def _run(self, number: int) -> None:
         """Evolves one run to its end, or until it has stopped to improve or its time is over: its
-        length is then the epochs that it has done.
+        length is then the epochs that it has done. One that fails is marked.
         """
         metrics = MetricsFile(self._path / str(number) / "metrics.csv")
-        if self._session(number, metrics):
+        try:
+            if self._session(number, metrics):
+                return
+        except RunFailed as error:
+            self._record["runs"][number - 1][FAILED] = str(error)
+            self._keep()
+            self._write(f"run {number} ends: {error}")
             return
         rows = metrics.read()
         stopped = has_stopped_improving(rows)
@@ -343,9 +366,11 @@ class AutomaticEvolution:
                 steps = session.steps()
                 for result in steps:
                     rows = [*rows[: result.state.epoch - 1], result.metrics]
-                    ended = result.state.epoch == settings.evolution.epochs
+                    if self._epochs_are_fixed or result.state.epoch == settings.evolution.epochs:
+                        continue
                     late = sum(row["seconds"] for row in rows) > _LATE * run["seconds"]
-                    if not ended and (late or has_stopped_improving(rows)):
+                    late = late and len(rows) >= run.get("least", 0)
+                    if late or has_stopped_improving(rows):
                         steps.close()
                         return False
             finally:
@@ -355,45 +380,17 @@ class AutomaticEvolution:
     def _measure_worth(self, best: Path) -> None:
         budget = self._budget
         seconds = budget.seconds(1.0 - _POLICY - _SEARCH - _EVOLUTION)
-        worth = self._begin(Worth(load_loss(best), self._path, budget.seed, seconds))
+        learned, threads = load_loss(best), budget.given.compute.threads
+        compute = dataclasses.replace(learned.experiment.compute, threads=threads)
+        experiment = dataclasses.replace(learned.experiment, compute=compute)
+        learned = dataclasses.replace(learned, experiment=experiment)
+        worth = self._begin(Worth(learned, self._path, budget.seed, seconds, self._fixed))
         self._record["worth"] = worth.paragraph()
         self._keep()
 
 
 def _validation(run: Path) -> float:
+    if not (run / "summary.json").is_file():
+        return -math.inf  # it failed
     best = files.read_json(run / "summary.json", "a summary")["best_validation_return_mean"]
     return -math.inf if best is None else float(best)  # it was never validated
-
-
-def learn_loss(
-    environment: str,
-    run_dir: files.PathLike,
-    minutes: float = 30.0,
-    seed: int = 0,
-    *,
-    resume: bool = False,
-    write: Write | None = print,
-) -> LearnedLoss:
-    """Evolves a loss for an environment, with settings that choose themselves.
-
-    Args:
-      environment: FAMILY or FAMILY@EPISODE_LIMIT, one of yours or "gymnasium:ID".
-      run_dir: Folder for everything that is found.
-      minutes: For everything but the last tests.
-      seed: Of all randomness, >= 0.
-      resume: Go on with what is in the folder, or start.
-      write: Called with lines about progress; None is silent.
-
-    Returns:
-      The loss with the best validation, as `load_loss(run_dir)` reads it.
-
-    Raises:
-      ConfigError: There is no such environment.
-      RecordError: The folder cannot be used in this way; nothing has been deleted.
-      OSError, RunFailed: As of `evolve_in_folder`.
-    """
-    family = named_environment(environment)
-    task = TaskConfig(family.name, family.frame_skip, family.episode_limit)
-    budget = Budget(Experiment(task=task), (), seed, minutes)
-    AutomaticEvolution(budget, RunTarget(run_dir, resume=resume), write).run()
-    return load_loss(run_dir)

@@ -21,10 +21,10 @@ from epg_tf.epg.inner_loop import InnerLoopSettings
 from epg_tf.epg.meta_parameters import initial_policy
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.past_policies import Starts
+from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import initial_state
 from epg_tf.tasks.registry import make_family
-from epg_tf.tasks.settings import TaskConfig
 
 FOLDER = "zero_shot_linear"
 """Its name beside a loss."""
@@ -33,12 +33,12 @@ _LIVES = 64  # over which a policy's normalisation is averaged
 
 
 def evolved_policy(
-    task: TaskConfig, seed: int, seconds: float, folder: Path, check: Callable[[], None]
+    given: Experiment, seed: int, seconds: float, folder: Path, check: Callable[[], None]
 ) -> LearnedLoss:
     """Evolves the policy and writes it to `FOLDER` in a folder; returns the one that is there.
 
     Args:
-      task: The family.
+      given: The family, and how many threads there are.
       seed: Of all randomness.
       seconds: After which no other epoch begins.
       folder: Of the loss.
@@ -47,7 +47,9 @@ def evolved_policy(
     path = folder / FOLDER
     if not holds_loss(path):  # its description is written last
         end = time.monotonic() + seconds
-        settings = presets.fixed_policy(task)
+        settings = presets.fixed_policy(given.task)
+        compute = dataclasses.replace(settings.compute, threads=given.compute.threads)
+        settings = dataclasses.replace(settings, compute=compute)
         state = initial_state(settings, seed)
         with Shards(settings) as shards:
             for result in evolve(settings, seed, state, shards):

@@ -21,7 +21,7 @@ import numpy as np
 from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.failures import mean_return
-from epg_tf.core.types import Array, LifeKey
+from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
 from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES, Agents, neighbours
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.outer_loop import evolve
@@ -29,6 +29,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState
 from epg_tf.evaluation.statistics import difference_row, surviving_interval
+from epg_tf.losses.channels import declared_channels
 from epg_tf.runs.beginning import beginning
 
 AGENTS = 32
@@ -147,6 +148,10 @@ class _Candidate:
                 return
 
 
+def _worth(tried: Tried) -> float:
+    return tried.worth
+
+
 def _clear_difference(one: Array, other: Array) -> float:
     """Returns how far [L] returns are above others in the mean; 0 where that is not clear."""
     row = difference_row(one, other)
@@ -185,13 +190,14 @@ class SettingsSearch:
             return time.monotonic() - begun > times * self._seconds
 
         with contextlib.ExitStack() as stack:
-            left, tried = [], []
-            for name, begun_with in self._candidates.items():
-                made = _Candidate(name, begun_with, self._seed, partial(self._made, stack))
-                for each in self._begin(made, late(_AS_IT_BEGINS)):
-                    tried.append(each)
-                    yield each
-                left.append(made)
+            left = [
+                _Candidate(name, begun_with, self._seed, partial(self._made, stack))
+                for name, begun_with in self._candidates.items()
+            ]
+            tried = []
+            for each in self._begin(left, lambda: late(_AS_IT_BEGINS)):
+                tried.append(each)
+                yield each
             rungs = max(1, (len(left) - 1).bit_length())
             for rung in range(1, rungs + 1):
                 remaining = _EVOLVED * self._seconds - (time.monotonic() - begun)
@@ -217,23 +223,46 @@ class SettingsSearch:
             shards.stop()
         return shards
 
-    def _begin(self, made: _Candidate, late: bool) -> Iterator[Tried]:
-        """Yields what a loss as it begins is worth at each rate; the candidate keeps the best."""
-        own = made.experiment.inner.learning_rate
-        free = "learning_rate" in self._free and not late
-        rates = (own, *(rate for rate in INNER_RATES if rate != own and free))
-        tried = []
-        for rate in rates:
-            tried.append(made.begin(rate))
-            yield tried[-1]
-        best = max(tried, key=lambda each: each.worth)
-        made.experiment = best.agents.live_in(made.experiment)
+    def _begin(self, made: Sequence[_Candidate], late: Callable[[], bool]) -> Iterator[Tried]:
+        """Yields what losses as they begin are worth at their own rate, then at others while there
+        is time; each candidate keeps the best.
+        """
+        own = [each.experiment.inner.learning_rate for each in made]
+        best: dict[str, Tried] = {}
+        for rate in (None, *(INNER_RATES if "learning_rate" in self._free else ())):
+            if rate is not None and late():
+                break
+            for each, usual in zip(made, own, strict=True):
+                if rate != usual:
+                    tried = each.begin(usual if rate is None else rate)
+                    yield tried
+                    best[each.name] = max(best.get(each.name, tried), tried, key=_worth)
+        for each in made:
+            each.experiment = best[each.name].agents.live_in(each.experiment)
 
     def stop(self) -> None:
         """Ends the search early."""
         self._stopped = True
         for shards in self._shards:
             shards.stop()
+
+
+def that_fit(candidates: Mapping[str, Experiment], spec: EnvironmentSpec) -> dict[str, Experiment]:
+    """Returns the candidates whose losses fit a body.
+
+    Raises:
+      ConfigError: None does.
+    """
+    found, conflicts = {}, []
+    for name, settings in candidates.items():
+        try:
+            declared_channels(spec, settings.loss, settings.policy.state_dependent_std)
+            found[name] = settings
+        except ConfigError as error:
+            conflicts.append(error)
+    if not found:
+        raise conflicts[0]
+    return found
 
 
 def begun_candidates(

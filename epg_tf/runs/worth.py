@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,19 @@ class Worth:
       folder: Holds the fixed policy, see `fixed_policy`; the test is written to "test" in it.
       seed: Of all randomness.
       seconds: For everything but the test itself.
+      fixed: Groups of settings that are not to be chosen; baselines among them are not tuned.
     """
 
-    def __init__(self, learned: LearnedLoss, folder: Path, seed: int, seconds: float):
+    def __init__(
+        self,
+        learned: LearnedLoss,
+        folder: Path,
+        seed: int,
+        seconds: float,
+        fixed: Collection[str] = (),
+    ):
         self._learned, self._folder = learned, folder
-        self._seed, self._seconds = seed, seconds
+        self._seed, self._seconds, self._fixed = seed, seconds, fixed
         self._stopped = False
 
     def stop(self) -> None:
@@ -67,7 +75,7 @@ class Worth:
         experiment = self._learned.experiment.in_physics("exact")
         bounded = has_bounds(make_family(experiment.task))
         names = [name for name in _BASELINES if name != "sac" or bounded]
-        for name in names:
+        for name in (each for each in names if each not in self._fixed):
             experiment = self._tuned(name, experiment)
         policy = load_loss(self._folder / FOLDER)
         learned = dataclasses.replace(self._learned, experiment=experiment)
@@ -154,11 +162,16 @@ def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str
         if summary.ahead_ci95 is None or name == "untrained":
             continue
         low, high = summary.ahead_ci95
+        if min(_survivors(loss), _survivors(summary)) < 2:
+            yield f"It cannot be compared with {label(name)} at {_mean(summary)}."
+            continue
         verdict = "above" if low > 0.0 else "below" if high < 0.0 else "about as high as"
         yield (
             f"It ends {verdict} {label(name)} at {_mean(summary)} (difference "
             f"{summary.ahead_mean:.2f} [{low:.2f}, {high:.2f}])."
         )
+    if "sac" not in found:
+        yield "SAC is for continuous actions within bounds, which these are not."
 
 
 def adapts(own: Array, other: Array, taught: Array) -> Iterator[str]:
@@ -184,6 +197,13 @@ def adapts(own: Array, other: Array, taught: Array) -> Iterator[str]:
     )
 
 
+def _survivors(summary: Summary) -> int:
+    return summary.lives - summary.failed_lives
+
+
 def _mean(summary: Summary) -> str:
     low, high = summary.ci95
-    return f"{summary.final_return_mean:.2f} [{low:.2f}, {high:.2f}]"
+    words = f"{summary.final_return_mean:.2f} [{low:.2f}, {high:.2f}]"
+    if not summary.failed_lives:
+        return words
+    return f"{words}, where {summary.failed_lives} of {summary.lives} agents failed,"

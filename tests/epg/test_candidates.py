@@ -53,6 +53,19 @@ def test_a_fixed_start_leaves_the_candidates_that_begin_so(start, expected):
     assert {each.loss.start for each in found.values()} == {start}
 
 
+def test_fixed_channels_leave_no_two_candidates_alike():
+    loss = dataclasses.replace(Experiment().loss, channels=("time_in_life",))
+    found = of(POINT, loss=loss)
+    assert len(set(found.values())) == len(found)
+    assert "return_gradient" not in found
+
+
+def test_lifetimes_are_the_same_with_another_update_period():
+    usual = {each.life_steps for each in of(POINT).values()}
+    inner = dataclasses.replace(Experiment().inner, update_period=128)
+    assert {each.life_steps for each in of(POINT, inner=inner).values()} == usual
+
+
 def test_a_loss_that_is_to_see_no_reward_sees_none():
     found = of(POINT, named=("loss.reward",))
     assert "identifying" in found

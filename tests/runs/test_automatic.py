@@ -71,7 +71,8 @@ class Search:
 class Paragraph:
     """Says nothing of the loss but its size."""
 
-    def __init__(self, learned, folder, seed, seconds):
+    def __init__(self, learned, folder, seed, seconds, fixed):
+        assert learned.experiment.compute.threads == GIVEN.compute.threads
         self.text = f"{learned.phi.size} parameters, {seconds:.0f} seconds"
 
     def paragraph(self):
@@ -97,6 +98,7 @@ def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
     assert settings.loss.start == "centred"
     assert settings.evolution.epochs == 10
     assert lines[-1].endswith("parameters, 14 seconds")
+    assert not any("warning" in line for line in lines)
     for _ in evolve_in_folder(settings, 0, tmp_path / "again"):
         pass
     first, again = (
@@ -144,9 +146,9 @@ def test_a_search_that_was_killed_with_nothing_but_the_policy_goes_on(tmp_path, 
 def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
     inner = dataclasses.replace(GIVEN.inner, centred_observations=False)
     given = {name: dataclasses.replace(GIVEN, inner=inner) for name in ("centred", "around_policy")}
-    task = dataclasses.replace(GIVEN.task, episode_limit=2)
+    other = dataclasses.replace(GIVEN, task=dataclasses.replace(GIVEN.task, episode_limit=2))
     (tmp_path / "zero_shot_linear").mkdir()  # all that a killed process may leave
-    policy = evolved_policy(task, 0, 0.0, tmp_path, lambda: None)
+    policy = evolved_policy(other, 0, 0.0, tmp_path, lambda: None)
     assert set(begun_candidates(given, 0, policy)) == {"centred"}
 
 
@@ -194,15 +196,17 @@ def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
     monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 44.0)
     monkeypatch.setattr(automatic, "_LATE", 0.0)
     AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
-    assert run_settings(tmp_path / "run" / "1").evolution.epochs == 1
+    assert run_settings(tmp_path / "run" / "1").evolution.epochs == 4  # as many as in the search
     assert (tmp_path / "run" / "1" / "summary.json").is_file()
     assert not (tmp_path / "run" / "2").exists()
 
 
 @pytest.mark.slow
 def test_a_stopped_budget_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    AutomaticEvolution(budget(), RunTarget(tmp_path / "whole")).run()
-    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "stopped"))
+    free = Budget(GIVEN, NAMED, 0, 1.0)
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 44.0)
+    AutomaticEvolution(free, RunTarget(tmp_path / "whole")).run()
+    work = AutomaticEvolution(free, RunTarget(tmp_path / "stopped"))
 
     def stop_after(rows):
         if len(rows) == 4:
@@ -215,11 +219,19 @@ def test_a_stopped_budget_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     assert not (tmp_path / "stopped" / "best").exists()
     monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: False)
     monkeypatch.setattr(automatic, "SettingsSearch", None)  # nothing is searched again
-    AutomaticEvolution(budget(), RunTarget(tmp_path / "stopped", resume=True)).run()
+    AutomaticEvolution(free, RunTarget(tmp_path / "stopped", resume=True)).run()
     whole, stopped = (
         (tmp_path / each / "1" / "final" / "loss.npz").read_bytes() for each in ("whole", "stopped")
     )
     assert whole == stopped
+
+
+def test_epochs_that_are_fixed_are_all_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: True)
+    monkeypatch.setattr(automatic, "_LATE", 0.0)
+    AutomaticEvolution(budget(epochs=6), RunTarget(tmp_path / "run")).run()
+    assert run_settings(tmp_path / "run" / "1").evolution.epochs == 6
+    assert not (tmp_path / "run" / "2").exists()
 
 
 def test_another_budget_is_refused_and_nothing_is_lost(tmp_path):
@@ -253,20 +265,64 @@ def test_a_search_that_goes_on_is_not_overwritten(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_run_that_fails_loses_nothing_of_the_first(tmp_path, monkeypatch):
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_run_that_fails_loses_nothing_of_the_other(tmp_path, monkeypatch, failing):
     session = AutomaticEvolution._session
 
-    def fail_second(self, number, metrics):
-        if number == 2:
+    def fail(self, number, metrics):
+        if number == failing:
             raise RunFailed("all 4 lives of 3 epochs in a row failed")
         return session(self, number, metrics)
 
     monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: len(rows) == 3)
     monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 10.0)
-    monkeypatch.setattr(AutomaticEvolution, "_session", fail_second)
+    monkeypatch.setattr(AutomaticEvolution, "_session", fail)
     found = AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
-    assert found == tmp_path / "run" / "1"
+    assert found == tmp_path / "run" / str(3 - failing)
     assert (tmp_path / "run" / "best" / "loss.npz").is_file()
+    record = json.loads((tmp_path / "run" / "search.json").read_text())
+    assert ["failed" in run for run in record["runs"]] == [failing == 1, failing == 2]
+    work = AutomaticEvolution(
+        Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run", resume=True)
+    )
+    assert work.run() == found  # nothing evolves again
+
+
+def test_runs_that_all_fail_are_said_to(tmp_path, monkeypatch):
+    def fail(self, number, metrics):
+        raise RunFailed(f"the lives of run {number} failed")
+
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 1.0)
+    monkeypatch.setattr(AutomaticEvolution, "_session", fail)
+    work = AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run"))
+    with pytest.raises(RunFailed, match="of run 2 failed"):
+        work.run()
+
+
+def test_candidates_whose_agents_all_failed_are_not_run_after_a_resume(tmp_path, monkeypatch):
+    class Failing(Search):
+        def run(self):
+            yield Tried("centred", 1, AGENTS, 4, -10.0, (-11.0, -9.0), 3.6)
+            yield Tried("quadratic", 1, AGENTS, 4, np.nan, (np.nan, np.nan), 3.6)
+            yield Tried("policy_gradient", 0, AGENTS, 4, -12.0, (-13.0, -11.0), 3.6)
+
+    tried = []
+    monkeypatch.setattr(automatic, "SettingsSearch", Failing)
+    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 1.0)
+
+    def fail(self, number, metrics):
+        tried.append(self._record["runs"][number - 1]["name"])
+        if len(tried) == 1:
+            raise Interrupted
+        raise RunFailed("it fails")
+
+    monkeypatch.setattr(AutomaticEvolution, "_session", fail)
+    for resume, expected in ((False, Interrupted), (True, RunFailed)):
+        with pytest.raises(expected):
+            AutomaticEvolution(
+                Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run", resume=resume)
+            ).run()
+    assert tried == ["centred", "centred", "policy_gradient"]
 
 
 @pytest.mark.slow
@@ -365,13 +421,32 @@ def test_settings_that_are_fixed_are_the_only_ones(monkeypatch):
     assert {each.agents for each in tried} == {Agents.of(GIVEN)}
 
 
-def test_the_paragraph_names_what_is_above_level_and_below():
-    def row(mean, ahead=None):
-        interval = None if ahead is None else (ahead - 1.0, ahead + 1.0)
-        return Summary(
-            mean, ci95=(mean - 1, mean + 1), lives=64, ahead_mean=ahead, ahead_ci95=interval
-        )
+def row(mean, ahead=None, failed=0):
+    interval = None if ahead is None else (ahead - 1.0, ahead + 1.0)
+    return Summary(
+        mean,
+        ci95=(mean - 1, mean + 1),
+        lives=64,
+        failed_lives=failed,
+        ahead_mean=ahead,
+        ahead_ci95=interval,
+    )
 
+
+def test_the_paragraph_tells_of_agents_that_failed():
+    found = {
+        "epg": row(10.0),
+        "ppo": row(5.0, 5.0, failed=18),
+        "untrained": row(0.0, 10.0),
+        "zero_shot_linear": row(np.nan, np.nan, failed=64),
+    }
+    text = " ".join(worth.sentences(GIVEN, found))
+    assert "above PPO at 5.00 [4.00, 6.00], where 18 of 64 agents failed, (diff" in text
+    assert "cannot be compared with fixed linear policy" in text
+    assert "SAC is for continuous actions" in text
+
+
+def test_the_paragraph_names_what_is_above_level_and_below():
     found = {
         "epg loss": row(10.0),
         "ppo": row(5.0, 5.0),
