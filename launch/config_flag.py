@@ -282,11 +282,14 @@ def config_flag_for(name: str) -> str:
     return f" {shlex.quote(f'--config={_typed()}')}"
 
 
-def file_of(family: str) -> str | None:
-    """Returns the --config that registers a family, from any working folder; None for one that
-    needs none.
+def file_of(experiment: Experiment) -> str | None:
+    """Returns the --config that registers a family or channels, from any working folder; None where
+    the package has them all.
     """
-    if not _typed() or is_packaged(family):
+    from epg_tf.losses.extra_channels import are_shipped  # it imports TensorFlow
+
+    known = is_packaged(experiment.task.family) and are_shipped(experiment.loss.channels)
+    if not _typed() or known:
         return None
     return str(config_files.absolute(config_files.find_config(_typed())))
 

@@ -81,6 +81,10 @@ def main(argv: list[str]) -> int:
         target = run_flags.target()
         communicator = run_flags.require_single_process("the choice of settings")
         return run_flags.guard(lambda: _choose_and_evolve(experiment, target, communicator))
+    if isinstance(experiment, Experiment) and _MINUTES.value is None and _names_family(experiment):
+        run_flags.write(
+            "settings that are not on this command line are the paper's; --minutes=30 chooses them"
+        )
     with contextlib.ExitStack() as resources:
         started: list[StartedProcess] = []
         if isinstance(experiment, Experiment) and launched_rank() is None:
@@ -120,6 +124,15 @@ def _chooses_settings(experiment: AnyExperiment) -> bool:
     return True
 
 
+def _names_family(experiment: Experiment) -> bool:
+    """Returns whether all settings but those of a family are on the command line."""
+    from epg_tf.epg.candidates import fixed_settings
+
+    fixed = fixed_settings(experiment, ())
+    of_config = {f"{group}.{field}" for group in fixed for field in fixed[group]} - {*_named()}
+    return bool(_named()) and all(each.startswith(("task.", "compute.")) for each in of_config)
+
+
 def _named() -> list[str]:
     """Returns the settings "GROUP.FIELD" that the command line sets."""
     return arguments.overrides(sys.argv[1:])
@@ -143,7 +156,7 @@ def _choose_and_evolve(
     except Interrupted:
         run_flags.write(f"to go on, run the same command {run_flags.again()}")
         return 128 + received[0]
-    file = config_flag.file_of(experiment.task.family)
+    file = config_flag.file_of(experiment)
     settings = best if file is None else write_settings(file, best)
     policy = work.policy_of(best)
     begin_with = "" if policy is None else f" {shlex.quote(f'--begin_with={policy}')}"

@@ -132,3 +132,11 @@ def test_settings_of_a_trial_reach_the_agents(baseline, tiny):
     ]
     np.testing.assert_array_equal(found[0], found[2])
     assert (found[0] != found[1]).any()
+
+
+def test_a_setting_whose_agents_failed_is_below_those_whose_agents_did_not():
+    whole = Trial(0, 1, 12, {}, 1.0, (0.0, 2.0), 0)
+    failing = Trial(1, 1, 12, {}, 3.0, (2.0, 4.0), 2)
+    better = Trial(2, 1, 12, {}, 2.0, (1.0, 3.0), 0)
+    assert winner([whole, failing, better]) is better
+    assert winner([failing, dataclasses.replace(failing, mean=4.0)]).mean == 4.0

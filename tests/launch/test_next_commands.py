@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
 import gymnasium
 import pytest
 
+from epg_tf.epg.settings import Experiment
+from epg_tf.tasks.settings import TaskConfig
 from launch import config_flag
 
 
@@ -36,3 +39,16 @@ def test_it_is_not_for_what_packages_have(words, name):
 def test_nothing_is_named_without_a_config(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["meta_train"])
     assert config_flag.test_flags_for("mine") == ""
+
+
+@pytest.mark.parametrize(("channel", "named"), [("mine", True), ("time_in_life", False)])
+def test_the_file_is_named_for_the_channels_that_it_registers(
+    monkeypatch, tmp_path, channel, named
+):
+    file = tmp_path / "mine.py"
+    file.write_text("")
+    monkeypatch.setattr(sys, "argv", ["meta_train", f"--config={file}:a"])
+    usual = Experiment(task=TaskConfig("point_goal", 2, 10))
+    loss = dataclasses.replace(usual.loss, channels=(channel,))
+    found = config_flag.file_of(dataclasses.replace(usual, loss=loss))
+    assert found == (f"{file}:a" if named else None)

@@ -22,7 +22,8 @@ from epg_tf.runs.fixed_policy import evolved_policy
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import write_settings
-from epg_tf.runs.settings_search import Begun, Tried, begun_candidates, ranking
+from epg_tf.runs.settings_search import Begun, Tried, begun_candidates, ranking, that_fit
+from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
 SMALL = {
@@ -413,6 +414,42 @@ def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
     longer = ("fast", less._replace(updates=4), False)
     assert changed == [("fast", less, True), ("fast", more, False), longer]
     assert ranking(tried)[0].agents == less
+
+
+def test_all_candidates_have_as_many_rates_where_time_is_short(monkeypatch):
+    monkeypatch.setattr(settings_search, "_Candidate", _Fake)
+    given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
+    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 0.0).run())
+    usual = GIVEN.inner.learning_rate
+    first = [(each.name, each.agents.learning_rate) for each in tried if each.rung == 0]
+    assert first == [(name, usual) for name in given]
+
+
+def test_a_loss_that_does_not_fit_the_body_is_no_candidate():
+    spec = make_family(GIVEN.task).spec
+    few = dataclasses.replace(GIVEN.loss, start="quadratic", products=1, factors=1)
+    given = {"fits": GIVEN, "few": dataclasses.replace(GIVEN, loss=few)}
+    assert set(that_fit(given, spec)) == {"fits"}
+    with pytest.raises(ConfigError, match="config.loss.products=1 is too few"):
+        that_fit({"few": given["few"]}, spec)
+
+
+def test_baselines_whose_settings_are_fixed_are_not_tuned(monkeypatch, tmp_path):
+    tuned = []
+
+    def tune(self, name, experiment):
+        tuned.append(name)
+        return experiment
+
+    def stop(path):
+        raise Interrupted
+
+    monkeypatch.setattr(worth.Worth, "_tuned", tune)
+    monkeypatch.setattr(worth, "load_loss", stop)  # the fixed policy, which comes after them
+    measured = worth.Worth(SimpleNamespace(experiment=GIVEN), tmp_path, 0, 1.0, {"ppo": {}})
+    with pytest.raises(Interrupted):
+        measured.paragraph()
+    assert tuned == ["sac"]
 
 
 def test_settings_that_are_fixed_are_the_only_ones(monkeypatch):
