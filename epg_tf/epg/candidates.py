@@ -23,6 +23,8 @@ Fixed = Mapping[str, Mapping[str, Any]]
 INNER_RATES = (3e-3, 1e-2, 3e-2)
 """Learning rates of agents that are tried with each start."""
 
+_STEPS = ("sigma", "learning_rate", "final_learning_rate")  # of evolution
+_GENTLY = 0.3  # times the usual steps
 _DEVIATIONS = (-0.5, 0.5)  # changes of policy.log_std that are tried
 _LENGTHS = (0.5, 2.0)  # of lifetimes, in times the usual, that are tried
 
@@ -87,6 +89,15 @@ def neighbours(experiment: Experiment, field: str) -> list[Experiment]:
         lengths = (int(times * inner.updates) for times in _LENGTHS)
         changed = [agents._replace(updates=length) for length in lengths if length >= least]
     return [each.live_in(experiment) for each in changed]
+
+
+def gentler(experiment: Experiment) -> Experiment:
+    """Returns an experiment with less noise on the loss, and smaller steps of it: for a loss that
+    is good as it begins, which the usual ones spoil.
+    """
+    usual = experiment.evolution
+    changed = {field: _GENTLY * getattr(usual, field) for field in _STEPS}
+    return dataclasses.replace(experiment, evolution=dataclasses.replace(usual, **changed))
 
 
 def candidates(given: Experiment, fixed: Fixed, spec: EnvironmentSpec) -> dict[str, Experiment]:
@@ -199,6 +210,19 @@ def fixed_settings(given: Experiment, named: Collection[str]) -> dict[str, dict[
             if group == "task" or chosen:
                 fixed.setdefault(group, {})[field] = value
     return fixed
+
+
+def free_fields(fixed: Fixed, spec: EnvironmentSpec) -> set[str]:
+    """Returns which fields of `Agents` may be chosen, and "steps" where those of evolution may.
+
+    Args:
+      fixed: From `fixed_settings`.
+      spec: Of the family.
+    """
+    named = {*fixed.get("inner", {}), *fixed.get("policy", {})}
+    useless = {"log_std"} if spec.discrete_actions else set()
+    steps = set() if {*_STEPS} & {*fixed.get("evolution", {})} else {"steps"}
+    return {*Agents._fields} - named - useless | steps
 
 
 def with_settings(usual: Experiment, fixed: Fixed) -> Experiment:

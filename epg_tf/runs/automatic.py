@@ -22,7 +22,8 @@ from epg_tf.artifacts.artifact import LearnedLoss, load_loss
 from epg_tf.artifacts.loss_files import holds_loss
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import Interrupted, RecordError, RunFailed
-from epg_tf.epg.candidates import AROUND_POLICY, Agents, candidates, fixed_settings, in_time
+from epg_tf.epg import candidates as choices
+from epg_tf.epg.candidates import AROUND_POLICY, Agents, fixed_settings
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import Shards
 from epg_tf.runs.evolution import EvolutionSystem
@@ -99,7 +100,7 @@ class AutomaticEvolution:
         spec = make_family(budget.given.task).spec
         self._policy: LearnedLoss | None = None
         self._fixed = fixed_settings(budget.given, budget.named)
-        self._candidates = that_fit(candidates(budget.given, self._fixed, spec), spec)
+        self._candidates = that_fit(choices.candidates(budget.given, self._fixed, spec), spec)
         self._running: Session | SettingsSearch | Worth | None = None
         self._stopped = False
         self._lock = FolderLock(self._path)
@@ -207,9 +208,7 @@ class AutomaticEvolution:
         earlier = self._earlier_of(AROUND_POLICY)
         candidates = begun_candidates(self._candidates, budget.seed, earlier)
         begun = time.monotonic()
-        fixed = {*self._fixed.get("inner", {}), *self._fixed.get("policy", {})}
-        useless = {"log_std"} if make_family(budget.given.task).spec.discrete_actions else set()
-        free = {*Agents._fields} - fixed - useless
+        free = choices.free_fields(self._fixed, make_family(budget.given.task).spec)
         self._write(
             f"trying {len(candidates)} beginnings of a loss in {budget.given.task.family}: "
             + ", ".join(candidates)
@@ -237,7 +236,8 @@ class AutomaticEvolution:
         best = order[0]
         self._write(
             f"tried {len(tried)} times in {formatting.duration(spent)}; best: "
-            f"{best.name} with {best.agents}, mean return {best.mean:.2f} "
+            f"{best.name} with {best.agents}{', by smaller steps' * best.gentle}, mean return "
+            f"{best.mean:.2f} "
             f"[{best.ci95[0]:.2f}, {best.ci95[1]:.2f}] after {best.epochs} epochs"
         )
         self._plan(0, self._evolution_seconds())
@@ -267,9 +267,10 @@ class AutomaticEvolution:
         """Adds a run of the candidate at a place of the order, for some time."""
         chosen = self._record["order"][place]
         settings = Agents(*chosen["agents"]).live_in(self._candidates[chosen["name"]])
+        settings = choices.gentler(settings) if chosen.get("gentle") else settings
         fitting = int(seconds / max(chosen["epoch_seconds"], 1e-3))
         epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
-        planned = in_time(settings, self._fixed, epochs)
+        planned = choices.in_time(settings, self._fixed, epochs)
         runs = self._record["runs"]
         run = {"config": planned.to_mapping(), "seconds": seconds, "least": chosen["epochs"]}
         runs.append({"name": chosen["name"], **run})

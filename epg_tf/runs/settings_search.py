@@ -2,9 +2,10 @@
 Talwalkar 2016) of real evolutions, within a number of seconds.
 
 First every candidate's loss, as it begins, trains agents at several learning rates; each keeps the
-best. Then all evolve for the same time, the better half of them again, and so on. The agents of the
-best one then try other deviations and lifetimes. All live in tasks of their own, the same for all
-candidates, that neither evolution nor any test meets.
+best. Then all evolve for the same time, those that have become worse by that from the beginning
+again by smaller steps, the better half of them again, and so on. The agents of the best one then
+try other deviations and lifetimes. All live in tasks of their own, the same for all candidates,
+that neither evolution nor any test meets.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from epg_tf.artifacts.artifact import LearnedLoss
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.failures import mean_return
 from epg_tf.core.types import Array, EnvironmentSpec, LifeKey
-from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES, Agents, neighbours
+from epg_tf.epg.candidates import AROUND_POLICY, INNER_RATES, Agents, gentler, neighbours
 from epg_tf.epg.inner_loop import final_inner_settings
 from epg_tf.epg.outer_loop import evolve
 from epg_tf.epg.settings import Experiment
@@ -37,7 +38,7 @@ AGENTS = 32
 
 _AS_IT_BEGINS = 0.4  # most of the time that the losses as they begin may take
 _EVOLVED = 0.8  # of the seconds after which no candidate evolves, but for two epochs at first
-_LATE = 1.5  # times the seconds after which no other deviations and lifetimes are tried
+_LATE = 1.5  # times the seconds after which no other agents and smaller steps are tried
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Tried:
       epoch_seconds: Time of an epoch, from its newest one; 0 before any.
       added: What evolution has added to the mean since the first rung; 0 where the 95 % confidence
         interval of that, agent by agent, includes 0, and with changed agents.
-      kept: False of a change of its agents that was given up.
+      kept: False of a change of its agents, or of its steps, that was given up.
+      gentle: Whether it evolves by smaller steps, see `candidates.gentler`.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Tried:
     epoch_seconds: float = 0.0
     added: float = 0.0
     kept: bool = True
+    gentle: bool = False
 
     @property
     def worth(self) -> float:
@@ -89,6 +92,7 @@ class _Candidate:
         self._state: EvolutionState = begun.state
         self._epoch_seconds = 0.0
         self._returns = self._first = np.zeros(AGENTS)  # newest ones, and those of the first rung
+        self._begun, self._gentle = begun, False
 
     def begin(self, rate: float) -> Tried:
         """Returns what the loss as it begins is worth at a learning rate of agents."""
@@ -101,6 +105,22 @@ class _Candidate:
         if rung == 1:
             self._first = self._returns
         return dataclasses.replace(tried, added=_clear_difference(self._returns, self._first))
+
+    def restart_gently(self, rung: int) -> Tried:
+        """Evolves from the beginning again for two epochs with smaller steps; returns what the loss
+        is worth then, with which the candidate goes on if that is more.
+        """
+        before = (self.experiment, self._state, self._epoch_seconds, self._returns)
+        usual = mean_return(self._returns)
+        self.experiment, self._state = gentler(self.experiment), self._begun.state
+        self._gentle = True
+        self.evolve(0.0)
+        tried = self.measure(rung)
+        if not tried.mean > usual:
+            self.experiment, self._state, self._epoch_seconds, self._returns = before
+            self._first, self._gentle = self._returns, False
+            return dataclasses.replace(tried, kept=False)
+        return tried
 
     def change(self, changed: Experiment, rung: int) -> Tried:
         """Returns what the loss is worth with other agents, which it keeps if they are clearly
@@ -134,6 +154,7 @@ class _Candidate:
             mean_return(returns),
             surviving_interval(returns) if np.isfinite(returns).any() else (np.nan, np.nan),
             self._epoch_seconds,
+            gentle=self._gentle,
         )
         return tried, returns
 
@@ -164,7 +185,7 @@ class SettingsSearch:
 
     Args:
       candidates: By name.
-      free: Fields of `Agents` that are to be chosen.
+      free: Fields of `Agents` that are to be chosen, and "steps" where those of evolution are.
       seed: Of all randomness.
       seconds: For the whole search; each candidate has two epochs at least, however long they
         take, and changes of agents begin up to half as much later.
@@ -198,6 +219,7 @@ class SettingsSearch:
             for each in self._begin(left, lambda: late(_AS_IT_BEGINS)):
                 tried.append(each)
                 yield each
+            begun_worth = {each.name: each.worth for each in ranking(tried)}
             rungs = max(1, (len(left) - 1).bit_length())
             for rung in range(1, rungs + 1):
                 remaining = _EVOLVED * self._seconds - (time.monotonic() - begun)
@@ -206,6 +228,10 @@ class SettingsSearch:
                     candidate.evolve(share)
                     tried.append(candidate.measure(rung))
                     yield tried[-1]
+                    fell = tried[-1].worth < begun_worth[candidate.name]
+                    if rung == 1 and fell and "steps" in self._free and not late(_LATE):
+                        tried.append(candidate.restart_gently(rung))
+                        yield tried[-1]
                 kept = {each.name for each in ranking(tried)[: -(-len(left) // 2)]}
                 left = [candidate for candidate in left if candidate.name in kept]
             for field in ("log_std", "updates"):

@@ -121,6 +121,15 @@ def test_rates_anneal_to_the_end_of_the_time_there_is():
     assert evolution.validation_period == 7
 
 
+def test_what_is_free_is_neither_fixed_nor_without_effect():
+    spec = make_family(POINT).spec
+    assert candidates.free_fields({}, spec) == {*candidates.Agents._fields, "steps"}
+    fixed = {"inner": {"updates": 3}, "evolution": {"sigma": 0.1}, "policy": {"log_std": 0.0}}
+    assert candidates.free_fields(fixed, spec) == {"learning_rate"}
+    discrete = make_family(FAMILIES["discrete"]).spec
+    assert candidates.free_fields({}, discrete) == {"learning_rate", "updates", "steps"}
+
+
 def test_a_config_that_names_a_family_alone_is_recognised():
     alone = Experiment(task=POINT)
     assert candidates.names_family_alone(alone, ())

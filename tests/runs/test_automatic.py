@@ -9,7 +9,7 @@ import pytest
 
 from epg_tf.artifacts.artifact import load_loss
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
-from epg_tf.epg.candidates import Agents, neighbours
+from epg_tf.epg.candidates import Agents, gentler, neighbours
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import initial_state
 from epg_tf.evaluation.requests import loss_request
@@ -382,6 +382,12 @@ class _Fake:
     def measure(self, rung):
         return self._tried(self.experiment, rung)
 
+    def restart_gently(self, rung):
+        """Only "falling" is better by that."""
+        kept = self.name == "falling"
+        self.slopes = {**self.slopes, "falling": 5.0} if kept else self.slopes
+        return dataclasses.replace(self._tried(self.experiment, rung), kept=kept, gentle=True)
+
     def change(self, changed, rung):
         """Better are policies that explore less."""
         kept = changed.policy.log_std < self.experiment.policy.log_std
@@ -414,6 +420,29 @@ def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
     longer = ("fast", less._replace(updates=4), False)
     assert changed == [("fast", less, True), ("fast", more, False), longer]
     assert ranking(tried)[0].agents == less
+
+
+def test_what_has_become_worse_begins_again_by_smaller_steps(monkeypatch):
+    monkeypatch.setattr(settings_search, "_Candidate", _Fake)
+    monkeypatch.setattr(_Fake, "begins", {**_Fake.begins, "falling": -1.0})
+    monkeypatch.setattr(_Fake, "slopes", {**_Fake.slopes, "falling": -20.0})
+    given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
+    for free, expected in (((), []), ({"steps"}, ["falling"])):
+        tried = list(settings_search.SettingsSearch(given, free, 0, 60.0).run())
+        gentle = [each for each in tried if each.gentle]
+        assert [each.name for each in gentle] == expected
+        assert (ranking(tried)[0].name == "falling") == bool(free)
+
+
+def test_smaller_steps_are_kept_where_agents_do_better_by_them(monkeypatch):
+    usual, worse, better = [1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 2.0, 3.5], [1.5, 2.5, 3.0, 4.0]
+    for after, kept in ((better, True), (worse, False)):
+        made = candidate([usual, after])
+        monkeypatch.setattr(made, "evolve", lambda seconds: None)
+        made.measure(1)
+        tried = made.restart_gently(1)
+        assert (tried.kept, tried.gentle) == (kept, True)
+        assert (made.experiment == gentler(GIVEN)) == kept
 
 
 def test_all_candidates_have_as_many_rates_where_time_is_short(monkeypatch):
