@@ -231,7 +231,7 @@ class AutomaticEvolution:
         if spent > _SLOW * seconds:
             self._write(
                 f"warning: the search took {formatting.duration(spent)}, not "
-                f"{formatting.duration(seconds)}: each beginning has two epochs; give more minutes"
+                f"{formatting.duration(seconds)}: epochs are slow here; give more minutes"
             )
         best = order[0]
         self._write(
@@ -268,7 +268,8 @@ class AutomaticEvolution:
         chosen = self._record["order"][place]
         settings = Agents(*chosen["agents"]).live_in(self._candidates[chosen["name"]])
         settings = choices.gentler(settings) if chosen.get("gentle") else settings
-        fitting = int(seconds / max(chosen["epoch_seconds"], 1e-3))
+        slowest = max(each["epoch_seconds"] for each in self._record["order"])
+        fitting = int(seconds / max(chosen["epoch_seconds"] or slowest, 1e-3))
         epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
         planned = choices.in_time(settings, self._fixed, epochs)
         runs = self._record["runs"]

@@ -38,6 +38,7 @@ AGENTS = 32
 
 _AS_IT_BEGINS = 0.4  # most of the time that the losses as they begin may take
 _EVOLVED = 0.8  # of the seconds after which no candidate evolves, but for two epochs at first
+_EVOLVING = 2  # candidates that evolve however long they take
 _LATE = 1.5  # times the seconds after which no other agents and smaller steps are tried
 
 
@@ -187,7 +188,7 @@ class SettingsSearch:
       candidates: By name.
       free: Fields of `Agents` that are to be chosen, and "steps" where those of evolution are.
       seed: Of all randomness.
-      seconds: For the whole search; each candidate has two epochs at least, however long they
+      seconds: For the whole search; two candidates have two epochs at least, however long they
         take, and changes of agents begin up to half as much later.
     """
 
@@ -220,11 +221,15 @@ class SettingsSearch:
                 tried.append(each)
                 yield each
             begun_worth = {each.name: each.worth for each in ranking(tried)}
+            left.sort(key=lambda candidate: -begun_worth[candidate.name])
             rungs = max(1, (len(left) - 1).bit_length())
             for rung in range(1, rungs + 1):
                 remaining = _EVOLVED * self._seconds - (time.monotonic() - begun)
                 share = remaining / (rungs + 1 - rung) / len(left)
-                for candidate in left:
+                for place, candidate in enumerate(left):
+                    if place >= _EVOLVING and late(1.0):
+                        del left[place:]
+                        break
                     candidate.evolve(share)
                     tried.append(candidate.measure(rung))
                     yield tried[-1]
@@ -234,6 +239,8 @@ class SettingsSearch:
                         yield tried[-1]
                 kept = {each.name for each in ranking(tried)[: -(-len(left) // 2)]}
                 left = [candidate for candidate in left if candidate.name in kept]
+                if len(left) == 1:
+                    break
             for field in ("log_std", "updates"):
                 for changed in neighbours(left[0].experiment, field):
                     if field in self._free and not late(_LATE):

@@ -452,6 +452,8 @@ def test_all_candidates_have_as_many_rates_where_time_is_short(monkeypatch):
     usual = GIVEN.inner.learning_rate
     first = [(each.name, each.agents.learning_rate) for each in tried if each.rung == 0]
     assert first == [(name, usual) for name in given]
+    evolved = [each.name for each in tried if each.rung]
+    assert evolved == ["slow", "fast"]  # the best two as they begin
 
 
 def test_a_loss_that_does_not_fit_the_body_is_no_candidate():
