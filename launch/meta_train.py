@@ -81,7 +81,7 @@ def main(argv: list[str]) -> int:
         target = run_flags.target()
         communicator = run_flags.require_single_process("the choice of settings")
         return run_flags.guard(lambda: _choose_and_evolve(experiment, target, communicator))
-    if isinstance(experiment, Experiment) and _MINUTES.value is None and _names_family(experiment):
+    if isinstance(experiment, Experiment) and _is_of_paper(experiment):
         run_flags.write(
             "settings that are not on this command line are the paper's; --minutes=30 chooses them"
         )
@@ -124,10 +124,13 @@ def _chooses_settings(experiment: AnyExperiment) -> bool:
     return True
 
 
-def _names_family(experiment: Experiment) -> bool:
-    """Returns whether all settings but those of a family are on the command line."""
+def _is_of_paper(experiment: Experiment) -> bool:
+    """Returns whether a new run has settings that neither --config nor the command line names."""
     from epg_tf.epg.candidates import fixed_settings
 
+    run = Path(flags.FLAGS["run_dir"].value or "") / RUN_SETTINGS
+    if run.is_file() or launched_rank():
+        return False
     fixed = fixed_settings(experiment, ())
     of_config = {f"{group}.{field}" for group in fixed for field in fixed[group]} - {*_named()}
     return bool(_named()) and all(each.startswith(("task.", "compute.")) for each in of_config)
@@ -165,8 +168,8 @@ def _choose_and_evolve(
         f"{command_line.program('meta_train')} {shlex.quote(f'--config={settings}')} "
         f"--seed={budget.seed} --run_dir=FOLDER{begin_with}"
     )
-    page = command_line.page_line(best)
-    run_flags.write(page + config_flag.config_flag_for(experiment.task.family))
+    own = "" if file is None else f" {shlex.quote(f'--config={file}')}"
+    run_flags.write(command_line.page_line(best) + own)
     return 0
 
 

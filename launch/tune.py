@@ -124,7 +124,7 @@ def _search(experiment: Experiment) -> int:
         f"{label(name)} on {experiment.task.family}, "
         f"{formatting.count(experiment.life_steps)} env steps of learning each: "
         + ", then ".join(f"{count} settings x {agents} agents" for count, agents in plan)
-        + "; mean final return and 95 % interval",
+        + "; mean final return and 95 % interval; the best of those whose agents all end well",
         flush=True,
     )
     command = shlex.join([*shlex.split(command_line.program("tune")), *sys.argv[1:]])
@@ -132,8 +132,10 @@ def _search(experiment: Experiment) -> int:
     for trial in search.run(earlier=earlier):
         trials.append(trial)
         print(f"  {_line(trial)}", flush=True)
-        if _JSON.value is not None and len(trials) > len(earlier):
+        if _JSON.value is not None and trial not in earlier:
             search_file.write_search(_JSON.value, search, trials, command)
+    if _JSON.value is not None and trials != earlier:
+        search_file.write_search(_JSON.value, search, trials, command)
     best = winner(trials)
     if best.failed == best.agents:
         raise command_line.UsageError(

@@ -23,7 +23,7 @@ Fixed = Mapping[str, Mapping[str, Any]]
 INNER_RATES = (3e-3, 1e-2, 3e-2)
 """Learning rates of agents that are tried with each start."""
 
-_STEPS = ("sigma", "learning_rate", "final_learning_rate")  # of evolution
+_STEPS = ("sigma", "final_sigma", "learning_rate", "final_learning_rate")  # of evolution
 _GENTLY = 0.3  # times the usual steps
 _DEVIATIONS = (-0.5, 0.5)  # changes of policy.log_std that are tried
 _LENGTHS = (0.5, 2.0)  # of lifetimes, in times the usual, that are tried

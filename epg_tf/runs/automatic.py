@@ -4,6 +4,7 @@ A tenth of the budget chooses settings (`settings_search`), which then evolve as
 the folder "1". A run that has stopped to improve ends; what is left of the budget goes to a run of
 the next best candidate in "2", and so on. `search.json` keeps every choice, so that a stopped
 budget goes on, and each run's own config, begun with what it began with, repeats it to the bit.
+A run that fails ends like one that has stopped to improve.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from epg_tf.tasks.registry import make_family
 _POLICY, _SEARCH, _EVOLUTION = 0.06, 0.1, 0.6
 """Shares of the budget for the fixed policy, the search, and runs; what is left says what the loss
 is worth."""
+_FINAL = 0.04  # of it for each of the last candidates, from the time for runs
 _LEAST = 0.2  # share of the time for evolution below which nothing else begins
 _LATE = 1.2  # times its time after which a run ends, though it has epochs left
 _SLOW = 3.0  # times its time after which a search is said to be slow
@@ -166,18 +168,17 @@ class AutomaticEvolution:
             self._lock.release()
 
     def _best(self) -> Path:
-        """Returns the folder of the run with the best validation, of those that did not fail if
-        there are any.
+        """Returns the folder of the run with the best validation.
 
         Raises:
-          RunFailed: All did, before any validation.
+          RunFailed: None left a loss.
         """
-        runs = {self._path / str(place): run for place, run in enumerate(self._record["runs"], 1)}
-        done = [path for path, run in runs.items() if FAILED not in run]
-        found = done or [path for path in runs if holds_loss(path / "best")]
+        runs = self._record["runs"]
+        folders = [self._path / str(number) for number in range(1, len(runs) + 1)]
+        found = [folder for folder in folders if holds_loss(folder / "best")]
         if not found:
-            raise RunFailed(self._record["runs"][-1][FAILED])
-        return max(found, key=_validation)
+            raise RunFailed(runs[-1][FAILED])
+        return max(found, key=lambda run: (_validation(run), FAILED not in runs[int(run.name) - 1]))
 
     def policy_of(self, run: Path) -> Path | None:
         """Returns the policy that a run of the budget began around; None where it did not."""
@@ -214,7 +215,8 @@ class AutomaticEvolution:
             + ", ".join(candidates)
         )
         seconds = budget.seconds(_SEARCH)
-        search = self._begin(SettingsSearch(candidates, free, budget.seed, seconds))
+        final = budget.seconds(_FINAL)
+        search = self._begin(SettingsSearch(candidates, free, budget.seed, seconds, final))
         tried: list[Tried] = list(search.run())
         widths = [np.ptp(each.ci95) for each in tried if np.isfinite(each.ci95).all()]
         if widths and not any(widths):
@@ -228,7 +230,7 @@ class AutomaticEvolution:
             "order": [dataclasses.asdict(each) for each in order],
             "search_seconds": (spent := time.monotonic() - begun),
         }
-        if spent > _SLOW * seconds:
+        if spent - 3 * final > _SLOW * seconds:
             self._write(
                 f"warning: the search took {formatting.duration(spent)}, not "
                 f"{formatting.duration(seconds)}: epochs are slow here; give more minutes"
@@ -392,7 +394,6 @@ class AutomaticEvolution:
 
 
 def _validation(run: Path) -> float:
-    if not (run / "summary.json").is_file():
-        return -math.inf  # it failed
-    best = files.read_json(run / "summary.json", "a summary")["best_validation_return_mean"]
-    return -math.inf if best is None else float(best)  # it was never validated
+    """Returns the best one; minus infinity if there was none."""
+    values = [row["validation_return_mean"] for row in MetricsFile(run / "metrics.csv").read()]
+    return max((value for value in values if math.isfinite(value)), default=-math.inf)

@@ -25,7 +25,7 @@ FILE = {file!r}
 
 
 def get_config():
-    """Returns the settings of the best run; FILE registers the family."""
+    """Returns the settings of the best run; FILE registers what is the user's."""
     load_experiment(FILE)
     return run_settings(Path(__file__).with_name({run!r})).to_mapping()
 '''
@@ -76,8 +76,8 @@ def changes(before: Any, now: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def write_settings(file: str, run: Path) -> Path:
-    """Writes a config with the settings of a run beside it, for a family that a file of the user
-    registers; returns its path.
+    """Writes a config with the settings of a run beside it, where a file of the user registers the
+    family or a channel; returns its path.
 
     Args:
       file: Of the user, FILE or FILE:VARIANT.

@@ -2,10 +2,11 @@
 Talwalkar 2016) of real evolutions, within a number of seconds.
 
 First every candidate's loss, as it begins, trains agents at several learning rates; each keeps the
-best. Then all evolve for the same time, those that have become worse by that from the beginning
-again by smaller steps, the better half of them again, and so on. The agents of the best one then
-try other deviations and lifetimes. All live in tasks of their own, the same for all candidates,
-that neither evolution nor any test meets.
+best. Then the candidates evolve, the best as they begin first, all if there is time. One that has
+become worse evolves from its beginning again, by smaller steps. The best three evolve for longer,
+because a loss that teaches may be worth little at first. The agents of the best one then try other
+deviations and lifetimes. All live in tasks of their own, the same for all candidates, that neither
+evolution nor any test meets.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ AGENTS = 32
 
 _AS_IT_BEGINS = 0.4  # most of the time that the losses as they begin may take
 _EVOLVED = 0.8  # of the seconds after which no candidate evolves, but for two epochs at first
-_EVOLVING = 2  # candidates that evolve however long they take
+_LEAST_EVOLVE = 2  # candidates that evolve however long they take
+_FINALISTS = 3  # candidates that evolve for long
 _LATE = 1.5  # times the seconds after which no other agents and smaller steps are tried
 
 
@@ -112,12 +114,12 @@ class _Candidate:
         is worth then, with which the candidate goes on if that is more.
         """
         before = (self.experiment, self._state, self._epoch_seconds, self._returns)
-        usual = mean_return(self._returns)
+        usual = mean_return(self._returns)  # NaN where all agents failed
         self.experiment, self._state = gentler(self.experiment), self._begun.state
         self._gentle = True
         self.evolve(0.0)
         tried = self.measure(rung)
-        if not tried.mean > usual:
+        if not (tried.mean > usual or np.isnan(usual)):
             self.experiment, self._state, self._epoch_seconds, self._returns = before
             self._first, self._gentle = self._returns, False
             return dataclasses.replace(tried, kept=False)
@@ -188,15 +190,21 @@ class SettingsSearch:
       candidates: By name.
       free: Fields of `Agents` that are to be chosen, and "steps" where those of evolution are.
       seed: Of all randomness.
-      seconds: For the whole search; two candidates have two epochs at least, however long they
+      seconds: For all but the last rung; two candidates have two epochs at least, however long they
         take, and changes of agents begin up to half as much later.
+      final_seconds: For which each of the last three evolves.
     """
 
     def __init__(
-        self, candidates: Mapping[str, Begun], free: Collection[str], seed: int, seconds: float
+        self,
+        candidates: Mapping[str, Begun],
+        free: Collection[str],
+        seed: int,
+        seconds: float,
+        final_seconds: float,
     ):
         self._candidates, self._free = candidates, free
-        self._seed, self._seconds = seed, seconds
+        self._seed, self._seconds, self._final_seconds = seed, seconds, final_seconds
         self._shards: list[Shards] = []
         self._stopped = False
 
@@ -220,32 +228,49 @@ class SettingsSearch:
             for each in self._begin(left, lambda: late(_AS_IT_BEGINS)):
                 tried.append(each)
                 yield each
-            begun_worth = {each.name: each.worth for each in ranking(tried)}
-            left.sort(key=lambda candidate: -begun_worth[candidate.name])
-            rungs = max(1, (len(left) - 1).bit_length())
-            for rung in range(1, rungs + 1):
-                remaining = _EVOLVED * self._seconds - (time.monotonic() - begun)
-                share = remaining / (rungs + 1 - rung) / len(left)
-                for place, candidate in enumerate(left):
-                    if place >= _EVOLVING and late(1.0):
-                        del left[place:]
-                        break
-                    candidate.evolve(share)
-                    tried.append(candidate.measure(rung))
-                    yield tried[-1]
-                    fell = tried[-1].worth < begun_worth[candidate.name]
-                    if rung == 1 and fell and "steps" in self._free and not late(_LATE):
-                        tried.append(candidate.restart_gently(rung))
-                        yield tried[-1]
-                kept = {each.name for each in ranking(tried)[: -(-len(left) // 2)]}
-                left = [candidate for candidate in left if candidate.name in kept]
-                if len(left) == 1:
+            left = _best_first(left, tried)
+            remaining = _EVOLVED * self._seconds - (time.monotonic() - begun)
+            share = remaining / len(left)
+            for place, candidate in enumerate(left):
+                if place >= _LEAST_EVOLVE and late(1.0):
+                    del left[place:]
                     break
+                for each in self._evolved(candidate, share, tried, not late(_LATE)):
+                    tried.append(each)
+                    yield each
+            left = _best_first(left, tried)[:_FINALISTS]
+            rung, final = 1, time.monotonic()
+            for candidate in left if len(left) > 1 else ():
+                rung = 2
+                candidate.evolve(self._final_seconds)
+                tried.append(candidate.measure(rung))
+                yield tried[-1]
+            left = _best_first(left, tried)
+            begun += time.monotonic() - final  # its time is its own
             for field in ("log_std", "updates"):
                 for changed in neighbours(left[0].experiment, field):
                     if field in self._free and not late(_LATE):
                         rung += 1  # the newest change that is kept counts
                         yield left[0].change(changed, rung)
+
+    def _evolved(
+        self, candidate: _Candidate, seconds: float, tried: Sequence[Tried], again: bool
+    ) -> Iterator[Tried]:
+        """Yields what a candidate is worth when it has evolved for some time and, if that has made
+        it worse than it began, by smaller steps.
+
+        Args:
+          candidate: Any.
+          seconds: For the first evolution, of two epochs or more.
+          tried: All that was tried until now.
+          again: Whether there is time for smaller steps.
+        """
+        as_begun = max(each.worth for each in tried if each.name == candidate.name)
+        candidate.evolve(seconds)
+        found = candidate.measure(1)
+        yield found
+        if again and "steps" in self._free and found.worth < as_begun:
+            yield candidate.restart_gently(1)
 
     def _made(self, stack: contextlib.ExitStack, experiment: Experiment) -> Shards:
         """Returns what runs the agents of a candidate, without processes that must start first."""
@@ -318,6 +343,12 @@ def begun_candidates(
             if earlier is None:
                 raise
     return found
+
+
+def _best_first(candidates: Sequence[_Candidate], tried: Sequence[Tried]) -> list[_Candidate]:
+    """Returns candidates in the order of `ranking`."""
+    places = {each.name: place for place, each in enumerate(ranking(tried))}
+    return sorted(candidates, key=lambda candidate: places[candidate.name])
 
 
 def ranking(tried: Sequence[Tried]) -> list[Tried]:

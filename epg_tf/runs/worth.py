@@ -88,6 +88,11 @@ class Worth:
         title = f"{experiment.task.family}: fresh agents on unseen tasks"
         write_report(self._folder / "test", table, evaluation.about(), title)
         said = [*sentences(experiment, summarize(table))]
+        said += [
+            f"{label(name)} has the settings that were given; none were tried."
+            for name in names
+            if name in self._fixed
+        ]
         test = AdaptationTest(learned, request)
         if test.pairs().differing:
             said += adapts(*self._transfer(test))
@@ -206,4 +211,4 @@ def _mean(summary: Summary) -> str:
     words = f"{summary.final_return_mean:.2f} [{low:.2f}, {high:.2f}]"
     if not summary.failed_lives:
         return words
-    return f"{words}, where {summary.failed_lives} of {summary.lives} agents failed,"
+    return f"{words} ({summary.failed_lives} of {summary.lives} agents failed)"

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epg_tf.artifacts.artifact import load_loss
+from epg_tf.artifacts.artifact import load_loss, save
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
+from epg_tf.epg import candidates as choices
 from epg_tf.epg.candidates import Agents, gentler, neighbours
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import initial_state
@@ -52,7 +53,7 @@ def budget(seed=0, minutes=1.0, epochs=10):
 class Search:
     """Has tried two candidates; epochs take so long that ten of them fill the budget."""
 
-    def __init__(self, candidates, free, seed, seconds):
+    def __init__(self, candidates, free, seed, seconds, final_seconds):
         assert {"policy_gradient", "centred"} <= set(candidates)
         self.begun, self.stopped = candidates, False
 
@@ -283,10 +284,21 @@ def test_a_run_that_fails_loses_nothing_of_the_other(tmp_path, monkeypatch, fail
     assert (tmp_path / "run" / "best" / "loss.npz").is_file()
     record = json.loads((tmp_path / "run" / "search.json").read_text())
     assert ["failed" in run for run in record["runs"]] == [failing == 1, failing == 2]
+    monkeypatch.setattr(AutomaticEvolution, "_session", None)  # nothing evolves again
     work = AutomaticEvolution(
         Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run", resume=True)
     )
-    assert work.run() == found  # nothing evolves again
+    assert work.run() == found
+
+
+def test_a_run_that_failed_late_is_best_where_it_was_validated_best(tmp_path):
+    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
+    for name, value in (("1", -5.0), ("2", -7.0)):
+        folder = tmp_path / "run" / name
+        save(folder / "best", initial_state(GIVEN, 0).phi, GIVEN, {})
+        MetricsFile(folder / "metrics.csv").append({"epoch": 1, "validation_return_mean": value})
+    work._record["runs"] = [{"failed": "all lives failed"}, {}]
+    assert work._best() == tmp_path / "run" / "1"
 
 
 def test_runs_that_all_fail_are_said_to(tmp_path, monkeypatch):
@@ -404,12 +416,12 @@ class _Fake:
         self.rungs += 1
 
 
-def test_the_better_half_goes_on_with_its_best_rate(monkeypatch):
+def test_the_best_three_go_on_with_their_best_rate(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
     given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
-    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 60.0).run())
+    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 60.0, 1.0).run())
     rungs = [{each.name for each in tried if each.rung == rung} for rung in range(3)]
-    assert rungs == [set(_Fake.begins), set(_Fake.begins), {"slow", "fast"}]
+    assert rungs == [set(_Fake.begins), set(_Fake.begins), {"slow", "fast", "late"}]
     assert len([each for each in tried if each.rung == 0]) == 4 * 4
     known = [each for each in tried if each.rung and each.name != "failing"]
     assert {each.agents.learning_rate for each in known} == {1e-2}
@@ -428,32 +440,61 @@ def test_what_has_become_worse_begins_again_by_smaller_steps(monkeypatch):
     monkeypatch.setattr(_Fake, "slopes", {**_Fake.slopes, "falling": -20.0})
     given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
     for free, expected in (((), []), ({"steps"}, ["falling"])):
-        tried = list(settings_search.SettingsSearch(given, free, 0, 60.0).run())
+        tried = list(settings_search.SettingsSearch(given, free, 0, 60.0, 1.0).run())
         gentle = [each for each in tried if each.gentle]
         assert [each.name for each in gentle] == expected
         assert (ranking(tried)[0].name == "falling") == bool(free)
 
 
-def test_smaller_steps_are_kept_where_agents_do_better_by_them(monkeypatch):
-    usual, worse, better = [1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 2.0, 3.5], [1.5, 2.5, 3.0, 4.0]
-    for after, kept in ((better, True), (worse, False)):
-        made = candidate([usual, after])
-        monkeypatch.setattr(made, "evolve", lambda seconds: None)
-        made.measure(1)
-        tried = made.restart_gently(1)
-        assert (tried.kept, tried.gentle) == (kept, True)
-        assert (made.experiment == gentler(GIVEN)) == kept
+@pytest.mark.parametrize(
+    ("usual", "after", "kept"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], [1.5, 2.5, 3.0, 4.0], True),
+        ([1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 2.0, 3.5], False),
+        ([np.nan] * 4, [0.5, 1.0, 2.0, 3.5], True),
+        ([np.nan] * 4, [np.nan] * 4, True),
+        ([1.0, 2.0, 3.0, 4.0], [np.nan] * 4, False),
+    ],
+)
+def test_smaller_steps_are_kept_where_agents_do_better_by_them(monkeypatch, usual, after, kept):
+    made = candidate([usual, after])
+    begun, spoilt = made._state, SimpleNamespace(epoch=2, phi=None)
+    made._state, made._epoch_seconds = spoilt, 7.0
+    evolved = []
+    monkeypatch.setattr(made, "evolve", lambda seconds: evolved.append(made._state))
+    made.measure(1)
+    tried = made.restart_gently(1)
+    assert evolved == [begun]  # from its beginning
+    assert (tried.kept, tried.gentle) == (kept, True)
+    assert made.experiment == (gentler(GIVEN) if kept else GIVEN)
+    assert made._state is (begun if kept else spoilt)
+    np.testing.assert_array_equal(made._returns, after if kept else usual)
+    np.testing.assert_array_equal(made._first, made._returns)
+    assert made._gentle == kept
+
+
+def test_a_loss_that_was_best_by_smaller_steps_evolves_by_them(tmp_path, monkeypatch):
+    class Gentle(Search):
+        def run(self):
+            yield Tried("centred", 1, AGENTS, 4, -10.0, (-11.0, -9.0), 3.6, gentle=True)
+
+    monkeypatch.setattr(automatic, "SettingsSearch", Gentle)
+    AutomaticEvolution(budget(), RunTarget(tmp_path / "run")).run()
+    settings = run_settings(tmp_path / "run" / "1")
+    usual = choices.candidates(budget().given, {}, make_family(GIVEN.task).spec)["centred"]
+    steps = [(each.sigma, each.learning_rate) for each in (settings.evolution, usual.evolution)]
+    np.testing.assert_allclose(steps[0], 0.3 * np.array(steps[1]))
 
 
 def test_all_candidates_have_as_many_rates_where_time_is_short(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
     given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
-    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 0.0).run())
+    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 0.0, 0.0).run())
     usual = GIVEN.inner.learning_rate
     first = [(each.name, each.agents.learning_rate) for each in tried if each.rung == 0]
     assert first == [(name, usual) for name in given]
-    evolved = [each.name for each in tried if each.rung]
-    assert evolved == ["slow", "fast"]  # the best two as they begin
+    evolved = [[each.name for each in tried if each.rung == rung] for rung in (1, 2)]
+    assert evolved == [["slow", "fast"], ["fast", "slow"]]  # the best two as they begin
 
 
 def test_a_loss_that_does_not_fit_the_body_is_no_candidate():
@@ -485,7 +526,9 @@ def test_baselines_whose_settings_are_fixed_are_not_tuned(monkeypatch, tmp_path)
 
 def test_settings_that_are_fixed_are_the_only_ones(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
-    tried = list(settings_search.SettingsSearch({"fast": Begun(GIVEN, None)}, (), 0, 60.0).run())
+    tried = list(
+        settings_search.SettingsSearch({"fast": Begun(GIVEN, None)}, (), 0, 60.0, 1.0).run()
+    )
     assert {each.agents for each in tried} == {Agents.of(GIVEN)}
 
 
@@ -509,7 +552,8 @@ def test_the_paragraph_tells_of_agents_that_failed():
         "zero_shot_linear": row(np.nan, np.nan, failed=64),
     }
     text = " ".join(worth.sentences(GIVEN, found))
-    assert "above PPO at 5.00 [4.00, 6.00], where 18 of 64 agents failed, (diff" in text
+    assert "It ends above PPO at 5.00 [4.00, 6.00] (18 of 64 agents failed) (difference" in text
+    assert "fixed linear policy at nan [nan, nan] (64 of 64 agents failed)." in text
     assert "cannot be compared with fixed linear policy" in text
     assert "SAC is for continuous actions" in text
 
@@ -616,7 +660,7 @@ def test_a_search_lives_with_other_deviations_and_lifetimes():
     given = dataclasses.replace(GIVEN, evolution=evolution)
     experiment = Agents(3e-3, -1.0, 4).live_in(given)
     begun = Begun(experiment, initial_state(experiment, 0))
-    tried = list(settings_search.SettingsSearch({"any": begun}, Agents._fields, 0, 1e3).run())
+    tried = list(settings_search.SettingsSearch({"any": begun}, Agents._fields, 0, 1e3, 1.0).run())
     changed = [each for each in tried if each.rung > 1]
     assert [each.agents[1:] for each in changed[:2]] == [(-1.5, 4), (-0.5, 4)]
     assert [each.agents.updates for each in changed[2:]] == [2, 8]
