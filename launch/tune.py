@@ -124,7 +124,7 @@ def _search(experiment: Experiment) -> int:
         f"{label(name)} on {experiment.task.family}, "
         f"{formatting.count(experiment.life_steps)} env steps of learning each: "
         + ", then ".join(f"{count} settings x {agents} agents" for count, agents in plan)
-        + "; mean final return and 95 % interval; the best of those whose agents all end well",
+        + "; mean final return and 95 % interval; settings whose agents fail come last",
         flush=True,
     )
     command = shlex.join([*shlex.split(command_line.program("tune")), *sys.argv[1:]])

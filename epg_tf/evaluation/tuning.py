@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -233,7 +234,7 @@ class Search:
                     trial = _trial(number, rung, settings[number], finals)
                 trials.append(trial)
                 yield trial
-            kept = [each.number for each in sorted(trials, key=_worth, reverse=True)]
+            kept = [each.number for each in sorted(trials, key=attrgetter("worth"), reverse=True)]
 
     def _request(self, agents: int) -> Request:
         inner = self.experiment.inner
@@ -247,14 +248,10 @@ class Search:
         )
 
 
-def _worth(trial: Trial) -> tuple[bool, float]:
-    return trial.worth
-
-
 def winner(trials: Sequence[Trial]) -> Trial:
     """Returns the best trial of the last rung."""
     last = max(trial.rung for trial in trials)
-    return max((each for each in trials if each.rung == last), key=_worth)
+    return max((each for each in trials if each.rung == last), key=attrgetter("worth"))
 
 
 def with_settings(

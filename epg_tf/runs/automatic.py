@@ -1,6 +1,6 @@
 """Evolves a loss in a family of which nothing is known but itself, within a budget of minutes.
 
-A tenth of the budget chooses settings (`settings_search`), which then evolve as an ordinary run in
+A part of the budget chooses settings (`settings_search`), which then evolve as an ordinary run in
 the folder "1". A run that has stopped to improve ends; what is left of the budget goes to a run of
 the next best candidate in "2", and so on. `search.json` keeps every choice, so that a stopped
 budget goes on, and each run's own config, begun with what it began with, repeats it to the bit.
@@ -35,7 +35,7 @@ from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import SETTINGS
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import Session
-from epg_tf.runs.settings_search import SettingsSearch, Tried, begun_candidates, ranking, that_fit
+from epg_tf.runs.settings_search import SettingsSearch, Tried, begun_candidates, fitting, ranking
 from epg_tf.runs.standstill import PATIENCE, has_stopped_improving
 from epg_tf.runs.worth import Worth
 from epg_tf.tasks.registry import make_family
@@ -102,7 +102,7 @@ class AutomaticEvolution:
         spec = make_family(budget.given.task).spec
         self._policy: LearnedLoss | None = None
         self._fixed = fixed_settings(budget.given, budget.named)
-        self._candidates = that_fit(choices.candidates(budget.given, self._fixed, spec), spec)
+        self._candidates = fitting(choices.candidates(budget.given, self._fixed, spec), spec)
         self._running: Session | SettingsSearch | Worth | None = None
         self._stopped = False
         self._lock = FolderLock(self._path)
@@ -271,8 +271,8 @@ class AutomaticEvolution:
         settings = Agents(*chosen["agents"]).live_in(self._candidates[chosen["name"]])
         settings = choices.gentler(settings) if chosen.get("gentle") else settings
         slowest = max(each["epoch_seconds"] for each in self._record["order"])
-        fitting = int(seconds / max(chosen["epoch_seconds"] or slowest, 1e-3))
-        epochs = min(max(_VALIDATIONS, fitting - _VALIDATIONS), 10**6)
+        possible = int(seconds / max(chosen["epoch_seconds"] or slowest, 1e-3))
+        epochs = min(max(_VALIDATIONS, possible - _VALIDATIONS), 10**6)
         planned = choices.in_time(settings, self._fixed, epochs)
         runs = self._record["runs"]
         run = {"config": planned.to_mapping(), "seconds": seconds, "least": chosen["epochs"]}

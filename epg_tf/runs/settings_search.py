@@ -16,6 +16,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -172,10 +173,6 @@ class _Candidate:
                 return
 
 
-def _worth(tried: Tried) -> float:
-    return tried.worth
-
-
 def _clear_difference(one: Array, other: Array) -> float:
     """Returns how far [L] returns are above others in the mean; 0 where that is not clear."""
     row = difference_row(one, other)
@@ -294,7 +291,9 @@ class SettingsSearch:
                 if rate != usual:
                     tried = each.begin(usual if rate is None else rate)
                     yield tried
-                    best[each.name] = max(best.get(each.name, tried), tried, key=_worth)
+                    best[each.name] = max(
+                        best.get(each.name, tried), tried, key=attrgetter("worth")
+                    )
         for each in made:
             each.experiment = best[each.name].agents.live_in(each.experiment)
 
@@ -305,7 +304,7 @@ class SettingsSearch:
             shards.stop()
 
 
-def that_fit(candidates: Mapping[str, Experiment], spec: EnvironmentSpec) -> dict[str, Experiment]:
+def fitting(candidates: Mapping[str, Experiment], spec: EnvironmentSpec) -> dict[str, Experiment]:
     """Returns the candidates whose losses fit a body.
 
     Raises:

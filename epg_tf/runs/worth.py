@@ -1,5 +1,5 @@
-"""Says in a paragraph what a loss is worth: beside PPO and SAC, tuned by the same kind of search,
-and a fixed policy that was evolved, on tasks that nothing before has met.
+"""Says in a paragraph what a loss is worth: beside PPO and SAC, tuned unless their settings are
+given, and a fixed policy that was evolved, on tasks that nothing before has met.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str
         if min(_survivors(loss), _survivors(summary)) < 2:
             yield f"It cannot be compared with {label(name)} at {_mean(summary)}."
             continue
-        verdict = "above" if low > 0.0 else "below" if high < 0.0 else "about as high as"
+        place = "above" if low > 0.0 else "below" if high < 0.0 else "about as high as"
         yield (
-            f"It ends {verdict} {label(name)} at {_mean(summary)} (difference "
+            f"It ends {place} {label(name)} at {_mean(summary)} (difference "
             f"{summary.ahead_mean:.2f} [{low:.2f}, {high:.2f}])."
         )
     if "sac" not in found:

@@ -241,7 +241,7 @@ class BodyFamily(TaskFamily):
         return None
 
     def told_goal(self, state: State) -> Array | None:
-        """Returns what a loss with the channel "goal" is told, [P, 3]; by default the goals' places
+        """Returns what a loss with the channel "goal" sees, [P, 3]; by default the goals' places
         (m, in the world), None where there are none.
         """
         return self.marker(state)

@@ -23,7 +23,7 @@ from epg_tf.runs.fixed_policy import evolved_policy
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import write_settings
-from epg_tf.runs.settings_search import Begun, Tried, begun_candidates, ranking, that_fit
+from epg_tf.runs.settings_search import Begun, Tried, begun_candidates, fitting, ranking
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.settings import TaskConfig
 
@@ -501,9 +501,9 @@ def test_a_loss_that_does_not_fit_the_body_is_no_candidate():
     spec = make_family(GIVEN.task).spec
     few = dataclasses.replace(GIVEN.loss, start="quadratic", products=1, factors=1)
     given = {"fits": GIVEN, "few": dataclasses.replace(GIVEN, loss=few)}
-    assert set(that_fit(given, spec)) == {"fits"}
+    assert set(fitting(given, spec)) == {"fits"}
     with pytest.raises(ConfigError, match="config.loss.products=1 is too few"):
-        that_fit({"few": given["few"]}, spec)
+        fitting({"few": given["few"]}, spec)
 
 
 def test_baselines_whose_settings_are_fixed_are_not_tuned(monkeypatch, tmp_path):
