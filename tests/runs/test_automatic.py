@@ -434,6 +434,16 @@ def test_the_best_three_go_on_with_their_best_rate(monkeypatch):
     assert ranking(tried)[0].agents == less
 
 
+def test_the_best_in_the_end_tries_other_agents(monkeypatch):
+    monkeypatch.setattr(settings_search, "_Candidate", _Fake)
+    monkeypatch.setattr(_Fake, "slopes", {**_Fake.slopes, "late": 5.0})
+    given = dict.fromkeys(_Fake.begins, Begun(GIVEN, None))
+    tried = list(settings_search.SettingsSearch(given, Agents._fields, 0, 60.0, 1.0).run())
+    means = [{each.name: each.mean for each in tried if each.rung == rung} for rung in (1, 2)]
+    assert [each["late"] > each["fast"] for each in means] == [False, True]
+    assert {each.name for each in tried if each.rung > 2} == {"late"}
+
+
 def test_what_has_become_worse_begins_again_by_smaller_steps(monkeypatch):
     monkeypatch.setattr(settings_search, "_Candidate", _Fake)
     monkeypatch.setattr(_Fake, "begins", {**_Fake.begins, "falling": -1.0})
