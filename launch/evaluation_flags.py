@@ -43,9 +43,7 @@ def required(flag: flags.FlagHolder[str | None], example: str) -> str:
       UsageError: It is missing or empty.
     """
     if not flag.value:
-        raise command_line.UsageError(
-            f"--{flag.name} is missing; for example --{flag.name}={example}"
-        )
+        raise command_line.UsageError(command_line.missing(flag.name, example))
     return flag.value
 
 
