@@ -23,7 +23,14 @@ from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.statistics import difference_row
 from epg_tf.evaluation.summary import Summary, summarize
-from epg_tf.evaluation.tuning import Search, Trial, winner, with_settings
+from epg_tf.evaluation.tuning import (
+    SPACES,
+    Search,
+    Trial,
+    most_budget,
+    winner,
+    with_settings,
+)
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.tables import label
@@ -36,7 +43,8 @@ AGENTS = 64
 """Of each method in the test."""
 
 _BASELINES = {"ppo": 0.3, "sac": 0.4}  # share of the time for the search of each
-_SETTINGS, _FIRST = 6, 4  # settings of a baseline that are tried, agents of each at first
+_SETTINGS, _FIRST = 6, 4  # least settings of a baseline that are tried, agents of each at first
+_SECONDS = 72.0  # of the whole, for each setting that is tried beyond the least
 
 
 class Worth:
@@ -129,7 +137,9 @@ class Worth:
         """Returns the experiment with the best settings of a baseline that its time finds."""
         end = time.monotonic() + _BASELINES[name] * self._seconds
         trials: list[Trial] = []
-        for trial in Search(name, experiment, self._seed, _SETTINGS, _FIRST).run():
+        possible = min(int(self._seconds / _SECONDS), most_budget(SPACES[name][1]))
+        settings = max(_SETTINGS, possible)
+        for trial in Search(name, experiment, self._seed, settings, _FIRST).run():
             trials.append(trial)
             self._check()
             if time.monotonic() > end:

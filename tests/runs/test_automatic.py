@@ -15,6 +15,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.epg.state import initial_state
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.summary import Summary
+from epg_tf.evaluation.tuning import Trial
 from epg_tf.runs import automatic, settings_search, worth
 from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improving
 from epg_tf.runs.config_files import load_experiment, run_settings
@@ -532,6 +533,21 @@ def test_baselines_whose_settings_are_fixed_are_not_tuned(monkeypatch, tmp_path)
     with pytest.raises(Interrupted):
         measured.paragraph()
     assert tuned == ["sac"]
+
+
+@pytest.mark.parametrize(("seconds", "settings"), [(1.0, 6), (432.0, 6), (864.0, 12)])
+def test_a_longer_budget_tries_more_settings_of_baselines(monkeypatch, tmp_path, seconds, settings):
+    class Counted:
+        def __init__(self, name, experiment, seed, budget, agents):
+            asked.append(budget)
+
+        def run(self):
+            yield Trial(0, 0, 4, {}, 1.0, (0.0, 2.0), 0)
+
+    asked = []
+    monkeypatch.setattr(worth, "Search", Counted)
+    measured = worth.Worth(SimpleNamespace(experiment=GIVEN), tmp_path, 0, seconds)
+    assert measured._tuned("ppo", GIVEN) == GIVEN and asked == [settings]
 
 
 def test_settings_that_are_fixed_are_the_only_ones(monkeypatch):
