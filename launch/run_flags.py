@@ -66,9 +66,7 @@ def check(example: str) -> None:
       UsageError: No folder is named.
     """
     if not _RUN_DIR.value:
-        raise command_line.UsageError(
-            f"--run_dir is missing; name a folder, e.g. --run_dir={example}"
-        )
+        raise command_line.UsageError(command_line.missing("run_dir", example))
 
 
 def target() -> RunTarget:

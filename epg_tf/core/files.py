@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,9 +25,15 @@ FORMAT_VERSION = 1  # of every JSON file; older files without a version have the
 _TEXT_LIMIT = 16 * 2**20  # bytes; every JSON file and card of this program has a few kB
 
 
-def one_line(error: BaseException) -> str:
-    """Returns the message of `error` on a single line, its type where it has no message."""
-    return " ".join(str(error).split()) or type(error).__name__
+def one_line(message: object) -> str:
+    """Returns a text without line breaks; for an exception without a text, its class and the code
+    that raised it.
+    """
+    text = " ".join(str(message).split())
+    if text or not isinstance(message, BaseException):
+        return text
+    frames = traceback.extract_tb(message.__traceback__)
+    return f"{type(message).__name__}{f' at `{frames[-1].line}`' if frames else ''}"
 
 
 def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:

@@ -88,15 +88,15 @@ def ranks_within(returns: Array, groups: Array) -> Array:
     return ranks
 
 
-def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = None) -> Array:
-    """Turns the returns of lives into the weights of noise vectors.
+def shaped(returns: Array, vectors: int, fitness: str, groups: Array) -> Array:
+    """Turns the returns of lives into the weights of noise vectors in Eq. 7.
 
     Args:
       returns: [W], NaN where a life failed.
       vectors: V.
       fitness: "rank" ranks the V means; "raw" takes the means as they are (Eq. 7); "rank_in_pair"
         averages, over the lives of a vector, their ranks within groups.
-      groups: [W] int, each life's pair; needed for "rank_in_pair".
+      groups: [W] int, each life's pair.
 
     Returns:
       [V].
@@ -105,8 +105,6 @@ def shaped(returns: Array, vectors: int, fitness: str, groups: Array | None = No
         return centred_ranks(mean_per_vector(returns, vectors))
     if fitness == "raw":
         return failures_as_worst(mean_per_vector(returns, vectors))
-    if groups is None:
-        raise ValueError(f"fitness={fitness!r} ranks within groups; give groups")
     return ranks_within(returns, groups).reshape(vectors, -1).mean(axis=1)
 
 

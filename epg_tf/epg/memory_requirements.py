@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from epg_tf.agents.policies import network_sizes
 from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
-from epg_tf.core.shapes import convolution_length
+from epg_tf.core.shapes import convolution_length, number_of_weights
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.past_policies import agent_sizes
 from epg_tf.epg.settings import Experiment
@@ -109,8 +109,8 @@ def _needs_of_an_agent(
         ("loss.buffer_steps", "policy.hidden", "loss.filters"),
     )
     yield (
-        _POLICY_COPIES * _weights(network_sizes(spec, policy))
-        + _VALUE_COPIES * _weights((observed, *experiment.surrogate.value_hidden, 1))
+        _POLICY_COPIES * number_of_weights(network_sizes(spec, policy))
+        + _VALUE_COPIES * number_of_weights((observed, *experiment.surrogate.value_hidden, 1))
         + _MEMORY_COPIES * loss.memory_inputs * loss.memory_units,
         "the agents' networks",
         ("policy.hidden", "surrogate.value_hidden", "loss.memory_inputs", "loss.memory_units"),
@@ -121,8 +121,3 @@ def _needs_of_an_agent(
         "the parameters of losses",
         ("loss.filters", "loss.context", "loss.head", "loss.products", "loss.buffer_steps"),
     )
-
-
-def _weights(sizes: Sequence[int]) -> int:
-    """Returns the number of weights of a network with these layer sizes."""
-    return sum((before + 1) * after for before, after in zip(sizes[:-1], sizes[1:], strict=True))

@@ -110,7 +110,9 @@ def run_epoch(
     started = dataclasses.replace(inner_settings, starts=starts)
     lives = in_units(experiment, tasks, runner.run(keys, phi_of_life, started, tasks=tasks))
     # Update phi (Eq. 7).
-    weights = fitness_weights(evolution, lives.final_return)
+    weights = evolution_strategies.shaped(
+        lives.final_return, evolution.noise_vectors, evolution.fitness, pairs(evolution)
+    )
     moved, signal_to_noise = es_step(state, weights, evolution, seed)
     spent = int(lives.env_steps.sum())
     moved = dataclasses.replace(moved, epoch=state.epoch + 1, env_steps=state.env_steps + spent)
@@ -167,18 +169,6 @@ def teaching_in(experiment: Experiment, seed: int, epoch: int) -> InnerLoopSetti
     )
 
 
-def fitness_weights(evolution: EvolutionConfig, returns: Array) -> Array:
-    """Returns the weight of each noise vector in Eq. 7, [V].
-
-    Args:
-      evolution: Settings.
-      returns: [W] final returns, NaN where a life failed.
-    """
-    return evolution_strategies.shaped(
-        returns, evolution.noise_vectors, evolution.fitness, pairs(evolution)
-    )
-
-
 def es_step(
     state: EvolutionState, weights: Array, evolution: EvolutionConfig, seed: int
 ) -> tuple[EvolutionState, float]:
@@ -187,7 +177,7 @@ def es_step(
 
     Args:
       state: Before the step; its epoch names the noise.
-      weights: [V] of the noise vectors, from `fitness_weights`.
+      weights: [V] of the noise vectors, from `evolution_strategies.shaped`.
       evolution: Settings.
       seed: Of the run.
 

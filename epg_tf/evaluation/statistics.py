@@ -99,11 +99,6 @@ def probability_of_improvement(scores: Array, others: Array) -> float:
     return float(np.mean(above + 0.5 * equal))
 
 
-def performance_profile(scores: Array, thresholds: Array) -> Array:
-    """Returns the share of all [R, L] scores above each threshold, [K]."""
-    return np.mean(scores.reshape(-1, 1) > thresholds, axis=0)
-
-
 def hierarchical_interval(
     scores: Array, seed: int = 0, others: Array | None = None
 ) -> tuple[float, float]:

@@ -16,12 +16,9 @@ from epg_tf.evaluation.statistics import (
     confidence_interval,
     hierarchical_interval,
     interquartile_mean,
-    performance_profile,
     probability_of_improvement,
     surviving_interval,
 )
-
-_PROFILE_POINTS = 11
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +41,6 @@ class Summary:
       steps_to_match: Env steps from which on the method reaches, to the end, the final mean return
         of the learned loss: the mean of its curve over agents does, where every agent has a point,
         and its final mean return. None: it does not end there, or there is no learned loss.
-      profile: Pairs of a return and the share of agents that end above it (performance profile);
-        the returns are the same for all methods of a table.
       ahead_mean: How far the learned loss (see `reference`) ends above this method, agent by agent;
         None for itself, and where agents differ; NaN where all of one of them failed. Of several
         runs: the mean over them.
@@ -70,7 +65,6 @@ class Summary:
     failed_lives: int = 0
     env_steps: int = 0
     steps_to_match: int | None = None
-    profile: list[tuple[float, float]] | None = None
     ahead_mean: float | None = None
     ahead_ci95: tuple[float, float] | None = None
     improvement: float | None = None
@@ -131,20 +125,7 @@ def _of_group(rows: Results, results: Results) -> Summary:
     curves = rows.pivot()[1]
     if (results.episodes == EVALUATION).any() and (rows.episodes == LEARNING).any():
         curves = np.full((len(curves), 0), np.nan)
-    summary = _summary(rows.final(), curves, rows.final("success"), int(rows.env_steps.max()))
-    thresholds = _thresholds(results)
-    if thresholds is None or not np.isfinite(summary.final_return_mean):
-        return summary
-    shares = performance_profile(worst_for_failed(rows.final()), thresholds)
-    pairs = list(zip(thresholds.tolist(), shares.tolist(), strict=True))
-    return dataclasses.replace(summary, profile=pairs)
-
-
-def _thresholds(results: Results) -> Array | None:
-    """Returns the returns of a table's performance profiles; None where all agents failed."""
-    finals = results.final()
-    known = finals[np.isfinite(finals)]
-    return np.linspace(known.min(), known.max(), _PROFILE_POINTS) if known.size else None
+    return _summary(rows.final(), curves, rows.final("success"), int(rows.env_steps.max()))
 
 
 def _worst_for_failed_runs(scores: Array) -> Array:
@@ -172,7 +153,6 @@ def _mean_over_losses(summaries: Sequence[Summary], scores: Array) -> Summary:
         success_rate=float(np.mean([summary.success_rate for summary in summaries])),
         lives=sum(summary.lives for summary in summaries),
         failed_lives=sum(summary.failed_lives for summary in summaries),
-        profile=None,
         losses=len(summaries),
     )
 

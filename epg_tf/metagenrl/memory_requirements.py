@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from epg_tf.core.memory import MemoryRequirement
+from epg_tf.core.shapes import number_of_weights
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.metagenrl.learner import agents_at_once
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
@@ -77,7 +78,7 @@ def _sizes(
         step = 2 * spec.observation_size + spec.action_size + 3
         batched = _FLOAT * agents_at_once(plan.last - plan.first, agent)
         replay += agents * kept * step
-        weights = agents * (_weights(sizes.policy) + 2 * _weights(sizes.critics))
+        weights = agents * (number_of_weights(sizes.policy) + 2 * number_of_weights(sizes.critics))
         networks += _WEIGHTS * weights
         noise += agents * experiment.round_steps * spec.action_size
         drawn.append(agents * _BATCHES * batches_needed(agent, experiment.meta) * steps * step)
@@ -86,8 +87,3 @@ def _sizes(
         cells.append(batched * steps * (_CELLS * objective.lstm_units + filters))
     at_once = (sum(sorted(each)[-threads:]) for each in (drawn, layers, cells))
     return replay, networks, noise, *at_once
-
-
-def _weights(sizes: Sequence[int]) -> int:
-    """Returns the number of weights of a network with these layer sizes."""
-    return sum((before + 1) * after for before, after in zip(sizes[:-1], sizes[1:], strict=True))

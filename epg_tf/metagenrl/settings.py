@@ -93,8 +93,8 @@ class MetaConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig(Settings):
-    """Tests of objectives, and what these are compared with; `epg-tf tune-objective-baselines`
-    finds the rates of the latter.
+    """Tests of objectives, and what these are compared with; `epg-tf tune` finds the rates of the
+    latter.
     """
 
     objective_learning_rate: NonNegative = setting(

@@ -76,9 +76,8 @@ def find_config(name: str) -> ConfigFile:
 
     Args:
       name: NAME or NAME:VARIANT of a config of the package; the path of a file that ends in .py,
-        with
-        or
-        without :VARIANT; or the folder of a run, for its settings. A leading ~ is the home folder.
+        with or without :VARIANT; or the folder of a run, for its settings. A leading ~ is the home
+        folder.
 
     Raises:
       ConfigError: There is no such config.

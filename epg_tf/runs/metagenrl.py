@@ -34,7 +34,7 @@ from epg_tf.metagenrl.validation import (
 from epg_tf.runs import checkpoints, metagenrl_checkpoints, standstill
 from epg_tf.runs.folder import CONFIG, RunFolder, RunLength, RunTarget
 from epg_tf.runs.folder_lock import check_in_place
-from epg_tf.runs.identity import LOG, RunKind
+from epg_tf.runs.identity import OWN_FILES, RunKind
 from epg_tf.runs.kept_objectives import drop_after, keep_best, kept_name
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
@@ -45,19 +45,7 @@ from epg_tf.tasks.units import remarks
 METAGENRL = RunKind(
     name="metagenrl",
     unit="round",
-    own=(
-        "metrics.csv",
-        "tensorboard",
-        "checkpoints",
-        "agents",
-        "objectives",
-        "best",
-        "final",
-        "learning_curve.png",
-        "summary.json",
-        "config.json",
-        LOG,
-    ),
+    own=(*OWN_FILES, "agents", "objectives"),
     may_change=frozenset(
         {
             "config.steps_per_agent",

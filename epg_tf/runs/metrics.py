@@ -80,13 +80,7 @@ class MetricsFile:
                 f"{self._path}: its header (line 1) is not that of this run: {odd}; restore the "
                 "line, or resume with the version of epg_tf that wrote it"
             )
-        for number, row in enumerate(rows, start=2):
-            for name, value in row.items():
-                if isinstance(value, str):
-                    raise RecordError(
-                        f"{self._path}: line {number} has {value[:50]!r} in column {name!r}, which "
-                        "is no number; restore the line"
-                    )
+        check_numbers(self._path, rows)
 
     def add_columns(self, names: Sequence[str]) -> None:
         """Adds columns that the file does not have yet, NaN in all its rows.
@@ -202,3 +196,18 @@ def _value(cell: str) -> float | str:
         return float(cell or "nan")
     except ValueError:
         return cell
+
+
+def check_numbers(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Checks that all cells of a file of metrics are numbers.
+
+    Raises:
+      RecordError: One is not; the message names its line.
+    """
+    for number, row in enumerate(rows, start=2):
+        for name, value in row.items():
+            if isinstance(value, str):
+                raise RecordError(
+                    f"{path}: line {number} has {value[:50]!r} in column {name!r}, which is no "
+                    "number; restore the line"
+                )

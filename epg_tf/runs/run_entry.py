@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.core import files, formatting
-from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table, Text
@@ -20,6 +18,7 @@ from epg_tf.reports.plots import column, evolution_figure, svg
 from epg_tf.runs import page_tables
 from epg_tf.runs.config_files import AnyExperiment
 from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
+from epg_tf.runs.metrics import check_numbers
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run
 
@@ -42,7 +41,7 @@ def run_entry(path: Path, film: bool) -> Entry:
       RecordError: The folder is damaged.
     """
     record = read_run(path)
-    _check_numbers(path, record.metrics)
+    check_numbers(path / "metrics.csv", record.metrics)
     experiment = record.experiment
     epg = isinstance(experiment, Experiment)
     facts = files.read_json(path / CONFIG, "the run's config")
@@ -53,16 +52,6 @@ def run_entry(path: Path, film: bool) -> Entry:
     sections.append(page_tables.settings_section(experiment))
     sections.append(Section("To run it again", [*_checkout(facts), _command(record, facts)]))
     return Entry(path, _NAMES[record.kind], sections, experiment.to_mapping(), rows=record.metrics)
-
-
-def _check_numbers(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    for number, row in enumerate(rows, start=2):
-        for name, value in row.items():
-            if isinstance(value, str):
-                raise RecordError(
-                    f"{path}: line {number} of metrics.csv has {value[:50]!r} in column {name!r}, "
-                    "which is no number; restore the line"
-                )
 
 
 def _verdict(record: RunRecord) -> str:

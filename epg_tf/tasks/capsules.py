@@ -12,14 +12,14 @@ import mujoco
 import numpy as np
 
 from epg_tf.core.types import Array
+from epg_tf.tasks.bodies import State
+from epg_tf.tasks.planar import PlanarBody
 from epg_tf.tasks.quantities import FACTOR, Quantity, Task
 
 SCALE = (0.5, 2.0)  # times the body's own mass, friction, radius
 LARGER = (2.0, 3.0)  # out of distribution
 GRAVITY = (-20.0, -2.0)  # m/s^2
 LOW_GRAVITY = (-2.0, -1.0)  # m/s^2, out of distribution
-
-FIELDS = ("body_mass", "body_inertia", "geom_friction", "geom_size", "geom_rbound", "opt.gravity")
 
 
 def body_quantities(links: int) -> tuple[Quantity, ...]:
@@ -33,27 +33,42 @@ def body_quantities(links: int) -> tuple[Quantity, ...]:
     )
 
 
-def body_fields(model: mujoco.MjModel, task: Task) -> Mapping[str, Array]:
-    """Returns the model fields `FIELDS` of a task.
+class RandomCapsules(PlanarBody):
+    """Rewards running forward with an unknown body, whose quantities are `body_quantities`.
 
-    Args:
-      model: Unrandomised body: geom 0 is the floor, geom i > 0 is the only geom of body i, a
-        capsule.
-      task: Values of `body_quantities`.
+    Geom 0 of its model is the floor, geom i > 0 the only geom of body i, a capsule.
     """
-    size = model.geom_size.copy()
-    size[1:, 0] *= task["radius"]
-    mass = np.concatenate([[1.0], task["mass"]])
-    bound = model.geom_rbound.copy()
-    bound[1:] = size[1:, 0] + size[1:, 1]
-    return {
-        "body_mass": model.body_mass * mass,
-        "body_inertia": model.body_inertia * _inertia_factors(model, size) * mass[:, None],
-        "geom_friction": model.geom_friction * task["friction"][:, None],
-        "geom_size": size,
-        "geom_rbound": bound,
-        "opt.gravity": np.array([0.0, 0.0, task["gravity"]]),
-    }
+
+    expanded = (
+        "body_mass",
+        "body_inertia",
+        "geom_friction",
+        "geom_size",
+        "geom_rbound",
+        "opt.gravity",
+    )
+
+    def fields(self, task: Task) -> Mapping[str, Array]:
+        """Returns the model fields of a task."""
+        model = self.model
+        size = model.geom_size.copy()
+        size[1:, 0] *= task["radius"]
+        mass = np.concatenate([[1.0], task["mass"]])
+        bound = model.geom_rbound.copy()
+        bound[1:] = size[1:, 0] + size[1:, 1]
+        return {
+            "body_mass": model.body_mass * mass,
+            "body_inertia": model.body_inertia * _inertia_factors(model, size) * mass[:, None],
+            "geom_friction": model.geom_friction * task["friction"][:, None],
+            "geom_size": size,
+            "geom_rbound": bound,
+            "opt.gravity": np.array([0.0, 0.0, task["gravity"]]),
+        }
+
+    def reward(self, before: State, after: State, action: Array) -> Array:
+        """Returns forward velocity (m/s)."""
+        del action
+        return self.velocity(before, after)
 
 
 def _inertia_factors(model: mujoco.MjModel, size: Array) -> Array:

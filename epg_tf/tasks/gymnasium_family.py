@@ -16,9 +16,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box
 
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.files import one_line
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import TaskFamily, usable_bounds
-from epg_tf.tasks.gymnasium_spaces import Leaf, choices, observed_box, one_line, taken_actions
+from epg_tf.tasks.gymnasium_spaces import Leaf, choices, observed_box, taken_actions
 from epg_tf.tasks.quantities import Task
 
 PREFIX = "gymnasium:"

@@ -13,9 +13,9 @@ import gymnasium
 import numpy as np
 
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.files import one_line
 from epg_tf.tasks.checks import check_sizes, reraise_as_config_error
 from epg_tf.tasks.gymnasium_family import SUCCESS, GymnasiumFamily
-from epg_tf.tasks.gymnasium_spaces import one_line
 from epg_tf.tasks.quantities import Task
 
 _STEPS = 50  # env steps of the episodes that are compared, if they last so long

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import traceback
 
 from gymnasium import spaces
 
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.files import one_line
 from epg_tf.core.types import Array
 
 LARGEST_OBSERVATION = 4096  # numbers; more are a picture, for which there is no network here
@@ -100,14 +100,3 @@ def _wrapper(space: spaces.Space) -> str:
             "env.action_space, row), gymnasium.spaces.flatten_space(env.action_space))"
         )
     return "a gymnasium.ActionWrapper whose action_space is one Box or one Discrete"
-
-
-def one_line(message: object) -> str:
-    """Returns a text without line breaks; for an exception without a text, its class and the code
-    that raised it.
-    """
-    text = " ".join(str(message).split())
-    if text or not isinstance(message, BaseException):
-        return text
-    frames = traceback.extract_tb(message.__traceback__)
-    return f"{type(message).__name__}{f' at `{frames[-1].line}`' if frames else ''}"

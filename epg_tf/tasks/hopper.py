@@ -6,15 +6,13 @@ code. The reward is velocity only, without a healthy reward or a control cost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, CoarsePhysics, State
-from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
+from epg_tf.tasks.capsules import RandomCapsules, body_quantities
 from epg_tf.tasks.planar import PlanarWalker
-from epg_tf.tasks.quantities import Quantity, Task
+from epg_tf.tasks.quantities import Quantity
 
 MINIMUM_HEIGHT = 0.7  # m, of the torso
 MAXIMUM_STATE = 100.0  # m, rad, m/s, rad/s; of a healthy body
@@ -38,7 +36,7 @@ class Hopper(PlanarWalker):
         return _fallen(state) | (np.abs(state.qpos[:, 2]) >= HEALTHY_TILT)
 
 
-class RandomHopper(Hopper):
+class RandomHopper(RandomCapsules, Hopper):
     """Rewards hopping forward with an unknown body (EPG, Appendix A, Figures 4 and 5).
 
     Gravity, friction, masses and limb thickness are random.
@@ -46,16 +44,6 @@ class RandomHopper(Hopper):
 
     name = "random_hopper"
     quantities = body_quantities(LINKS)
-    expanded = FIELDS
-
-    def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the model fields of a task."""
-        return body_fields(self.model, task)
-
-    def reward(self, before: State, after: State, action: Array) -> Array:
-        """Returns forward velocity (m/s)."""
-        del action
-        return self.velocity(before, after)
 
     def terminated(self, state: State) -> Array:
         """Returns True where the torso is lower than 0.7 m or tilted by 0.5 rad or more, or a joint

@@ -6,15 +6,12 @@ RandomHopper, the termination is Gymnasium's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from epg_tf.core.types import Array
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, CoarsePhysics, State
-from epg_tf.tasks.capsules import FIELDS, body_fields, body_quantities
+from epg_tf.tasks.capsules import RandomCapsules, body_quantities
 from epg_tf.tasks.planar import PlanarWalker
-from epg_tf.tasks.quantities import Task
 
 MINIMUM_HEIGHT = 0.8  # m, of the torso
 MAXIMUM_HEIGHT = 2.0  # m
@@ -39,7 +36,7 @@ class Walker2d(PlanarWalker):
         )
 
 
-class RandomWalker(Walker2d):
+class RandomWalker(RandomCapsules, Walker2d):
     """Rewards walking forward with an unknown body (EPG, Appendix A, Figure 6).
 
     Gravity, friction, masses and limb thickness are random.
@@ -47,13 +44,3 @@ class RandomWalker(Walker2d):
 
     name = "random_walker"
     quantities = body_quantities(LINKS)
-    expanded = FIELDS
-
-    def fields(self, task: Task) -> Mapping[str, Array]:
-        """Returns the model fields of a task."""
-        return body_fields(self.model, task)
-
-    def reward(self, before: State, after: State, action: Array) -> Array:
-        """Returns forward velocity (m/s)."""
-        del action
-        return self.velocity(before, after)

@@ -12,9 +12,10 @@ import pytest
 
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeResults
-from epg_tf.epg.epoch_plan import life_keys, life_updates
+from epg_tf.epg.epoch_plan import life_keys, life_updates, pairs
 from epg_tf.epg.evolution_settings import EvolutionConfig
-from epg_tf.epg.outer_loop import es_step, evolve, fitness_weights
+from epg_tf.epg.evolution_strategies import shaped
+from epg_tf.epg.outer_loop import es_step, evolve
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.tasks.point_goal import PointGoal
@@ -41,6 +42,11 @@ def results_of(returns, success=NAN):
         means_beyond=np.full(len(returns), np.nan),
         final_agent=np.full(len(returns), None),
     )
+
+
+def fitness_weights(config, returns):
+    """Weighs noise vectors as an epoch does."""
+    return shaped(returns, config.noise_vectors, config.fitness, pairs(config))
 
 
 def step(state, returns, config, seed):

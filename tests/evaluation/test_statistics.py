@@ -14,7 +14,6 @@ from epg_tf.evaluation.statistics import (
     hierarchical_interval,
     interval_row,
     median_interval,
-    performance_profile,
     probability_of_improvement,
     share_interval,
 )
@@ -75,12 +74,6 @@ def test_probability_of_improvement_is_the_mann_whitney_statistic_of_each_task()
         stats.mannwhitneyu(scores[:, task], others[:, task]).statistic / 24 for task in range(3)
     ]
     assert probability_of_improvement(scores, others) == pytest.approx(np.mean(expected))
-
-
-def test_a_profile_counts_what_lies_above():
-    scores = np.array([[1.0, 2.0], [3.0, 4.0]])
-    shares = performance_profile(scores, np.array([0.0, 1.0, 2.5, 4.0]))
-    np.testing.assert_array_equal(shares, [1.0, 0.75, 0.5, 0.0])
 
 
 def test_losses_that_differ_widen_the_interval():

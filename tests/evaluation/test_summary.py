@@ -211,13 +211,3 @@ def test_losses_in_other_tasks_are_not_averaged():
     other = table("epg", [9.0, 9.0, 9.0], [[0.0]] * 3, loss=LossName("b", 1))
     results = Results.join([several([2.0, 4.0]), other])
     assert reference(results) == "epg a" and "epg" not in summarize(results)
-
-
-def test_profiles_share_their_returns():
-    """Finals 2, 4, 1, 5: thresholds 1, 1.4, ..., 5."""
-    found = summarize(several([2.0, 4.0]))
-    thresholds, shares = zip(*found["epg"].profile, strict=True)
-    np.testing.assert_allclose(thresholds, np.linspace(1.0, 5.0, 11))
-    assert shares == (1.0,) * 3 + (0.5,) * 5 + (0.0,) * 3
-    baseline = [share for _, share in found["ppo"].profile]
-    assert baseline == [0.5] * 10 + [0.0] and found["ppo"].profile[0][0] == 1.0

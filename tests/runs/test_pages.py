@@ -246,7 +246,7 @@ def test_what_folders_hold_is_text(run, tested):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("run/metrics.csv", "20.0", "much", "run: line 2 of metrics.csv has 'much' in column"),
+        ("run/metrics.csv", "20.0", "much", "run/metrics.csv: line 2 has 'much' in column"),
         ("run/config.json", '"seed": 5', '"seed": "x"', "run: config.json is damaged"),
         ("run-test/curves.csv", "final", "last", "run-test/curves.csv: episodes='last' is none"),
         ("run-test/curves.csv", "final", "learning", "run-test: curves.csv has no agents, or"),
