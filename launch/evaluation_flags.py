@@ -205,24 +205,6 @@ def prepare_results(
     files.prepare_folder(str(flag.value), own, overwrite=overwrite, resume=resume)
 
 
-def prepare_saved_model(
-    flag: flags.FlagHolder[str | None], overwrite: bool, markers: tuple[str, ...]
-) -> None:
-    """Prepares the folder of a SavedModel.
-
-    Args:
-      flag: Names the folder.
-      overwrite: Whether a SavedModel that is there may be replaced.
-      markers: Names of files that show that such a model is there.
-
-    Raises:
-      RecordError: The folder cannot be used, or holds something else.
-    """
-    from epg_tf.artifacts import saved_models
-
-    saved_models.prepare_target(str(flag.value), overwrite, markers)
-
-
 def prepare_nested(
     folders: tuple[str, str], prepare: tuple[Callable[[], None], Callable[[], None]]
 ) -> None:
