@@ -23,7 +23,6 @@ from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import config_files, saved_settings
-from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.registry import is_packaged, make_family, named_environment
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -94,32 +93,15 @@ def _check_environments(read: AnyExperiment) -> None:
         for task in read.tasks if isinstance(read, Experiment) else (read.task,):
             make_family(task)
         return
-    for name in read.environments:
-        several = (
-            "; several are written as \"('point_goal', 'random_hopper')\"" if "," in name else ""
-        )
-        continuous_environment("config.environments", name, several)
-
-
-def continuous_environment(field: str, name: str, advice: str = "") -> TaskFamily:
-    """Returns the environment that a flag or field names; deterministic policies must fit it.
-
-    Args:
-      field: The flag or field.
-      name: FAMILY or FAMILY@EPISODE_LIMIT.
-      advice: Ends the message where it is unusable.
-
-    Raises:
-      UsageError: There is none of that name, or its actions are discrete or unbounded.
-    """
     from epg_tf.metagenrl.agents import check_continuous  # here, as it imports TensorFlow
 
-    try:
-        family = named_environment(name)
-        check_continuous(family)
-    except ConfigError as error:
-        raise command_line.UsageError(f"{field}: {error}{advice}") from error
-    return family
+    for name in read.environments:
+        try:
+            check_continuous(named_environment(name))
+        except ConfigError as error:
+            several = "; several are written as \"('point_goal', 'random_hopper')\""
+            advice = several if "," in name else ""
+            raise command_line.UsageError(f"config.environments: {error}{advice}") from error
 
 
 def with_test_settings(home: Experiment, physics: Physics = "exact") -> Experiment:

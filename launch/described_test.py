@@ -42,9 +42,7 @@ from .meta_test_flags import (
     OUTPUT_DIR,
     RESUME,
     SAVE_POLICY,
-    ENVIRONMENT,
-    ENV_STEPS,
-    EPISODES,
+    LEARNING,
 )
 
 
@@ -74,7 +72,7 @@ def evaluation() -> Evaluation:
         return _of_objective(
             loss, load_objective(loss), [(name, load_objective(name)) for name in others]
         )
-    _refuse(ENVIRONMENT, ENV_STEPS, EPISODES, kind="a loss of EPG")
+    _refuse(*LEARNING, kind="a loss of EPG")
     return _of_loss(loss, load_loss(loss), [(name, load_loss(name)) for name in others])
 
 
@@ -165,14 +163,7 @@ def _of_objective(
 ) -> Evaluation:
     """Returns the test of objectives of MetaGenRL that the flags describe."""
     experiment = config_flag.with_baseline(learned.experiment)
-    request = request_of(
-        experiment,
-        ENVIRONMENT.value,
-        SEED.value,
-        LIVES.value or 8,
-        ENV_STEPS.value,
-        EPISODES.value or 5,
-    )
+    request = request_of(experiment, LEARNING, SEED.value, LIVES.value or 8)
     return Evaluation(
         dataclasses.replace(learned, experiment=experiment),
         loss_name(loss, learned.facts),

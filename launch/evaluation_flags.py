@@ -32,6 +32,40 @@ _IN_FOLDERS = (
 _OF_FOLDERS = {"about", "kind"}  # keys of such files
 
 
+flags.disclaim_key_flags()  # what `learning_flags` defines are flags of the command that calls it
+
+
+def learning_flags(of: str, usual: str) -> tuple[flags.FlagHolder[Any], ...]:
+    """Defines --environment, --env_steps and --episodes.
+
+    Args:
+      of: What they are for, the beginning of their help texts.
+      usual: What holds where the first two are not given.
+    """
+    return (
+        flags.DEFINE_string(
+            "environment",
+            None,
+            f"{of}: FAMILY or FAMILY@EPISODE_LIMIT, e.g. gymnasium:Hopper-v5@250; {usual} by "
+            "default.",
+        ),
+        flags.DEFINE_integer(
+            "env_steps",
+            None,
+            f"{of}: env steps of learning per agent; {usual} by default.",
+            lower_bound=1,
+            upper_bound=10**8,
+        ),
+        flags.DEFINE_integer(
+            "episodes",
+            None,
+            f"{of}: episodes per agent and evaluation; 5 by default.",
+            lower_bound=1,
+            upper_bound=10**4,
+        ),
+    )
+
+
 def required(flag: flags.FlagHolder[str | None], example: str) -> str:
     """Returns the value of a flag that must be given.
 
@@ -205,24 +239,6 @@ def prepare_results(
     files.prepare_folder(str(flag.value), own, overwrite=overwrite, resume=resume)
 
 
-def prepare_saved_model(
-    flag: flags.FlagHolder[str | None], overwrite: bool, markers: tuple[str, ...]
-) -> None:
-    """Prepares the folder of a SavedModel.
-
-    Args:
-      flag: Names the folder.
-      overwrite: Whether a SavedModel that is there may be replaced.
-      markers: Names of files that show that such a model is there.
-
-    Raises:
-      RecordError: The folder cannot be used, or holds something else.
-    """
-    from epg_tf.artifacts import saved_models
-
-    saved_models.prepare_target(str(flag.value), overwrite, markers)
-
-
 def prepare_nested(
     folders: tuple[str, str], prepare: tuple[Callable[[], None], Callable[[], None]]
 ) -> None:
@@ -242,21 +258,20 @@ def prepare_nested(
 
 def request_of(
     experiment: MetaGenRLExperiment,
-    environment: str | None,
+    learning: Sequence[flags.FlagHolder[Any]],
     seed: int,
     agents: int,
-    env_steps: int | None,
-    episodes: int,
 ) -> Request:
-    """Returns `objective_request` of the values of flags.
+    """Returns `objective_request` of the values of `learning_flags`.
 
     Raises:
       UsageError: As there; the message names the flag.
     """
     from epg_tf.evaluation.requests import objective_request
 
+    environment, env_steps, episodes = (flag.value for flag in learning)
     try:
-        return objective_request(experiment, environment, seed, agents, env_steps, episodes)
+        return objective_request(experiment, environment, seed, agents, env_steps, episodes or 5)
     except ConfigError as error:
         if str(error).startswith("env_steps="):
             raise command_line.UsageError(f"--{error}") from error

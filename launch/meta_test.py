@@ -30,7 +30,7 @@ flags.adopt_module_key_flags(meta_test_flags)
 
 command_line.parse_flags(__name__)
 
-from epg_tf.artifacts import saved_policy
+from epg_tf.artifacts import saved_models, saved_policy
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import formatting
 from epg_tf.epg.meta_parameters import evolves_loss
@@ -50,7 +50,6 @@ from .evaluation_flags import (
     lock_results,
     prepare_nested,
     prepare_results,
-    prepare_saved_model,
     refuse_runs,
     required,
 )
@@ -163,7 +162,7 @@ def _prepare_folders(output: str) -> None:
         )
 
     def prepare_policy() -> None:
-        prepare_saved_model(SAVE_POLICY, OVERWRITE.value, saved_policy.MARKERS)
+        saved_models.prepare_target(str(SAVE_POLICY.value), OVERWRITE.value, saved_policy.MARKERS)
 
     if SAVE_POLICY.value is None:
         prepare_output()

@@ -6,7 +6,7 @@ from . import config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from .evaluation_flags import losses_exist
+from .evaluation_flags import learning_flags, losses_exist
 
 LOSS = flags.DEFINE_string(
     "loss",
@@ -93,23 +93,4 @@ FIXED_POLICIES = flags.DEFINE_list(
 SAVE_POLICY = flags.DEFINE_string(
     "save_policy", None, "Folder for the first agent as a TF-Agents policy."
 )
-ENVIRONMENT = flags.DEFINE_string(
-    "environment",
-    None,
-    "For objectives of MetaGenRL: FAMILY or FAMILY@EPISODE_LIMIT, "
-    "e.g. gymnasium:Hopper-v5@250; as in meta-training by default.",
-)
-ENV_STEPS = flags.DEFINE_integer(
-    "env_steps",
-    None,
-    "For objectives of MetaGenRL: env steps of learning per agent; as in meta-training by default.",
-    lower_bound=1,
-    upper_bound=10**8,
-)
-EPISODES = flags.DEFINE_integer(
-    "episodes",
-    None,
-    "For objectives of MetaGenRL: episodes per agent and evaluation; 5 by default.",
-    lower_bound=1,
-    upper_bound=10**4,
-)
+LEARNING = learning_flags("For objectives of MetaGenRL", "as in meta-training")

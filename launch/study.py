@@ -21,7 +21,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from .evaluation_flags import losses_exist, required
+from .evaluation_flags import learning_flags, losses_exist, required
 
 flags.adopt_module_key_flags(config_flag)
 _MEASURE = flags.DEFINE_enum(
@@ -65,23 +65,7 @@ _UPDATES = flags.DEFINE_integer(
     lower_bound=2,
     upper_bound=10**7,
 )
-_ENVIRONMENT = flags.DEFINE_string(
-    "environment", None, "For progress: FAMILY or FAMILY@EPISODE_LIMIT; as in training by default."
-)
-_ENV_STEPS = flags.DEFINE_integer(
-    "env_steps",
-    None,
-    "For progress: env steps of learning per agent; as in training by default.",
-    lower_bound=1,
-    upper_bound=10**8,
-)
-_EPISODES = flags.DEFINE_integer(
-    "episodes",
-    5,
-    "For progress: episodes per agent and evaluation.",
-    lower_bound=1,
-    upper_bound=10**4,
-)
+_LEARNING = learning_flags("For progress", "as in training")
 _EVERY = flags.DEFINE_integer(
     "every", 1, "For progress: test every so many of the kept objectives.", lower_bound=1
 )
@@ -210,14 +194,7 @@ def _progress() -> int:
         )
     learned = {number: load_objective(folder) for number, folder in kept}
     last = learned[kept[-1][0]]
-    request = request_of(
-        last.experiment,
-        _ENVIRONMENT.value,
-        _SEED.value,
-        _LIVES.value or 3,
-        _ENV_STEPS.value,
-        _EPISODES.value,
-    )
+    request = request_of(last.experiment, _LEARNING, _SEED.value, _LIVES.value or 3)
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, evaluation_report.OWN)
     print(f"{len(kept)} objectives; {_opening(request)}", flush=True)
     results, trained = _tested(learned, request)

@@ -25,6 +25,8 @@ from . import command_line, config_flag  # first: command_line silences the fram
 import numpy as np
 from absl import flags
 
+from .evaluation_flags import check_json, learning_flags, request_of
+
 _RATES = {
     "off_policy_reinforce": "off_policy_learning_rate",
     "ddpg_with_td3": "ddpg_with_td3_learning_rate",
@@ -51,23 +53,7 @@ _RESUME = flags.DEFINE_bool("resume", False, "Go on with the search in --json, i
 _LEARNING_RATES = flags.DEFINE_list(
     "learning_rates", ["3e-4", "1e-3", "3e-3", "1e-2"], "Of MetaGenRL: rates to try."
 )
-_ENVIRONMENT = flags.DEFINE_string(
-    "environment", None, "Of MetaGenRL: FAMILY or FAMILY@EPISODE_LIMIT; the config's by default."
-)
-_ENV_STEPS = flags.DEFINE_integer(
-    "env_steps",
-    None,
-    "Of MetaGenRL: env steps of learning per agent; the config's by default.",
-    lower_bound=1,
-    upper_bound=10**8,
-)
-_EPISODES = flags.DEFINE_integer(
-    "episodes",
-    5,
-    "Of MetaGenRL: episodes per agent and evaluation.",
-    lower_bound=1,
-    upper_bound=10**4,
-)
+_LEARNING = learning_flags("Of MetaGenRL", "the config's")
 
 command_line.parse_flags(__name__)
 
@@ -80,7 +66,6 @@ from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports.tables import label
 from epg_tf.runs.folder_lock import FolderLock
-from .evaluation_flags import check_json, request_of
 
 if TYPE_CHECKING:  # it imports TensorFlow, and flags are read before it is
     from epg_tf.evaluation.tuning import Search, Trial
@@ -218,14 +203,7 @@ def _try_rates(experiment: MetaGenRLExperiment) -> int:
     rates = command_line.positive_numbers("learning_rates", _LEARNING_RATES.value)
     from epg_tf.evaluation.evaluate import evaluate_baseline
 
-    request = request_of(
-        experiment,
-        _ENVIRONMENT.value,
-        _SEED.value,
-        _LIVES.value,
-        _ENV_STEPS.value,
-        _EPISODES.value,
-    )
+    request = request_of(experiment, _LEARNING, _SEED.value, _LIVES.value)
     request = dataclasses.replace(request, phase="objective_tuning")
     configure_tensorflow(threads_of(experiment.threads))
     print(

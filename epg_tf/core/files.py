@@ -167,14 +167,14 @@ def read_bytes(path: PathLike, what: str, limit: int = _TEXT_LIMIT) -> bytes:
         ) from error
 
 
-def read_text(path: PathLike, what: str, limit: int = _TEXT_LIMIT) -> str:
+def read_text(path: PathLike, what: str) -> str:
     """Reads a text file; arguments as in `read_bytes`.
 
     Raises:
       RecordError: As there, or it is not UTF-8.
     """
     try:
-        return read_bytes(path, what, limit).decode("utf-8")
+        return read_bytes(path, what).decode("utf-8")
     except UnicodeDecodeError as error:
         raise RecordError(
             f"{path}: {what} cannot be read ({one_line(error)}); restore it or create it again"

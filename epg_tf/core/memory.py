@@ -7,10 +7,11 @@ import dataclasses
 import operator
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from epg_tf.core.control_groups import group_limits
 from epg_tf.core.errors import ConfigError
 
 resource: Any
@@ -19,7 +20,6 @@ try:
 except ImportError:  # Windows
     resource = None
 
-_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 # What libraries and threads map after settings are checked (bytes), measured on two CPUs.
 _MAPPED_LATER = 0.7 * 2**30
 
@@ -78,7 +78,7 @@ def available(processes: int = 1) -> tuple[float, str]:
     with contextlib.suppress(OSError):  # macOS has no such file
         mapped = page * int(Path("/proc/self/statm").read_text("utf-8").split()[0])
     shared = [(os.sysconf("SC_PHYS_PAGES") * page, "this machine")]
-    for size in group_limits(_CONTROL_GROUPS, Path("/proc/self/cgroup")):
+    for (size,) in group_limits("memory", ("memory.limit_in_bytes",), ("memory.max",)):
         shared.append((size, "its control group"))
     limits = [(size / processes - peak(), limit) for size, limit in shared]
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -93,26 +93,6 @@ def peak() -> float:
         return float("nan")
     unit = 1 if sys.platform == "darwin" else 1024
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
-
-
-def group_limits(mount: Path, membership: Path) -> Iterator[int]:
-    """Yields the memory limits (bytes) of the control groups of a process, of version 1 or 2.
-
-    Args:
-      mount: Where control groups are mounted.
-      membership: File with the lines NUMBER:CONTROLLERS:PATH of the process.
-    """
-    lines = membership.read_text("utf-8").splitlines() if membership.exists() else []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        root = mount / "memory" if controllers else mount
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        # A limit of a group holds for all groups in it; in a container the path may not exist.
-        for part in (path, *Path(path).parents):
-            with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
-                yield int((root / str(part).lstrip("/") / name).read_text("utf-8"))
 
 
 def _gib(size: float) -> str:

@@ -5,14 +5,12 @@ TensorFlow is imported where it is needed: launchers ask for the number of CPUs 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
+
+from epg_tf.core.control_groups import group_limits
 
 _told: list[int] = []  # at most one number, see `use`
-_GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def use(threads: int) -> None:
@@ -38,36 +36,10 @@ def cpus(processes: int) -> int:
     """
     if not hasattr(os, "sched_getaffinity"):
         return max(1, (os.cpu_count() or 1) // processes)  # macOS and Windows
-    most = min([len(os.sched_getaffinity(0)), *group_cpus(_GROUPS, _MEMBERSHIP)])
+    limits = group_limits("cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",))
+    allowed = [quota / period for quota, period in limits if quota > 0]  # -1 is no limit
+    most = min([len(os.sched_getaffinity(0)), *allowed])
     return max(1, int(most // processes))
-
-
-def group_cpus(mount: Path, membership: Path) -> Iterator[float]:
-    """Yields the CPUs that the control groups of a process allow, of version 1 or 2.
-
-    Args:
-      mount: Where control groups are mounted.
-      membership: File with the lines NUMBER:CONTROLLERS:PATH of the process.
-    """
-    try:
-        lines = membership.read_text("utf-8").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        root = mount / "cpu" if controllers else mount
-        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
-        group = root / path.lstrip("/")
-        # A limit of a group holds for all groups in it; in a container the path may not exist.
-        for folder in (group, *group.parents):
-            with contextlib.suppress(OSError, ValueError):  # "max" and -1 are no limits
-                quota, period = " ".join((folder / name).read_text() for name in names).split()
-                if int(quota) > 0:
-                    yield int(quota) / int(period)
-            if folder == root:
-                break
 
 
 def has_gpu() -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from epg_tf.core.types import Array, LifeKey, LifeResults
 from epg_tf.epg.inner_loop import PARTS, InnerLoop, InnerLoopSettings
 from epg_tf.epg.settings import Experiment
-from epg_tf.tasks.base import Simulation, TaskFamily
+from epg_tf.tasks.base import Simulation
 from epg_tf.tasks.registry import make_family, simulate
-from epg_tf.tasks.settings import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,18 +42,10 @@ class ShardLoop:
       experiment: Settings.
       measure_kl: Whether lives report the KL divergence of their updates.
       stop: When set, lives end early with `Interrupted`.
-      family_maker: Makes the families that agents live in.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        measure_kl: bool,
-        stop: threading.Event,
-        family_maker: Callable[[TaskConfig], TaskFamily] = make_family,
-    ):
+    def __init__(self, experiment: Experiment, measure_kl: bool, stop: threading.Event):
         self.experiment = experiment
-        self._family_maker = family_maker
         self._measure_kl = measure_kl
         self._stop = stop
         self._loops: dict[int, InnerLoop] = {}
@@ -70,7 +61,7 @@ class ShardLoop:
         """Runs the P lives of a shard; errors as of `InnerLoop.run`."""
         experiment = self.experiment.of_task(request.task)
         if request.task not in self._loops:
-            family = self._family_maker(experiment.task)
+            family = make_family(experiment.task)
             loop = InnerLoop(experiment, family, self._measure_kl, self._stop)
             self._loops[request.task] = loop
         simulation = self._exact_simulation(request.task, experiment) if request.exact else None
@@ -83,7 +74,7 @@ class ShardLoop:
         if experiment.task.physics == "exact":
             return None
         if number not in self._exact:
-            family = self._family_maker(experiment.in_physics("exact").task)
+            family = make_family(experiment.in_physics("exact").task)
             self._exact[number] = simulate(family, experiment.compute.shard_lives)
         return self._exact[number]
 

@@ -29,9 +29,7 @@ from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shard_loop import ShardLoop, ShardRequest
 from epg_tf.epg.shard_process import ShardProcess
 from epg_tf.losses.extra_channels import are_shipped
-from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.registry import is_importable, make_family
-from epg_tf.tasks.settings import TaskConfig
+from epg_tf.tasks.registry import is_importable
 
 PACKED = 7  # numbers of a life that ranks exchange
 
@@ -66,7 +64,6 @@ class Shards:
     Args:
       experiment: Settings.
       measure_kl: Whether lives report the KL divergence of their updates.
-      family_maker: Makes the family that agents live in; the experiment's by default.
       processes: Number of processes that share these CPUs.
       started: Processes to use before others are started.
 
@@ -80,7 +77,6 @@ class Shards:
         self,
         experiment: Experiment,
         measure_kl: bool = False,
-        family_maker: Callable[[TaskConfig], TaskFamily] = make_family,
         processes: int = 1,
         started: Sequence[StartedProcess] = (),
     ) -> None:
@@ -90,7 +86,6 @@ class Shards:
         configure_tensorflow(self.threads)
         self.stopped = threading.Event()
         self._measure_kl = measure_kl
-        self._family_maker = family_maker
         self._local = threading.local()
         self._loops: list[ShardLoop | ShardProcess] = []
         self._places = itertools.count()
@@ -168,10 +163,10 @@ class Shards:
 
     def _make_loop(self, place: int) -> ShardLoop | ShardProcess:
         """Returns the inner loop of one thread: the first one's is in this process."""
-        if place > 0 and self._family_maker is make_family and processes_fit(self.experiment):
+        if place > 0 and processes_fit(self.experiment):
             started = self._started[place - 1] if place <= len(self._started) else None
             return ShardProcess(self.experiment, self._measure_kl, self.stopped, started)
-        return ShardLoop(self.experiment, self._measure_kl, self.stopped, self._family_maker)
+        return ShardLoop(self.experiment, self._measure_kl, self.stopped)
 
     def seconds(self) -> dict[str, float]:
         """Returns thread seconds spent so far in each of `inner_loop.PARTS`, over all threads."""

@@ -12,7 +12,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
 from epg_tf.losses.objectives import ObjectiveModel, OffPolicyReinforce
-from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.agents import AgentShard
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import make_family
 
@@ -64,15 +64,10 @@ class ObjectiveMethod(Method):
         Returns:
           The shard, and its evaluations [P, T]; NaN once an agent has failed.
         """
-        size, settings = self.shard_agents(request), self.experiment
+        size = self.shard_agents(request)
         keys = request.keys((number + 1) * size)[number * size :]
-        lifetimes = Lifetimes(0, np.zeros(size, np.int64))
-        shard = AgentShard(
-            make_family(request.task),
-            keys,
-            self.make_objective and self.make_objective(keys),
-            ShardSettings(settings.agent, None, settings.round_steps, lifetimes),
-        )
+        objective = self.make_objective and self.make_objective(keys)
+        shard = AgentShard(make_family(request.task), keys, objective, self.experiment)
         return shard, self._curves(shard, request)
 
     def _curves(self, shard: AgentShard, request: Request) -> Array:

@@ -88,14 +88,10 @@ class Results:
         return _table(lambda name: getattr(self, name)[chosen])
 
     def select(
-        self,
-        method: str | None = None,
-        loss: str | None = None,
-        task: str | None = None,
-        episodes: str | None = None,
+        self, method: str | None = None, loss: str | None = None, episodes: str | None = None
     ) -> Results:
         """Returns the rows with these values; None means any."""
-        wanted = {"method": method, "loss": loss, "task": task, "episodes": episodes}
+        wanted = {"method": method, "loss": loss, "episodes": episodes}
         chosen = np.ones(len(self), bool)
         for name, value in wanted.items():
             if value is not None:

@@ -99,9 +99,7 @@ def probability_of_improvement(scores: Array, others: Array) -> float:
     return float(np.mean(above + 0.5 * equal))
 
 
-def hierarchical_interval(
-    scores: Array, seed: int = 0, others: Array | None = None
-) -> tuple[float, float]:
+def hierarchical_interval(scores: Array, others: Array | None = None) -> tuple[float, float]:
     """Returns the 95 % interval of the mean over losses and tasks, or of a difference of two, by a
     bootstrap that draws losses first, then, the same for all of them, tasks.
 
@@ -109,7 +107,6 @@ def hierarchical_interval(
 
     Args:
       scores: [R, L].
-      seed: Of the bootstrap's draws.
       others: [K, L], of another method in the same tasks, whose mean is subtracted; its losses are
         drawn by themselves. None: nothing is subtracted.
 
@@ -118,7 +115,7 @@ def hierarchical_interval(
     """
     if max(len(scores), 0 if others is None else len(others)) < 2:
         raise ValueError("an interval over losses needs two of them or more")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     of_losses = _shares(generator, len(scores))
     of_tasks = _shares(generator, scores.shape[1])
     drawn = of_losses @ scores

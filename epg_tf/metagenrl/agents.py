@@ -20,7 +20,7 @@ from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.objectives import ObjectiveModel
 from epg_tf.metagenrl.learner import PopulationLearner
-from epg_tf.metagenrl.settings import AgentConfig, MetaConfig
+from epg_tf.metagenrl.settings import MetaConfig, MetaGenRLExperiment
 from epg_tf.metagenrl.update import UpdateResult
 from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.tasks.base import TaskFamily
@@ -51,23 +51,6 @@ class Lifetimes:
         return np.maximum(0, ended - self.shortened)
 
 
-@dataclasses.dataclass(frozen=True)
-class ShardSettings:
-    """Describes how the agents of a shard live and learn.
-
-    Attributes:
-      agent: Settings of agents.
-      meta: How the objective is learned; None: it is frozen.
-      round_steps: Env steps in a round, a multiple of the policy delay.
-      lifetimes: When agents start from scratch.
-    """
-
-    agent: AgentConfig
-    meta: MetaConfig | None
-    round_steps: int
-    lifetimes: Lifetimes
-
-
 class AgentShard:
     """Holds P agents that share an environment, an objective and a compiled update.
 
@@ -77,7 +60,9 @@ class AgentShard:
       family: Their environment.
       keys: Name the agents; the round replaces the epoch in them.
       objective: What their policies follow; None: DDPG's gradient.
-      settings: How they live and learn.
+      experiment: How they learn, and how long a round is.
+      meta: How the objective is learned; None: it is frozen.
+      lifetimes: When agents start from scratch; None: never.
 
     Attributes:
       learner: Their weights.
@@ -96,16 +81,16 @@ class AgentShard:
         family: TaskFamily,
         keys: Sequence[LifeKey],
         objective: ObjectiveModel | None,
-        settings: ShardSettings,
+        experiment: MetaGenRLExperiment,
+        meta: MetaConfig | None = None,
+        lifetimes: Lifetimes | None = None,
     ) -> None:
         check_continuous(family)
-        agent = settings.agent
+        agent = experiment.agent
         self.family = family
         self.population = len(keys)
         self.round = 0
-        self.learner = PopulationLearner(
-            self.population, family.spec, agent, objective, settings.meta
-        )
+        self.learner = PopulationLearner(self.population, family.spec, agent, objective, meta)
         self.replay = Replay(
             self.population, agent.replay_steps, family.observation_size, family.action_size
         )
@@ -113,8 +98,10 @@ class AgentShard:
         self.failures: dict[int, str] = {}
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._reward_units = np.zeros(self.population, np.float32)
-        self._settings = settings
         self._agent = agent
+        self._meta = meta
+        self._round_steps = experiment.round_steps
+        self._lifetimes = lifetimes or Lifetimes(0, np.zeros(self.population, np.int64))
         self._keys = tuple(keys)
         self._simulation = simulate(family, self.population)
         self._start_lives(np.arange(self.population))
@@ -131,7 +118,7 @@ class AgentShard:
 
     def _start_lives(self, fresh: Array) -> None:
         """Gives all agents the tasks of their lives, and the agents `fresh` new weights."""
-        keys = self._keys_of(self._settings.lifetimes.first_rounds(self.round))
+        keys = self._keys_of(self._lifetimes.first_rounds(self.round))
         self._simulation.set_tasks(
             [self.family.sample_task(life_generator(key, "task")) for key in keys]
         )
@@ -145,11 +132,11 @@ class AgentShard:
         """Starts new episodes and the round's random streams."""
         self._batch_streams = self._streams("minibatch")
         self._target_noise_streams = self._streams("target_noise")
-        first_rounds = self._settings.lifetimes.first_rounds(self.round)
+        first_rounds = self._lifetimes.first_rounds(self.round)
         fresh = np.flatnonzero(first_rounds == self.round)
         if self.round and fresh.size:
             self._start_lives(fresh)
-        self._ages = (self.round - first_rounds) * self._settings.round_steps
+        self._ages = (self.round - first_rounds) * self._round_steps
         self._random = self._ages < self._agent.random_steps
         self._noise = self._draw_noise()
         self._step = 0
@@ -160,7 +147,7 @@ class AgentShard:
 
     def _draw_noise(self) -> Array:
         """Draws the round's random actions or exploration noise, [round steps, P, A] float32."""
-        shape = (self._settings.round_steps, self.family.action_size)
+        shape = (self._round_steps, self.family.action_size)
         noise = []
         for stream, random in zip(self._streams("action"), self._random, strict=True):
             if random:
@@ -178,7 +165,7 @@ class AgentShard:
         """
         for _ in range(self._agent.policy_delay):
             self._take_step()
-        taken = self.round * self._settings.round_steps + self._step
+        taken = self.round * self._round_steps + self._step
         if taken < max(1, self._agent.updates_after):
             return None
         return self._learn(taken)
@@ -195,7 +182,7 @@ class AgentShard:
         result, ended = self._episodes.step(action)
         stepped = clock()
         self._step += 1
-        last = self._step == self._settings.round_steps
+        last = self._step == self._round_steps
         self.replay.write(
             {
                 "observation": observation,
@@ -234,7 +221,7 @@ class AgentShard:
         target_noise = np.stack(
             [g.standard_normal(shape, dtype=np.float32) for g in self._target_noise_streams], axis=1
         )
-        blend, rate = warm_up(self._settings.meta, agent.policy_learning_rate, taken)
+        blend, rate = warm_up(self._meta, agent.policy_learning_rate, taken)
         drawn = time.perf_counter()
         result = self.learner.update(chunks, target_noise, blend, rate, active)
         self._note_failures(~result.finite, "a gradient or the critics' error was not finite")

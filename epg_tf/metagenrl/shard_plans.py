@@ -8,7 +8,7 @@ import numpy as np
 
 from epg_tf.core.types import LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective
-from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.agents import AgentShard, Lifetimes
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
 
@@ -49,16 +49,12 @@ def lifetimes(experiment: MetaGenRLExperiment, plan: ShardPlan) -> Lifetimes:
 
 def make_shard(experiment: MetaGenRLExperiment, plan: ShardPlan, seed: int) -> AgentShard:
     """Makes the agents of a plan, as they are before the first round."""
-    agent = experiment.agent
     keys = [LifeKey(seed, "metagenrl", 0, index) for index in range(plan.first, plan.last)]
     return AgentShard(
         named_environment(plan.environment),
         keys,
-        LSTMObjective(len(keys), experiment.objective, agent.discount),
-        ShardSettings(
-            agent,
-            experiment.meta,
-            experiment.round_steps,
-            lifetimes(experiment, plan),
-        ),
+        LSTMObjective(len(keys), experiment.objective, experiment.agent.discount),
+        experiment,
+        experiment.meta,
+        lifetimes(experiment, plan),
     )

@@ -17,7 +17,7 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.failures import mean_return
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, stacked
-from epg_tf.metagenrl.agents import AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.agents import AgentShard
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
 
@@ -76,12 +76,7 @@ def validation_return(
         named_environment(environment),
         [LifeKey(seed, "objective_validation", 0, index) for index in range(validation.agents)],
         objective,
-        ShardSettings(
-            agent,
-            None,
-            experiment.round_steps,
-            Lifetimes(0, np.zeros(validation.agents, np.int64)),
-        ),
+        dataclasses.replace(experiment, agent=agent),
     )
     for _ in range(validation.env_steps // experiment.round_steps):
         shard.begin_round()

@@ -48,7 +48,6 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
     Args:
       experiment: Settings.
       seed: Of all randomness.
-      threads: Operations of TensorFlow at once; no effect on results, and little on speed.
 
     Attributes:
       state: The newest one.
@@ -67,10 +66,10 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
         "return after adaptation": "return_after_mean",
     }
 
-    def __init__(self, experiment: MAMLExperiment, seed: int, threads: int = 1):
+    def __init__(self, experiment: MAMLExperiment, seed: int):
         super().__init__(experiment, seed)
         refuse_what_cannot_fit(experiment, memory_requirements(experiment))
-        configure_tensorflow(threads)
+        configure_tensorflow(1)  # more are hardly faster
         self._experiment, self._seed = experiment, seed
         self._stop = threading.Event()
         self.standstill = standstill.of_maml()

@@ -26,17 +26,13 @@ Observer = Callable[[Learner, RawExperience, tf.Tensor], None]
 """Looks at an update before it happens; see `Learner.observer`."""
 
 
-def analysis_request(
-    learned: LearnedLoss, seed: int = 0, lives: int = 32, updates: int | None = None
-) -> Request:
+def analysis_request(learned: LearnedLoss, lives: int = 32) -> Request:
     """Returns the request of an analysis: lives as in the test of the loss, in exact physics, on
     tasks that no evolution, test or tuning meets.
 
     Args:
       learned: The loss.
-      seed: Names the tasks.
       lives: L.
-      updates: Updates in a life; None for the experiment's number.
 
     Raises:
       ConfigError: There is no loss that teaches: evolution moved an initial policy alone, phi does
@@ -49,7 +45,7 @@ def analysis_request(
             "choose a run that moves 'loss' or 'both'"
         )
     check_phi(experiment, learned.phi)
-    request = loss_request(experiment, seed, lives, updates)
+    request = loss_request(experiment, 0, lives)
     if lives < 1 or not request.env_steps:
         raise ConfigError(
             f"lives={lives} of updates={request.env_steps // experiment.inner.update_period} hold "

@@ -43,19 +43,17 @@ class LossSensitivity:
 
 
 def measure_loss_sensitivity(
-    learned: LearnedLoss, request: Request, step: int = STEP, update: int | None = None
+    learned: LearnedLoss, request: Request, step: int = STEP
 ) -> LossSensitivity:
-    """Trains L agents by the loss alone and differentiates the loss of a step at one update.
+    """Trains L agents by the loss alone and differentiates the loss of a step at the last update.
 
     Args:
       learned: The loss.
       request: From `analysed_lives.analysis_request`.
       step: t, a number among the newest M steps, which are those that are scored; 0 is the oldest.
-      update: Number of the update, from 0, just before which the loss is looked at; None: the last
-        one of the life.
 
     Raises:
-      ConfigError: The newest M steps have no such step, or the life no such update.
+      ConfigError: The newest M steps have no such step.
     """
     inner, steps = learned.experiment.inner, learned.experiment.loss.buffer_steps
     if not 0 <= step < inner.update_period:
@@ -64,17 +62,14 @@ def measure_loss_sensitivity(
             f"config.inner.update_period - 1 = {inner.update_period - 1}"
         )
     updates = request.env_steps // inner.update_period
-    update = updates - 1 if update is None else update
-    if not 0 <= update < updates:
-        raise ConfigError(f"update={update} is none of the life's, 0 to {updates - 1}")
     found: list[LossSensitivity] = []
-    number = -1
+    seen = 0
 
     def look(learner: Learner, raw: RawExperience, order: tf.Tensor) -> None:
-        nonlocal number
+        nonlocal seen
         del order
-        number += 1
-        if number != update:
+        seen += 1
+        if seen < updates:
             return
         inputs = loss_inputs(learner, learner.experience(raw))
         slopes = input_gradients(learner.loss.network, learner.loss.params, inputs, step)

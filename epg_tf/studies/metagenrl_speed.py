@@ -12,7 +12,7 @@ from epg_tf.core.random_streams import loss_generator
 from epg_tf.core.threads import configure_tensorflow
 from epg_tf.core.types import LifeKey
 from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters, stacked
-from epg_tf.metagenrl.agents import PARTS, AgentShard, Lifetimes, ShardSettings
+from epg_tf.metagenrl.agents import PARTS, AgentShard
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.registry import named_environment
 
@@ -82,12 +82,12 @@ def _trained_shard(
     objective = LSTMObjective(len(keys), experiment.objective, experiment.agent.discount)
     parameters = initial_parameters(loss_generator(0), experiment.objective)
     objective.load(stacked(parameters, len(keys)))
-    lifetimes = Lifetimes(0, np.zeros(len(keys), np.int64))
     shard = AgentShard(
         named_environment(experiment.environments[0]),
         keys,
         objective,
-        ShardSettings(experiment.agent, experiment.meta, steps, lifetimes),
+        dataclasses.replace(experiment, round_steps=steps),
+        experiment.meta,
     )
     shard.begin_round()
     while shard.advance() is None:

@@ -32,16 +32,15 @@ class BodySimulation(Simulation):
     Args:
       family: The family of the tasks.
       population: P.
-      threads: Native threads of the physics; a shard uses 1.
     """
 
     family: BodyFamily
 
-    def __init__(self, family: BodyFamily, population: int, threads: int = 1):
+    def __init__(self, family: BodyFamily, population: int):
         self.family = family
         self.population = population
         self.family_seconds = 0.0
-        self._batch = Batch(family.model, population, threads)
+        self._batch = Batch(family.model, population, 1)
         self._fields = {name: self._batch.expand(name) for name in family.expanded}
         self._control = self._batch.bind("ctrl")
         self._tasks: list[Task] = [family.complete_task({})] * population

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tf_agents.environments import py_environment, tf_py_environment
@@ -35,13 +36,42 @@ def load_environment(
     return tf_py_environment.TFPyEnvironment(TaskEnvironment(family, population, seed))
 
 
-class TaskEnvironment(py_environment.PyEnvironment):
+class PopulationEnvironment(py_environment.PyEnvironment):
+    """Says that it is batched, and what the specs of its P members are."""
+
+    _population: int
+    _observation_spec: array_spec.ArraySpec
+    _action_spec: Any
+
+    @property
+    def batched(self) -> bool:
+        """Returns True: every array has a leading axis P, which the specs do not contain."""
+        return True
+
+    @property
+    def batch_size(self) -> int:
+        """Returns P."""
+        return self._population
+
+    def observation_spec(self) -> array_spec.ArraySpec:
+        """Returns the spec of one member's observation."""
+        return self._observation_spec
+
+    def action_spec(self) -> Any:
+        """Returns the spec of one member's action."""
+        return self._action_spec
+
+
+class TaskEnvironment(PopulationEnvironment):
     """Simulates P members of one family; each keeps its own task.
 
     The task and the starts of member i are functions of (seed, i) only. After its last step, a
     member starts its next episode in the next step, which ignores its action and returns FIRST
     (reward 0, discount 1). LAST has discount 0 after a termination (a simulation that diverged
     counts as terminated) and discount 1 at the time limit.
+
+    Observations are [O] float32; TF-Agents replaces infinite bounds by the limits of float32.
+    Actions are [A] float32 within the family's bounds, or its choices, int32 [], or [K] of K parts.
 
     Args:
       family: The family of the tasks; its time limit applies.
@@ -92,26 +122,6 @@ class TaskEnvironment(py_environment.PyEnvironment):
     def divergence(self) -> str:
         """Returns what was wrong where physics failed last; empty before."""
         return self._simulation.divergence
-
-    @property
-    def batched(self) -> bool:
-        """Returns True: every array has a leading axis P, which the specs do not contain."""
-        return True
-
-    @property
-    def batch_size(self) -> int:
-        """Returns P."""
-        return self._population
-
-    def observation_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [O] float32; TF-Agents replaces infinite bounds by the limits of float32."""
-        return self._observation_spec
-
-    def action_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns [A] float32 within the family's bounds, or the family's choices, int32 [], or [K]
-        of K parts.
-        """
-        return self._action_spec
 
     def seed(self, seed: int) -> None:
         """Draws new tasks of all members; the next `step` or `reset` starts new episodes."""

@@ -5,33 +5,31 @@ recurrent policy must see to learn the task from them (Duan et al. 2016, section
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import EndedEpisodes
-from epg_tf.tasks.tf_agents_environment import TaskEnvironment
+from epg_tf.tasks.tf_agents_environment import PopulationEnvironment, TaskEnvironment
 
 
-class TrialEnvironment(py_environment.PyEnvironment):
+class TrialEnvironment(PopulationEnvironment):
     """Plays P trials of a family in lockstep, each of `env_steps` env steps in a task of its own.
 
     An observation has the task's observation [O], the action before it [A] (one-hot where actions
     are discrete), the reward of that action and whether an episode ended with it; all but the first
     are 0 at the start of a trial. After the end of an episode, that is the observation with which
     the next episode of the same task starts. Only the last env step of a trial is LAST, with
-    discount 0. Continuous actions are scaled from [-1, 1] to the family's bounds, and clipped.
+    discount 0. Continuous actions, [A] float32, are scaled from [-1, 1] to the family's bounds, and
+    clipped; discrete ones are [] int32 < A, or a tuple of them where an action has parts.
 
     Args:
       family: The family of the tasks; its time limit ends the episodes.
       population: P, >= 1.
       env_steps: Of a trial, >= 1.
-      seed: Of the trials that `reset` starts, >= 0; each is in another task.
 
     Attributes:
       family: As given.
@@ -44,11 +42,10 @@ class TrialEnvironment(py_environment.PyEnvironment):
       ValueError: As by `TaskEnvironment`.
     """
 
-    def __init__(self, family: TaskFamily, population: int, env_steps: int, seed: int = 0):
+    def __init__(self, family: TaskFamily, population: int, env_steps: int):
         super().__init__()
-        self._inner = TaskEnvironment(family, population, seed)
+        self._inner = TaskEnvironment(family, population, 0)
         self.family, self._population, self.env_steps = family, population, env_steps
-        self._seed, self._trial = seed, 0
         size = family.observation_size + family.action_size + 2
         self._observation_spec = array_spec.ArraySpec((size,), np.float32, "observation")
         self._action_spec = array_spec.BoundedArraySpec(
@@ -76,26 +73,6 @@ class TrialEnvironment(py_environment.PyEnvironment):
         """Returns what was wrong where physics failed last; empty before."""
         return self._inner.divergence
 
-    @property
-    def batched(self) -> bool:
-        """Returns True."""
-        return True
-
-    @property
-    def batch_size(self) -> int:
-        """Returns P."""
-        return self._population
-
-    def observation_spec(self) -> array_spec.ArraySpec:
-        """Returns [O + A + 2] float32."""
-        return self._observation_spec
-
-    def action_spec(self) -> Any:
-        """Returns [A] float32 within [-1, 1], or for discrete actions [] int32 < A; a tuple of them
-        where an action has parts.
-        """
-        return self._action_spec
-
     def begin(self, keys: Sequence[LifeKey]) -> ts.TimeStep:
         """Starts new trials at once, in the tasks and from the starts of the lives of P keys."""
         self._inner.set_lives(keys)
@@ -118,9 +95,7 @@ class TrialEnvironment(py_environment.PyEnvironment):
         return self._current_time_step
 
     def _reset(self) -> ts.TimeStep:
-        self._trial += 1
-        members = range(self._population)
-        return self.begin([LifeKey(self._seed, "environment", self._trial, i) for i in members])
+        return self.begin([LifeKey(0, "environment", 1, i) for i in range(self._population)])
 
     def _step(self, action: Array) -> ts.TimeStep:
         if self._taken == self.env_steps:

@@ -7,7 +7,7 @@ import pytest
 
 from epg_tf.core import memory
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.memory import MemoryRequirement, available, group_limits, refuse_what_cannot_fit
+from epg_tf.core.memory import MemoryRequirement, available, refuse_what_cannot_fit
 
 GIB = 2.0**30
 SETTINGS = types.SimpleNamespace(group=types.SimpleNamespace(a=1, b=2), c=(3,))
@@ -53,31 +53,7 @@ def test_a_limit_of_address_space_is_for_each_process_and_for_libraries_too(limi
 
 
 def test_a_limit_of_a_control_group_is_shared_by_its_processes(monkeypatch):
-    monkeypatch.setattr(memory, "group_limits", lambda mount, membership: iter([4 * 2**30]))
+    monkeypatch.setattr(memory, "group_limits", lambda *_: iter([[4 * 2**30]]))
     for processes in (1, 2):
         left, limit = available(processes)
         assert limit == "its control group" and left == 4 * GIB / processes - memory.peak()
-
-
-def test_limits_of_all_groups_around_a_process_count(tmp_path):
-    membership = tmp_path / "cgroup"
-    membership.write_text("0::/outer/inner\n")
-    mount = tmp_path / "mount"
-    (mount / "outer" / "inner").mkdir(parents=True)
-    (mount / "memory.max").write_text("max\n")
-    (mount / "outer" / "memory.max").write_text("4096\n")
-    (mount / "outer" / "inner" / "memory.max").write_text("8192\n")
-    assert sorted(group_limits(mount, membership)) == [4096, 8192]
-
-
-def test_limits_of_groups_of_version_1_count(tmp_path):
-    membership = tmp_path / "cgroup"
-    membership.write_text("5:cpu,cpuacct:/job\n3:memory:/job\n0::/\n")
-    job = tmp_path / "mount" / "memory" / "job"
-    job.mkdir(parents=True)
-    (job / "memory.limit_in_bytes").write_text("123\n")
-    assert list(group_limits(tmp_path / "mount", membership)) == [123]
-
-
-def test_a_system_without_groups_has_no_such_limits(tmp_path):
-    assert not list(group_limits(tmp_path, tmp_path / "none"))

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from epg_tf.core import threads
-from epg_tf.core.threads import configure_tensorflow, cpus, group_cpus, threads_of, use
+from epg_tf.core.threads import configure_tensorflow, cpus, threads_of, use
 from tests.launch import commands
 
 AFTER_OTHER_WORK = """
@@ -23,26 +23,6 @@ with warnings.catch_warnings(record=True) as caught:
     agent = epg_tf.train_agent(epg_tf.load_loss("point_goal"), seed=0, updates=2)
 print(agent.policy_sha256, [str(each.message)[:46] for each in caught])
 """
-
-
-@pytest.mark.parametrize(
-    ("membership", "files", "allowed"),
-    [
-        ("0::/a/b", {"a/b/cpu.max": "150000 100000", "a/cpu.max": "max 100000"}, [1.5]),
-        ("0::/a", {"cpu.max": "400000 100000"}, [4.0]),
-        ("0::/gone", {}, []),
-        ("3:cpu,cpuacct:/a", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "9"}, []),
-        ("3:cpu:/a", {"cpu/a/cpu.cfs_quota_us": "60", "cpu/a/cpu.cfs_period_us": "20"}, [3.0]),
-        ("3:memory:/a", {"cpu/a/cpu.cfs_quota_us": "6", "cpu/a/cpu.cfs_period_us": "2"}, []),
-    ],
-)
-def test_control_groups_allow_so_many_cpus(tmp_path, membership, files, allowed):
-    (tmp_path / "membership").write_text(f"{membership}\n")
-    for name, text in files.items():
-        path = tmp_path / "mount" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-    assert list(group_cpus(tmp_path / "mount", tmp_path / "membership")) == allowed
 
 
 def test_cpus_are_shared_and_never_none():

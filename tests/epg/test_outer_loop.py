@@ -12,6 +12,7 @@ import pytest
 
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import LifeResults
+from epg_tf.epg import shard_loop
 from epg_tf.epg.epoch_plan import life_keys, life_updates, pairs
 from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.evolution_strategies import shaped
@@ -337,10 +338,11 @@ def test_metrics_tell_what_happened(tiny, shards):
 def test_evolution_goes_on_when_every_life_fails(make_tiny, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MuJoCo logs its warnings to the working directory
     experiment = make_tiny(evolution={"guidance": 0.0})
-    with Shards(
-        experiment, family_maker=lambda task: Exploding(task.frame_skip, task.episode_limit)
-    ) as broken:
-        results = list(evolve(experiment, 5, shards=broken))
+    monkeypatch.setattr(
+        shard_loop, "make_family", lambda task: Exploding(task.frame_skip, task.episode_limit)
+    )
+    with Shards(experiment) as shards:
+        results = list(evolve(experiment, 5, shards=shards))
     assert len(results) == 3
     for result in results:
         assert result.metrics["failed_lives"] == 8 and np.isnan(result.metrics["fitness_mean"])

@@ -16,7 +16,6 @@ from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.maml import MAMLSystem
 from epg_tf.runs.session import run_in_folder
 
-THREADS = 2  # of this process, see conftest.py
 TINY = MAMLExperiment.from_mapping(
     {
         "task": {"family": "hidden_goal", "frame_skip": 4, "episode_limit": 5},
@@ -29,7 +28,7 @@ TINY = MAMLExperiment.from_mapping(
 
 def test_a_run_says_what_it_costs_and_leaves_what_it_promises(tmp_path):
     folder, lines = tmp_path / "run", []
-    system = MAMLSystem(TINY, 0, THREADS)
+    system = MAMLSystem(TINY, 0)
     results = list(run_in_folder(system, RunTarget(folder), lines.append))
     assert lines[1].startswith(
         "cost: 3 iterations x 2 lives x 2 x 10 env steps = 120 env steps, 6 second-order gradients"
@@ -56,4 +55,4 @@ def test_a_run_says_what_it_costs_and_leaves_what_it_promises(tmp_path):
 def test_settings_that_need_too_much_memory_are_refused():
     huge = dataclasses.replace(TINY, outer=dataclasses.replace(TINY.outer, tasks=10**7))
     with pytest.raises(ConfigError, match="config.outer.tasks=10000000.* of memory"):
-        MAMLSystem(huge, 0, THREADS)
+        MAMLSystem(huge, 0)

@@ -30,7 +30,6 @@ from epg_tf.runs.rl2 import RL2System
 from epg_tf.runs.session import Session, run_in_folder
 from epg_tf.runs.system import System
 from tests.baselines.test_rl2 import TINY as TINY_RL2
-from tests.runs.test_maml import THREADS
 from tests.runs.test_maml import TINY as TINY_MAML
 from tests.runs.test_metagenrl import TINY as TINY_METAGENRL
 
@@ -102,7 +101,7 @@ SYSTEMS = {
         best=("iteration", 2),
     ),
     "maml": Case(
-        lambda tiny, seed: MAMLSystem(tiny, seed, THREADS),
+        MAMLSystem,
         "iteration",
         TINY_MAML,
         "outer.iterations",

@@ -67,7 +67,7 @@ def test_it_is_the_divergence_of_lives_under_the_three_losses(make_tiny):
     tiny, random = (make_tiny(loss={"start": start}) for start in ("centred", "random"))
     evolved = initial_phi(tiny, 5) * np.float32(1.5)
     learned = LearnedLoss(evolved, tiny, {"seed": 5})
-    request = analysis_request(learned, seed=2, lives=4)
+    request = analysis_request(learned, lives=4)
     assert {key.phase for key in request.keys()} == {"analysis"}
     found = measure_policy_change(learned, request)
     loop = InnerLoop(tiny, make_family(request.task), measure_kl=True)

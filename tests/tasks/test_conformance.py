@@ -52,9 +52,9 @@ def generators(*seeds: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in seeds]
 
 
-def simulate(family: BodyFamily, seeds: list[int], threads: int = 1) -> BodySimulation:
+def simulate(family: BodyFamily, seeds: list[int]) -> BodySimulation:
     """Returns simulations with tasks and first episodes drawn from `seeds`."""
-    simulation = BodySimulation(family, len(seeds), threads)
+    simulation = BodySimulation(family, len(seeds))
     simulation.set_tasks([family.sample_task(generator) for generator in generators(*seeds)])
     simulation.reset(np.arange(len(seeds)), generators(*(seed + 1000 for seed in seeds)))
     return simulation
@@ -318,12 +318,12 @@ class TestFamily:
         assert not all(np.array_equal(*parts) for parts in zip(starts[0], starts[2], strict=True))
 
     def test_trajectories_depend_on_generators_and_actions_alone(self, name):
-        """Not on neighbours, native threads, or what the family has simulated before."""
+        """Not on neighbours, or what the family has simulated before."""
         family, seeds = self.family(name), list(range(9))
         actions = actions_of(family, seeds, 40)
         together = trajectory(simulate(family, seeds), actions)
         fresh = FAMILIES[name](2, 1000)
-        assert_same(together, trajectory(simulate(fresh, seeds, threads=2), actions))
+        assert_same(together, trajectory(simulate(fresh, seeds), actions))
         for row in (0, 5):
             alone = trajectory(simulate(family, [row]), actions[:, row : row + 1])
             assert_same(alone, tuple(part[:, row : row + 1] for part in together))

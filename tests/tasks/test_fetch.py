@@ -24,9 +24,9 @@ def generators(count: int, offset: int = 0) -> list[np.random.Generator]:
     return [np.random.default_rng(seed + offset) for seed in range(count)]
 
 
-def simulate(family: FetchReach, count: int, threads: int = 1) -> BodySimulation:
+def simulate(family: FetchReach, count: int) -> BodySimulation:
     """Returns simulations in their first episodes."""
-    simulation = BodySimulation(family, count, threads)
+    simulation = BodySimulation(family, count)
     simulation.set_tasks([family.sample_task(generator) for generator in generators(count)])
     simulation.reset(np.arange(count), generators(count, 100))
     return simulation

@@ -37,9 +37,9 @@ def generators(offset: int = 0) -> list[np.random.Generator]:
     return [np.random.default_rng(seed + offset) for seed in range(POPULATION)]
 
 
-def simulate(family: BodyFamily, threads: int = 1) -> BodySimulation:
+def simulate(family: BodyFamily) -> BodySimulation:
     """Returns simulations that have taken three steps."""
-    simulation = BodySimulation(family, POPULATION, threads)
+    simulation = BodySimulation(family, POPULATION)
     simulation.set_tasks([family.sample_task(generator) for generator in generators()])
     simulation.reset(np.arange(POPULATION), generators(100))
     for action in actions(family, 3):
@@ -117,8 +117,8 @@ SPOILT = {
 
 @pytest.mark.parametrize("fault", SPOILT)
 def test_what_goes_wrong_in_one_row_stays_there_and_its_reset_heals(family, monkeypatch, fault):
-    """To the bit, with other numbers of native threads."""
-    healthy, sick = simulate(family), simulate(family, threads=2)
+    """To the bit."""
+    healthy, sick = simulate(family), simulate(family)
     given, *later = actions(family, 12)
     wanted, action = healthy.step(given), given.copy()
     with monkeypatch.context() as patch:
