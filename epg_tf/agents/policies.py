@@ -32,7 +32,7 @@ from epg_tf.agents.policy_network import policy_network
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parallel_layers import initial_mlp
-from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
+from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers, mlp_shapes
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.types import Array, EnvironmentSpec
 
@@ -298,11 +298,7 @@ def network_sizes(spec: EnvironmentSpec, config: PolicyConfig) -> tuple[int, ...
 
 def policy_shapes(spec: EnvironmentSpec, config: PolicyConfig) -> dict[str, tuple[int, ...]]:
     """Returns `Policy.shapes` of an environment's policies; makes no variables."""
-    sizes = network_sizes(spec, config)
-    names = [*(f"hidden_{number}" for number in range(1, len(sizes) - 1)), "output"]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, inputs, units in zip(names, sizes[:-1], sizes[1:], strict=True):
-        shapes |= {f"{name}/kernel": (inputs, units), f"{name}/bias": (units,)}
+    shapes = mlp_shapes(network_sizes(spec, config))
     if spec.discrete_actions or config.state_dependent_std:
         return shapes
     return shapes | {"log_std/value": (spec.action_size,)}
