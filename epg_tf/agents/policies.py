@@ -9,9 +9,7 @@ side by side; only the simulation takes it as a number, or one for each part.
 from __future__ import annotations
 
 import abc
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -130,23 +128,6 @@ class Policy(ParallelModel, abc.ABC):
     def variables_in_order(self) -> list[tf.Variable]:
         """Lists kernels and biases from input to output, then what all states share."""
         return list(self.params.values())
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        return {
-            "population": self.population,
-            "spec": dataclasses.asdict(self.spec),
-            "config": {**dataclasses.asdict(self.config), "hidden": list(self.config.hidden)},
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Policy:
-        """Returns policies of the same architecture, all weights zero, from `get_config`."""
-        del custom_objects
-        settings = {**config["config"], "hidden": tuple(config["config"]["hidden"])}
-        return cls(
-            config["population"], EnvironmentSpec(**config["spec"]), PolicyConfig(**settings)
-        )
 
 
 class GaussianPolicy(Policy):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +29,6 @@ class ValueNetwork(ParallelModel):
 
     def __init__(self, population: int, spec: EnvironmentSpec, hidden: Sequence[int]):
         super().__init__(population, "value_network")
-        self.spec = spec
         self.sizes = (spec.observation_size, *hidden, 1)
         self.dense = mlp_layers(population, self.sizes)
         self.build()
@@ -45,17 +42,3 @@ class ValueNetwork(ParallelModel):
         """Takes the weights of every member, each as from `initial_mlp`."""
         for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
             variable.assign(np.stack(values))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        return {
-            "population": self.population,
-            "spec": dataclasses.asdict(self.spec),
-            "hidden": list(self.sizes[1:-1]),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> ValueNetwork:
-        """Returns networks of the same architecture, all weights zero, from `get_config`."""
-        del custom_objects
-        return cls(config["population"], EnvironmentSpec(**config["spec"]), config["hidden"])

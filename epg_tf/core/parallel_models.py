@@ -7,7 +7,7 @@ weights; models compute with pure functions, which serve tensors as well as thes
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -48,10 +48,6 @@ class ParallelLayer(tf.keras.layers.Layer):
         """Returns name -> [P, ...] of the weights."""
         return {name: getattr(self, name) for name in self.shapes}
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns what all layers are made from; a layer of other arguments adds them."""
-        return {"population": self.population, "name": self.name, "dtype": self.dtype}
-
 
 def layers_of(population: int, shapes: Shapes, dtype: str = "float32") -> list[ParallelLayer]:
     """Returns the layers of weights that are named "layer/weight", in their order.
@@ -90,8 +86,8 @@ def mlp_layers(population: int, sizes: Sequence[int]) -> list[ParallelLayer]:
 class ParallelModel(tf.keras.Model):
     """P networks of one kind: named layers whose weights are the params of a pure function.
 
-    A subclass adds its layers in its constructor, in the order of the flat vector, ends the
-    constructor with `build()`, and returns from `get_config` its arguments, as plain values.
+    A subclass adds its layers in its constructor, in the order of the flat vector, and ends the
+    constructor with `build()`.
 
     Args:
       population: P.
@@ -130,9 +126,3 @@ class ParallelModel(tf.keras.Model):
         """
         for name, values in split(flat, self.shapes).items():
             self.params[name].assign(values)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> ParallelModel:
-        """Returns a model of the same architecture, its weights zero, from `get_config`."""
-        del custom_objects
-        return cls(**config)

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -182,21 +180,6 @@ class LSTMObjective(ParallelModel):
     def call(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
         """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
         return self.function.per_step(self.params, trajectories, predicted)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        return {
-            "population": self.population,
-            "config": dataclasses.asdict(self.function.config),
-            "discount": self.function.discount,
-            "dtype": self.dtype,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> LSTMObjective:
-        """Returns an objective of the same architecture, its weights zero, from `get_config`."""
-        del custom_objects
-        return cls(**{**config, "config": ObjectiveConfig(**config["config"])})
 
 
 def half_relu_half_square(inputs: tf.Tensor) -> tf.Tensor:

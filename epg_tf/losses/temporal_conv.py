@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -333,24 +333,3 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
         )
         losses = network.per_step(self.params, recorded, channels, steps)
         return tf.reduce_mean(losses, axis=1)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        network = self.network
-        return {
-            "population": self.population,
-            "channels": [dataclasses.asdict(channel) for channel in network.channels],
-            "config": dataclasses.asdict(network.config),
-            "update_period": network.update_period,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> TemporalConvLoss:
-        """Returns a loss of the same architecture, its weights zero, from `get_config`."""
-        del custom_objects
-        settings: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-            for name, value in config["config"].items()
-        }
-        channels = [Channel(**channel) for channel in config["channels"]]
-        return cls(config["population"], channels, LossConfig(**settings), config["update_period"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -107,13 +106,12 @@ def test_a_summary_lists_named_layers_with_their_parameters(name):
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_a_model_comes_back_from_its_config_and_weights(name):
-    """Plain JSON in between; the outputs are the same to the bit."""
+def test_models_of_the_same_weights_are_the_same(name):
+    """The outputs are the same to the bit, and nearly so when compiled."""
     model = MODELS[name]()
     for number, variable in enumerate(model.params.values()):
         variable.assign(0.5 * draw(*variable.shape, seed=number))
-    again = type(model).from_config(json.loads(json.dumps(model.get_config())))
-    given = arguments(model)
+    again, given = MODELS[name](), arguments(model)
     assert model(*given).numpy().any()
     assert (again(*given).numpy() != model(*given).numpy()).any()
     again.set_weights(model.get_weights())
