@@ -77,9 +77,11 @@ class Policy(ParallelModel, abc.ABC):
         return policy_network(observation, weights, self.activation)
 
     @property
-    @abc.abstractmethod
     def shared_output(self) -> tf.Tensor:
-        """What the distributions at all states share, [P, K]; K may be 0."""
+        """What the distributions at all states share, [P, K]; nothing, K = 0, unless a subclass has
+        it.
+        """
+        return tf.zeros([self.population, 0])
 
     @abc.abstractmethod
     def distribution_from(
@@ -115,7 +117,7 @@ class Policy(ParallelModel, abc.ABC):
 
     def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
-        return initial_mlp(generator, self.sizes, self.config.output_scale)
+        return fresh_weights(generator, self.spec, self.config)
 
     def load_members(self, members: Sequence[Sequence[Array]]) -> None:
         """Takes the weights of every member, each as from `initial_weights`."""
@@ -171,10 +173,6 @@ class GaussianPolicy(Policy):
         """
         return gaussian_log_prob(policy_output, shared_output, action)
 
-    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
-        """Draws one member's weights, in the order of `variables_in_order`."""
-        return initial_policy(generator, self.sizes, self.config)
-
 
 class StateGaussianPolicy(Policy):
     """P policies N(mean(s), deviation(s)^2), whose network returns means, then log deviations;
@@ -182,11 +180,6 @@ class StateGaussianPolicy(Policy):
     """
 
     acting_kind = ActingStateGaussian
-
-    @property
-    def shared_output(self) -> tf.Tensor:
-        """Nothing, [P, 0]."""
-        return tf.zeros([self.population, 0])
 
     def distribution_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor
@@ -207,10 +200,6 @@ class StateGaussianPolicy(Policy):
         mean, log_std = tf.split(policy_output, 2, axis=-1)
         return gaussian_log_prob(mean, log_std, action)
 
-    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
-        """Draws one member's weights, in the order of `variables_in_order`."""
-        return fresh_weights(generator, self.spec, self.config)
-
 
 class CategoricalPolicy(Policy):
     """P policies that choose one of A actions, or one in each part of an action, with probabilities
@@ -218,11 +207,6 @@ class CategoricalPolicy(Policy):
     """
 
     acting_kind = ActingCategorical
-
-    @property
-    def shared_output(self) -> tf.Tensor:
-        """Nothing, [P, 0]."""
-        return tf.zeros([self.population, 0])
 
     def distribution_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor
@@ -289,18 +273,10 @@ def fresh_weights(
     generator: np.random.Generator, spec: EnvironmentSpec, config: PolicyConfig
 ) -> list[Array]:
     """Draws what `Policy.initial_weights` does; makes no variables."""
-    sizes = network_sizes(spec, config)
-    if not spec.discrete_actions and not config.state_dependent_std:
-        return initial_policy(generator, sizes, config)
-    weights = initial_mlp(generator, sizes, config.output_scale)
-    if not spec.discrete_actions:
+    weights = initial_mlp(generator, network_sizes(spec, config), config.output_scale)
+    if spec.discrete_actions:
+        return weights
+    if config.state_dependent_std:
         weights[-1][spec.action_size :] = config.log_std
-    return weights
-
-
-def initial_policy(
-    generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig
-) -> list[Array]:
-    """Draws one member's weights, in the order of `GaussianPolicy.variables_in_order`."""
-    log_std = np.full(sizes[-1], config.log_std, np.float32)
-    return [*initial_mlp(generator, sizes, config.output_scale), log_std]
+        return weights
+    return [*weights, np.full(spec.action_size, config.log_std, np.float32)]
