@@ -9,7 +9,6 @@ side by side; only the simulation takes it as a number, or one for each part.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -118,13 +117,6 @@ class Policy(ParallelModel, abc.ABC):
     def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
         return fresh_weights(generator, self.spec, self.config)
-
-    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
-        """Takes the weights of every member, each as from `initial_weights`."""
-        for variable, values in zip(
-            self.variables_in_order, zip(*members, strict=True), strict=True
-        ):
-            variable.assign(np.stack(values))
 
     @property
     def variables_in_order(self) -> list[tf.Variable]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import parallel_mlp
 from epg_tf.core.parallel_models import ParallelModel, mlp_layers
-from epg_tf.core.types import Array, EnvironmentSpec
+from epg_tf.core.types import EnvironmentSpec
 
 
 class ValueNetwork(ParallelModel):
@@ -37,8 +36,3 @@ class ValueNetwork(ParallelModel):
         """Maps normalised observations [P, T, O] to values [P, T]."""
         weights = [(layer.kernel, layer.bias) for layer in self.dense]
         return tf.squeeze(parallel_mlp(observation, weights, tf.tanh), -1)
-
-    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
-        """Takes the weights of every member, each as from `initial_mlp`."""
-        for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
-            variable.assign(np.stack(values))

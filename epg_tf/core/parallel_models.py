@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.parameters import Params, Shapes, split
@@ -126,3 +127,8 @@ class ParallelModel(tf.keras.Model):
         """
         for name, values in split(flat, self.shapes).items():
             self.params[name].assign(values)
+
+    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
+        """Takes the weights of every member, each in the order of `params`."""
+        for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
+            variable.assign(np.stack(values))
