@@ -69,9 +69,11 @@ class ActingPolicy(abc.ABC):
         return hidden[:, 0]
 
     @staticmethod
-    @abc.abstractmethod
     def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws what makes actions random, float32, of `shape` [..., A]."""
+        """Draws what makes actions random, float32, of `shape` [..., A]: standard normal noise
+        unless a subclass draws other.
+        """
+        return generator.standard_normal(shape, dtype=np.float32)
 
     @abc.abstractmethod
     def act(self, observation: Array, noise: Array) -> Array:
@@ -87,11 +89,6 @@ class ActingGaussian(ActingPolicy):
         super().__init__(weights[:-1], activation, parts)
         self._deviation = np.exp(weights[-1])
 
-    @staticmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws standard normal noise, float32."""
-        return generator.standard_normal(shape, dtype=np.float32)
-
     def act(self, observation: Array, noise: Array) -> Array:
         """Returns mean(s) + deviation * noise, [P, A] float32, unbounded."""
         action: Array = self.policy_output(observation) + self._deviation * noise
@@ -100,11 +97,6 @@ class ActingGaussian(ActingPolicy):
 
 class ActingStateGaussian(ActingPolicy):
     """Acts as a `StateGaussianPolicy`; weights as its `variables_in_order`."""
-
-    @staticmethod
-    def draw_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws standard normal noise, float32."""
-        return generator.standard_normal(shape, dtype=np.float32)
 
     def act(self, observation: Array, noise: Array) -> Array:
         """Returns mean(s) + deviation(s) * noise, [P, A] float32, unbounded."""

@@ -4,8 +4,6 @@ section 3.3).
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from epg_tf.core.parallel_models import ParallelLayer, ParallelModel
@@ -37,8 +35,3 @@ class Memory(ParallelModel):
         """Returns the memory's content, [P, units]; there is nothing to feed, give None."""
         del inputs
         return tf.tanh(tf.reduce_sum(self.kernel, axis=1))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        _, inputs, units = self.kernel.shape
-        return {"population": self.population, "inputs": inputs, "units": units}

@@ -9,9 +9,6 @@ side by side; only the simulation takes it as a number, or one for each part.
 from __future__ import annotations
 
 import abc
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -32,7 +29,7 @@ from epg_tf.agents.policy_network import policy_network
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parallel_layers import initial_mlp
-from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers
+from epg_tf.core.parallel_models import ParallelLayer, ParallelModel, mlp_layers, mlp_shapes
 from epg_tf.core.products import number_of_pairs
 from epg_tf.core.types import Array, EnvironmentSpec
 
@@ -79,9 +76,11 @@ class Policy(ParallelModel, abc.ABC):
         return policy_network(observation, weights, self.activation)
 
     @property
-    @abc.abstractmethod
     def shared_output(self) -> tf.Tensor:
-        """What the distributions at all states share, [P, K]; K may be 0."""
+        """What the distributions at all states share, [P, K]; nothing, K = 0, unless a subclass has
+        it.
+        """
+        return tf.zeros([self.population, 0])
 
     @abc.abstractmethod
     def distribution_from(
@@ -117,36 +116,12 @@ class Policy(ParallelModel, abc.ABC):
 
     def initial_weights(self, generator: np.random.Generator) -> list[Array]:
         """Draws one member's weights, in the order of `variables_in_order`."""
-        return initial_mlp(generator, self.sizes, self.config.output_scale)
-
-    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
-        """Takes the weights of every member, each as from `initial_weights`."""
-        for variable, values in zip(
-            self.variables_in_order, zip(*members, strict=True), strict=True
-        ):
-            variable.assign(np.stack(values))
+        return fresh_weights(generator, self.spec, self.config)
 
     @property
     def variables_in_order(self) -> list[tf.Variable]:
         """Lists kernels and biases from input to output, then what all states share."""
         return list(self.params.values())
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        return {
-            "population": self.population,
-            "spec": dataclasses.asdict(self.spec),
-            "config": {**dataclasses.asdict(self.config), "hidden": list(self.config.hidden)},
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Policy:
-        """Returns policies of the same architecture, all weights zero, from `get_config`."""
-        del custom_objects
-        settings = {**config["config"], "hidden": tuple(config["config"]["hidden"])}
-        return cls(
-            config["population"], EnvironmentSpec(**config["spec"]), PolicyConfig(**settings)
-        )
 
 
 class GaussianPolicy(Policy):
@@ -190,10 +165,6 @@ class GaussianPolicy(Policy):
         """
         return gaussian_log_prob(policy_output, shared_output, action)
 
-    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
-        """Draws one member's weights, in the order of `variables_in_order`."""
-        return initial_policy(generator, self.sizes, self.config)
-
 
 class StateGaussianPolicy(Policy):
     """P policies N(mean(s), deviation(s)^2), whose network returns means, then log deviations;
@@ -201,11 +172,6 @@ class StateGaussianPolicy(Policy):
     """
 
     acting_kind = ActingStateGaussian
-
-    @property
-    def shared_output(self) -> tf.Tensor:
-        """Nothing, [P, 0]."""
-        return tf.zeros([self.population, 0])
 
     def distribution_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor
@@ -226,10 +192,6 @@ class StateGaussianPolicy(Policy):
         mean, log_std = tf.split(policy_output, 2, axis=-1)
         return gaussian_log_prob(mean, log_std, action)
 
-    def initial_weights(self, generator: np.random.Generator) -> list[Array]:
-        """Draws one member's weights, in the order of `variables_in_order`."""
-        return fresh_weights(generator, self.spec, self.config)
-
 
 class CategoricalPolicy(Policy):
     """P policies that choose one of A actions, or one in each part of an action, with probabilities
@@ -237,11 +199,6 @@ class CategoricalPolicy(Policy):
     """
 
     acting_kind = ActingCategorical
-
-    @property
-    def shared_output(self) -> tf.Tensor:
-        """Nothing, [P, 0]."""
-        return tf.zeros([self.population, 0])
 
     def distribution_from(
         self, policy_output: tf.Tensor, shared_output: tf.Tensor
@@ -298,11 +255,7 @@ def network_sizes(spec: EnvironmentSpec, config: PolicyConfig) -> tuple[int, ...
 
 def policy_shapes(spec: EnvironmentSpec, config: PolicyConfig) -> dict[str, tuple[int, ...]]:
     """Returns `Policy.shapes` of an environment's policies; makes no variables."""
-    sizes = network_sizes(spec, config)
-    names = [*(f"hidden_{number}" for number in range(1, len(sizes) - 1)), "output"]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, inputs, units in zip(names, sizes[:-1], sizes[1:], strict=True):
-        shapes |= {f"{name}/kernel": (inputs, units), f"{name}/bias": (units,)}
+    shapes = mlp_shapes(network_sizes(spec, config))
     if spec.discrete_actions or config.state_dependent_std:
         return shapes
     return shapes | {"log_std/value": (spec.action_size,)}
@@ -312,18 +265,10 @@ def fresh_weights(
     generator: np.random.Generator, spec: EnvironmentSpec, config: PolicyConfig
 ) -> list[Array]:
     """Draws what `Policy.initial_weights` does; makes no variables."""
-    sizes = network_sizes(spec, config)
-    if not spec.discrete_actions and not config.state_dependent_std:
-        return initial_policy(generator, sizes, config)
-    weights = initial_mlp(generator, sizes, config.output_scale)
-    if not spec.discrete_actions:
+    weights = initial_mlp(generator, network_sizes(spec, config), config.output_scale)
+    if spec.discrete_actions:
+        return weights
+    if config.state_dependent_std:
         weights[-1][spec.action_size :] = config.log_std
-    return weights
-
-
-def initial_policy(
-    generator: np.random.Generator, sizes: Sequence[int], config: PolicyConfig
-) -> list[Array]:
-    """Draws one member's weights, in the order of `GaussianPolicy.variables_in_order`."""
-    log_std = np.full(sizes[-1], config.log_std, np.float32)
-    return [*initial_mlp(generator, sizes, config.output_scale), log_std]
+        return weights
+    return [*weights, np.full(spec.action_size, config.log_std, np.float32)]

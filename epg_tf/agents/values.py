@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import parallel_mlp
 from epg_tf.core.parallel_models import ParallelModel, mlp_layers
-from epg_tf.core.types import Array, EnvironmentSpec
+from epg_tf.core.types import EnvironmentSpec
 
 
 class ValueNetwork(ParallelModel):
@@ -31,7 +28,6 @@ class ValueNetwork(ParallelModel):
 
     def __init__(self, population: int, spec: EnvironmentSpec, hidden: Sequence[int]):
         super().__init__(population, "value_network")
-        self.spec = spec
         self.sizes = (spec.observation_size, *hidden, 1)
         self.dense = mlp_layers(population, self.sizes)
         self.build()
@@ -40,22 +36,3 @@ class ValueNetwork(ParallelModel):
         """Maps normalised observations [P, T, O] to values [P, T]."""
         weights = [(layer.kernel, layer.bias) for layer in self.dense]
         return tf.squeeze(parallel_mlp(observation, weights, tf.tanh), -1)
-
-    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
-        """Takes the weights of every member, each as from `initial_mlp`."""
-        for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
-            variable.assign(np.stack(values))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        return {
-            "population": self.population,
-            "spec": dataclasses.asdict(self.spec),
-            "hidden": list(self.sizes[1:-1]),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> ValueNetwork:
-        """Returns networks of the same architecture, all weights zero, from `get_config`."""
-        del custom_objects
-        return cls(config["population"], EnvironmentSpec(**config["spec"]), config["hidden"])

@@ -1,24 +1,24 @@
 """Owns the variables of P networks side by side: Keras layers and the model they belong to.
 
-Layers and models are built when they are made, since their sizes are known then. Each computes with
-the functions of `core.parallel_layers`, which serve tensors as well as these variables.
+Layers and models are built when they are made, since their sizes are known then. Layers only hold
+weights; models compute with pure functions, which serve tensors as well as these variables.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from epg_tf.core.parallel_layers import parallel_convolution, parallel_dense
 from epg_tf.core.parameters import Params, Shapes, split
 from epg_tf.core.types import Array
 
 
 class ParallelLayer(tf.keras.layers.Layer):
-    """P layers of one kind; its weights are attributes, all zero at first.
+    """The weights of P layers side by side, as attributes; all zero at first.
 
     Args:
       population: P.
@@ -49,87 +49,46 @@ class ParallelLayer(tf.keras.layers.Layer):
         """Returns name -> [P, ...] of the weights."""
         return {name: getattr(self, name) for name in self.shapes}
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns what all layers are made from; a layer of other arguments adds them."""
-        return {"population": self.population, "name": self.name, "dtype": self.dtype}
 
-
-class ParallelDense(ParallelLayer):
-    """P dense layers with a linear output; weights `kernel` [P, in, out] and `bias` [P, out].
+def layers_of(population: int, shapes: Shapes, dtype: str = "float32") -> list[ParallelLayer]:
+    """Returns the layers of weights that are named "layer/weight", in their order.
 
     Args:
       population: P.
-      kernel_shape: (in, out).
-      name: Keras name.
+      shapes: Name of a weight -> its shape without the population axis.
       dtype: Of the weights.
     """
-
-    def __init__(
-        self, population: int, kernel_shape: Sequence[int], name: str, dtype: str = "float32"
-    ):
-        inputs, units = kernel_shape
-        super().__init__(population, {"kernel": (inputs, units), "bias": (units,)}, name, dtype)
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps [P, T, in] to [P, T, out]."""
-        return parallel_dense(inputs, self.kernel, self.bias)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments."""
-        return {**super().get_config(), "kernel_shape": list(self.shapes["kernel"])}
+    layers: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in shapes.items():
+        layer, _, weight = name.partition("/")
+        layers.setdefault(layer, {})[weight] = shape
+    return [ParallelLayer(population, parts, name, dtype) for name, parts in layers.items()]
 
 
-def mlp_layers(population: int, sizes: Sequence[int]) -> list[ParallelDense]:
-    """Returns the layers hidden_1, ..., output of P multilayer perceptrons.
+def mlp_shapes(sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Returns name -> shape of the weights of a multilayer perceptron: kernels and biases of
+    hidden_1, ..., output.
 
     Args:
-      population: P.
       sizes: From input to output, at least two.
     """
-    pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
-    names = [*(f"hidden_{number}" for number in range(1, len(pairs))), "output"]
-    return [ParallelDense(population, pair, name) for pair, name in zip(pairs, names, strict=True)]
+    names = [*(f"hidden_{number}" for number in range(1, len(sizes) - 1)), "output"]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, inputs, units in zip(names, sizes[:-1], sizes[1:], strict=True):
+        shapes |= {f"{name}/kernel": (inputs, units), f"{name}/bias": (units,)}
+    return shapes
 
 
-class ParallelConvolution(ParallelLayer):
-    """P convolutions over time without padding; weights `kernel` [P, width, in, out] and `bias`.
-
-    Args:
-      population: P.
-      kernel_shape: (width, in, out).
-      stride: Steps between outputs, >= 1.
-      name: Keras name.
-      dtype: Of the weights.
-    """
-
-    def __init__(
-        self,
-        population: int,
-        kernel_shape: Sequence[int],
-        stride: int,
-        name: str,
-        dtype: str = "float32",
-    ):
-        width, channels, filters = kernel_shape
-        shapes = {"kernel": (width, channels, filters), "bias": (filters,)}
-        super().__init__(population, shapes, name, dtype)
-        self.stride = stride
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps [P, T, in] to [P, T', out]; see `parallel_convolution`."""
-        return parallel_convolution(inputs, self.kernel, self.stride) + self.bias[:, None]
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments."""
-        kernel_shape = list(self.shapes["kernel"])
-        return {**super().get_config(), "kernel_shape": kernel_shape, "stride": self.stride}
+def mlp_layers(population: int, sizes: Sequence[int]) -> list[ParallelLayer]:
+    """Returns the layers of P multilayer perceptrons; arguments as in `mlp_shapes`."""
+    return layers_of(population, mlp_shapes(sizes))
 
 
 class ParallelModel(tf.keras.Model):
     """P networks of one kind: named layers whose weights are the params of a pure function.
 
-    A subclass adds its layers in its constructor, in the order of the flat vector, ends the
-    constructor with `build()`, and returns from `get_config` its arguments, as plain values.
+    A subclass adds its layers in its constructor, in the order of the flat vector, and ends the
+    constructor with `build()`.
 
     Args:
       population: P.
@@ -169,8 +128,7 @@ class ParallelModel(tf.keras.Model):
         for name, values in split(flat, self.shapes).items():
             self.params[name].assign(values)
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> ParallelModel:
-        """Returns a model of the same architecture, its weights zero, from `get_config`."""
-        del custom_objects
-        return cls(**config)
+    def load_members(self, members: Sequence[Sequence[Array]]) -> None:
+        """Takes the weights of every member, each in the order of `params`."""
+        for variable, values in zip(self.params.values(), zip(*members, strict=True), strict=True):
+            variable.assign(np.stack(values))

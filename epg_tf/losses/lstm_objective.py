@@ -21,15 +21,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from epg_tf.core import parameters
 from epg_tf.core.parallel_layers import parallel_dense
-from epg_tf.core.parallel_models import ParallelDense, ParallelLayer, ParallelModel
+from epg_tf.core.parallel_models import ParallelModel, layers_of
 from epg_tf.core.parameters import Params
 from epg_tf.core.types import Array
 from epg_tf.losses.backward_lstm import backward_lstm
@@ -153,34 +151,6 @@ class BackwardLSTM(Objective):
         return bound * tf.tanh(tf.reshape(scores, shape[:3]) / bound)
 
 
-class ParallelBackwardLSTM(ParallelLayer):
-    """P LSTMs that read the last step first; weights `kernel` [P, in + units, 4 units] and `bias`.
-
-    Args:
-      population: P.
-      input_size: Length of an input.
-      units: Length of a state.
-      name: Keras name.
-      dtype: Of the weights.
-    """
-
-    def __init__(
-        self, population: int, input_size: int, units: int, name: str, dtype: str = "float32"
-    ):
-        shapes = {"kernel": (input_size + units, 4 * units), "bias": (4 * units,)}
-        super().__init__(population, shapes, name, dtype)
-
-    def call(self, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Maps [P, B, T, in] with a mask [P, B, T] to states [P, B, T, units]."""
-        return backward_lstm(inputs, self.kernel, self.bias, mask)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments."""
-        rows, columns = self.shapes["kernel"]
-        units = columns // 4
-        return {**super().get_config(), "input_size": rows - units, "units": units}
-
-
 class LSTMObjective(ParallelModel):
     """P copies of the objective's network, one per agent, which in meta-training all hold the same
     weights.
@@ -204,34 +174,12 @@ class LSTMObjective(ParallelModel):
     ):
         super().__init__(population, "lstm_objective", dtype)
         self.function = BackwardLSTM(config, discount)
-        shapes, units = self.function.shapes, config.lstm_units
-        actions = [f"action_{layer + 1}" for layer in range(config.action_layers)]
-        inputs = shapes["lstm/kernel"][0] - units
-        self.stages = [
-            *(ParallelDense(population, shapes[f"{n}/kernel"], n, dtype) for n in actions),
-            ParallelBackwardLSTM(population, inputs, units, "lstm", dtype),
-            ParallelDense(population, (units, 1), "output", dtype),
-        ]
+        self.stages = layers_of(population, self.function.shapes, dtype)
         self.build()
 
     def call(self, trajectories: Trajectories, predicted: tf.Tensor) -> tf.Tensor:
         """Scores every step, [P, B, T], within [-bound, bound]; 0 in the padding."""
         return self.function.per_step(self.params, trajectories, predicted)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        return {
-            "population": self.population,
-            "config": dataclasses.asdict(self.function.config),
-            "discount": self.function.discount,
-            "dtype": self.dtype,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> LSTMObjective:
-        """Returns an objective of the same architecture, its weights zero, from `get_config`."""
-        del custom_objects
-        return cls(**{**config, "config": ObjectiveConfig(**config["config"])})
 
 
 def half_relu_half_square(inputs: tf.Tensor) -> tf.Tensor:

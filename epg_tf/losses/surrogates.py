@@ -8,13 +8,12 @@ advantage flows across it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 from tf_agents.utils import value_ops
 
-from epg_tf.losses.contract import AgentLike, Experience, Loss
+from epg_tf.losses.contract import AgentLike, Experience, Loss, ValueLike
 from epg_tf.losses.settings import SurrogateConfig
 
 _TINY = 1e-8
@@ -97,41 +96,12 @@ def standardised(values: tf.Tensor) -> tf.Tensor:
     return (values - mean) / (deviation + _TINY)
 
 
-def estimated_targets(config: SurrogateConfig, agent: AgentLike, experience: Experience) -> Targets:
-    """Estimates the advantages of an update with the value network as it stands.
+class Surrogate(Loss[Targets]):
+    """A loss that weights actions by advantages, estimated with the value network unless a subclass
+    has it otherwise.
 
     Args:
-      config: Discount and lambda.
-      agent: Whose value network and policy.
-      experience: The buffer.
-    """
-    observation = experience.observation[:, -experience.raw_reward.shape[1] :]
-    value = agent.value(observation)
-    steps = Steps(
-        experience.raw_reward,
-        value,
-        agent.value(experience.next_observation),
-        experience.terminated,
-        experience.truncated,
-    )
-    estimate = advantages(steps, config.discount, config.gae_lambda)
-    return Targets(
-        observation,
-        experience.raw_action,
-        standardised(estimate),
-        estimate + value,
-        agent.policy(observation),
-        tf.identity(agent.policy.shared_output),
-    )
-
-
-class ProximalPolicyOptimization(Loss[Targets]):
-    """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
-
-        L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
-
-    The old policy is the one before the update at observations as normalised now, a little off from
-    when it acted.
+      config: Discount, lambda and coefficients.
     """
 
     def __init__(self, config: SurrogateConfig):
@@ -139,7 +109,39 @@ class ProximalPolicyOptimization(Loss[Targets]):
 
     def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
         """Estimates advantages with the value network as it stands."""
-        return estimated_targets(self.config, agent, experience)
+        return self._targets(agent, experience, agent.value, self.config.gae_lambda)
+
+    def _targets(
+        self, agent: AgentLike, experience: Experience, value_of: ValueLike, gae_lambda: float
+    ) -> Targets:
+        observation = experience.observation[:, -experience.raw_reward.shape[1] :]
+        value = value_of(observation)
+        steps = Steps(
+            experience.raw_reward,
+            value,
+            value_of(experience.next_observation),
+            experience.terminated,
+            experience.truncated,
+        )
+        estimate = advantages(steps, self.config.discount, gae_lambda)
+        return Targets(
+            observation,
+            experience.raw_action,
+            standardised(estimate),
+            estimate + value,
+            agent.policy(observation),
+            tf.identity(agent.policy.shared_output),
+        )
+
+
+class ProximalPolicyOptimization(Surrogate):
+    """PPO with clipping, a KL penalty and a value network (Schulman et al. 2017, Eq. 7 to 9).
+
+        L = -min(rho A, clip(rho, 1 - c, 1 + c) A) + k KL(old, new) + v (V(s) - target)^2
+
+    The old policy is the one before the update at observations as normalised now, a little off from
+    when it acted.
+    """
 
     def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
         """Averages the PPO loss over a minibatch, [P]."""
@@ -160,33 +162,17 @@ class ProximalPolicyOptimization(Loss[Targets]):
         return tf.reduce_mean(policy + penalty + config.value_coefficient * error, axis=1)
 
 
-class Reinforce(Loss[Targets]):
+class Reinforce(Surrogate):
     """REINFORCE with standardised discounted returns-to-go as weights (Williams 1992; EPG, Eq. 2).
 
     L = -A log pi(a | s)
     """
 
-    def __init__(self, config: SurrogateConfig):
-        self.config = config
-
     def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
         """Sums the discounted rewards that followed each step within the newest M; no value is
         bootstrapped.
         """
-        nothing = tf.zeros_like(experience.raw_reward)
-        steps = Steps(
-            experience.raw_reward, nothing, nothing, experience.terminated, experience.truncated
-        )
-        returns = advantages(steps, self.config.discount, 1.0)
-        observation = experience.observation[:, -experience.raw_reward.shape[1] :]
-        return Targets(
-            observation,
-            experience.raw_action,
-            standardised(returns),
-            returns,
-            agent.policy(observation),
-            tf.identity(agent.policy.shared_output),
-        )
+        return self._targets(agent, experience, _worth_nothing, 1.0)
 
     def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
         """Averages -A log pi over a minibatch, [P]."""
@@ -197,19 +183,12 @@ class Reinforce(Loss[Targets]):
         return -tf.reduce_mean(advantage * log_prob, axis=1)
 
 
-class ReinforceWithValues(Loss[Targets]):
+class ReinforceWithValues(Surrogate):
     """REINFORCE with generalised advantage estimates as weights (Schulman et al. 2016, Eq. 9;
     on-policy REINFORCE of MetaGenRL, Appendix B.3).
 
     L = -A log pi(a | s) + v (V(s) - target)^2
     """
-
-    def __init__(self, config: SurrogateConfig):
-        self.config = config
-
-    def prepare(self, agent: AgentLike, experience: Experience) -> Targets:
-        """Estimates advantages with the value network as it stands."""
-        return estimated_targets(self.config, agent, experience)
 
     def minibatch_loss(self, agent: AgentLike, prepared: Targets, steps: tf.Tensor) -> tf.Tensor:
         """Averages -A log pi, and the error of the values, over a minibatch, [P]."""
@@ -221,7 +200,11 @@ class ReinforceWithValues(Loss[Targets]):
         return tf.reduce_mean(self.config.value_coefficient * error - advantage * log_prob, axis=1)
 
 
-SURROGATES: dict[str, Callable[[SurrogateConfig], Loss[Any]]] = {
+def _worth_nothing(observation: tf.Tensor) -> tf.Tensor:
+    return tf.zeros_like(observation[..., 0])
+
+
+SURROGATES: dict[str, type[Surrogate]] = {
     "ppo": ProximalPolicyOptimization,
     "reinforce": Reinforce,
     "reinforce_with_values": ReinforceWithValues,

@@ -25,17 +25,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from epg_tf.core.parallel_layers import parallel_convolution, parallel_matmul
-from epg_tf.core.parallel_models import (
-    ParallelConvolution,
-    ParallelDense,
-    ParallelLayer,
-    ParallelModel,
-)
+from epg_tf.core.parallel_models import ParallelModel, layers_of
 from epg_tf.core.parameters import Params
 from epg_tf.losses.channels import (
     CONSTANT,
@@ -50,7 +45,7 @@ from epg_tf.losses.channels import (
     scored_width,
 )
 from epg_tf.losses.contract import AgentLike, Experience, Loss
-from epg_tf.losses.identifying import distance_to_floor, floors, identifying_shapes
+from epg_tf.losses.identifying import distance_to_floor, floors
 from epg_tf.losses.parameter_shapes import parameter_shapes
 from epg_tf.losses.policy_limits import excess
 from epg_tf.losses.product_units import product_units
@@ -292,19 +287,8 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
         self, population: int, channels: Sequence[Channel], config: LossConfig, update_period: int
     ):
         super().__init__(population, "temporal_conv_loss")
-        self.network = network = self.network_class(tuple(channels), config, update_period)
-        names = [name.removesuffix("/kernel") for name in network.shapes if "/kernel" in name]
-        kernels = {name: network.shapes[f"{name}/kernel"] for name in names}
-        convolutions = [
-            ParallelConvolution(population, kernels[name], stride, name)
-            for name, stride in zip(names[:2], config.strides, strict=True)
-        ]
-        dense = [ParallelDense(population, kernels[name], name) for name in names[2:]]
-        self.stages = [*convolutions, *dense]
-        if config.identifying:
-            shapes = identifying_shapes(network.channels, config.identifying)
-            names_within = {name.partition("/")[2]: shape for name, shape in shapes.items()}
-            self.stages.append(ParallelLayer(population, names_within, "identifying"))
+        self.network = self.network_class(tuple(channels), config, update_period)
+        self.stages = layers_of(population, self.network.shapes)
         self.build()
         self.trainable = False  # evolution moves it, not gradients
 
@@ -349,24 +333,3 @@ class TemporalConvLoss(ParallelModel, Loss[PreparedUpdate]):
         )
         losses = network.per_step(self.params, recorded, channels, steps)
         return tf.reduce_mean(losses, axis=1)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments as plain values, for JSON."""
-        network = self.network
-        return {
-            "population": self.population,
-            "channels": [dataclasses.asdict(channel) for channel in network.channels],
-            "config": dataclasses.asdict(network.config),
-            "update_period": network.update_period,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> TemporalConvLoss:
-        """Returns a loss of the same architecture, its weights zero, from `get_config`."""
-        del custom_objects
-        settings: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-            for name, value in config["config"].items()
-        }
-        channels = [Channel(**channel) for channel in config["channels"]]
-        return cls(config["population"], channels, LossConfig(**settings), config["update_period"])

@@ -121,11 +121,3 @@ def test_one_part_is_a_discrete_action_in_every_bit(make_policy, observation):
         )
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_its_settings_make_the_same_policy_again(make_policy, observation):
-    policy = make_policy(PARTS)
-    again = CategoricalPolicy.from_config(policy.get_config())
-    for mine, its in zip(policy.variables_in_order, again.variables_in_order, strict=True):
-        its.assign(mine)
-    np.testing.assert_array_equal(again.loss_input(observation), policy.loss_input(observation))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from epg_tf.agents.functional_policy import FunctionalPolicy
 from epg_tf.agents.memory import Memory
-from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, initial_policy
+from epg_tf.agents.policies import CategoricalPolicy, GaussianPolicy, fresh_weights
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.core.parallel_layers import initial_mlp
 from epg_tf.core.random_streams import life_generator
@@ -170,8 +170,8 @@ def test_actions_are_as_frequent_as_they_are_probable():
 
 
 def test_initial_weights_have_columns_of_the_documented_norm():
-    sizes, config = (O, 64, 32, A), PolicyConfig(output_scale=0.01, log_std=-0.7)
-    weights = initial_policy(np.random.default_rng(0), sizes, config)
+    config = PolicyConfig(hidden=(64, 32), output_scale=0.01, log_std=-0.7)
+    weights = fresh_weights(np.random.default_rng(0), EnvironmentSpec(O, A), config)
     assert [w.shape for w in weights] == [(O, 64), (64,), (64, 32), (32,), (32, A), (A,), (A,)]
     assert all(w.dtype == np.float32 for w in weights) and not any(b.any() for b in weights[1:-1:2])
     for kernel, norm in zip(weights[:-1:2], (1.0, 1.0, 0.01), strict=True):
@@ -194,7 +194,7 @@ def test_agents_are_born_from_their_own_keys(tiny):
     assert not agent.memory.kernel.numpy().any()
     kernel = agent.policy.dense[0].kernel.numpy()
     assert not np.array_equal(kernel[0], kernel[1])
-    expected = initial_policy(life_generator(KEYS[2], "policy"), agent.policy.sizes, tiny.policy)
+    expected = fresh_weights(life_generator(KEYS[2], "policy"), agent.policy.spec, tiny.policy)
     np.testing.assert_array_equal(first[0][2], expected[0])
 
 

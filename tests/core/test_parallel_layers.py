@@ -13,7 +13,7 @@ from epg_tf.core.parallel_layers import (
     parallel_matmul,
     parallel_mlp,
 )
-from epg_tf.core.parallel_models import ParallelDense, mlp_layers
+from epg_tf.core.parallel_models import mlp_layers
 from epg_tf.core.shapes import convolution_length
 from tests import reference
 
@@ -128,13 +128,11 @@ def test_mlp_equals_separate_keras_models(activation):
 
 def test_members_do_not_mix():
     """NaN in one member leaves every bit of the others."""
-    dense = ParallelDense(P, (4, 5), "dense")
-    dense.kernel.assign(draw(P, 4, 5))
-    inputs, kernel = draw(P, 20, 4), draw(P, 6, 4, 5)
+    inputs, kernel, bias = draw(P, 20, 4), draw(P, 6, 4, 5), draw(P, 5)
     spoilt, broken = inputs.copy(), kernel.copy()
     spoilt[1], broken[1] = np.nan, np.inf
     for one, other in (
-        (dense(inputs), dense(spoilt)),
+        (parallel_dense(inputs, kernel[:, 0], bias), parallel_dense(spoilt, kernel[:, 0], bias)),
         (parallel_convolution(inputs, kernel, 4), parallel_convolution(spoilt, broken, 4)),
     ):
         for member in (0, 2):

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from epg_tf.agents.policies import initial_policy
+from epg_tf.agents.policies import fresh_weights
 from epg_tf.core.errors import Interrupted
 from epg_tf.core.parameters import parameter_count
 from epg_tf.core.random_streams import life_generator
@@ -208,7 +208,7 @@ def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, changes,
 def test_learning_rate_zero_leaves_the_policy_as_born(tiny, loop, phi):
     results = loop.run(KEYS[:P], phi[:P], InnerLoopSettings(0.0, 0.0))
     for key, found in zip(KEYS[:P], results.policy_hash, strict=True):
-        weights = initial_policy(life_generator(key, "policy"), (6, 8, 2), tiny.policy)
+        weights = fresh_weights(life_generator(key, "policy"), loop.family.spec, tiny.policy)
         memory = np.zeros((2, 3), np.float32)
         assert (
             found == hashlib.sha256(b"".join(w.tobytes() for w in [*weights, memory])).hexdigest()

@@ -6,7 +6,6 @@ do not depend on each other.
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -187,20 +186,14 @@ def test_one_life_never_depends_on_another(
 
 
 @pytest.mark.parametrize("changes", KINDS)
-def test_a_loss_comes_back_from_its_config_and_weights(
-    make_tiny, make_agent, make_experience, changes
-):
-    """Through plain JSON; phi is all of its weights in order, and equal networks are equal."""
+def test_phi_is_all_weights_in_order_and_equal_networks_are_equal(make_tiny, changes):
     experiment = make_tiny(loss=changes)
-    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment)
-    met = with_extra(make_experience(P, N, M, O, A), experiment.loss.channels)
-    again = type(loss).from_config(json.loads(json.dumps(loss.get_config())))
+    (loss, phi), (again, _) = make_loss(experiment), make_loss(experiment)
     assert again.network == loss.network and hash(again.network) == hash(loss.network)
     assert dataclasses.replace(again.network, update_period=M + 1) != loss.network
-    again.set_weights(loss.get_weights())
-    assert scored(again, agent, met).numpy().tobytes() == scored(loss, agent, met).numpy().tobytes()
-    weights = [part.reshape(P, -1) for part in again.get_weights()]
+    weights = [part.reshape(P, -1) for part in loss.get_weights()]
     np.testing.assert_array_equal(np.concatenate(weights, axis=1), phi)
+    assert list(loss.shapes.items()) == list(loss.network.shapes.items())
 
 
 @pytest.mark.parametrize("discrete", [False, True])
