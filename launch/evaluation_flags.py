@@ -31,7 +31,6 @@ _IN_FOLDERS = (
 )
 _OF_FOLDERS = {"about", "kind"}  # keys of such files
 
-
 flags.disclaim_key_flags()  # what `learning_flags` defines are flags of the command that calls it
 
 

@@ -10,16 +10,20 @@ _MOUNT, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def group_limits(
-    controller: str, version_1: Sequence[str], version_2: Sequence[str]
+    controller: str, count: int, version_1: Sequence[str], version_2: Sequence[str]
 ) -> Iterator[list[int]]:
     """Yields the whole numbers in files of the groups of this process; none where one says "max".
 
     Args:
       controller: Of the groups.
+      count: How many numbers there are in a group; files with others set no limit.
       version_1: Names of the files in groups of version 1.
       version_2: Names in those of version 2.
     """
-    lines = _MEMBERSHIP.read_text("utf-8").splitlines() if _MEMBERSHIP.exists() else []
+    try:
+        lines = _MEMBERSHIP.read_text("utf-8").splitlines()
+    except OSError:
+        return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
@@ -28,5 +32,8 @@ def group_limits(
         # A limit of a group holds for all groups in it; in a container the path may not exist.
         for part in (path, *Path(path).parents):
             files = [root / str(part).lstrip("/") / name for name in names]
+            numbers: list[int] = []
             with contextlib.suppress(OSError, ValueError):
-                yield [int(word) for file in files for word in file.read_text("utf-8").split()]
+                numbers = [int(word) for file in files for word in file.read_text("utf-8").split()]
+            if len(numbers) == count:
+                yield numbers

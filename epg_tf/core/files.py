@@ -33,7 +33,8 @@ def one_line(message: object) -> str:
     if text or not isinstance(message, BaseException):
         return text
     frames = traceback.extract_tb(message.__traceback__)
-    return f"{type(message).__name__}{f' at `{frames[-1].line}`' if frames else ''}"
+    code = frames[-1].line if frames else ""
+    return f"{type(message).__name__}{f' at `{code}`' if code else ''}"
 
 
 def write_atomically(path: PathLike, write: Callable[[BinaryIO], Any]) -> None:

@@ -78,7 +78,7 @@ def available(processes: int = 1) -> tuple[float, str]:
     with contextlib.suppress(OSError):  # macOS has no such file
         mapped = page * int(Path("/proc/self/statm").read_text("utf-8").split()[0])
     shared = [(os.sysconf("SC_PHYS_PAGES") * page, "this machine")]
-    for (size,) in group_limits("memory", ("memory.limit_in_bytes",), ("memory.max",)):
+    for (size,) in group_limits("memory", 1, ("memory.limit_in_bytes",), ("memory.max",)):
         shared.append((size, "its control group"))
     limits = [(size / processes - peak(), limit) for size, limit in shared]
     own, _ = resource.getrlimit(resource.RLIMIT_AS)

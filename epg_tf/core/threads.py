@@ -36,7 +36,7 @@ def cpus(processes: int) -> int:
     """
     if not hasattr(os, "sched_getaffinity"):
         return max(1, (os.cpu_count() or 1) // processes)  # macOS and Windows
-    limits = group_limits("cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",))
+    limits = group_limits("cpu", 2, ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",))
     allowed = [quota / period for quota, period in limits if quota > 0]  # -1 is no limit
     most = min([len(os.sched_getaffinity(0)), *allowed])
     return max(1, int(most // processes))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -23,14 +24,7 @@ from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.statistics import difference_row
 from epg_tf.evaluation.summary import Summary, summarize
-from epg_tf.evaluation.tuning import (
-    SPACES,
-    Search,
-    Trial,
-    most_budget,
-    winner,
-    with_settings,
-)
+from epg_tf.evaluation.tuning import Search, Trial, rungs, winner, with_settings
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports.evaluation_report import write_report
 from epg_tf.reports.tables import label
@@ -44,7 +38,7 @@ AGENTS = 64
 
 _BASELINES = {"ppo": 0.3, "sac": 0.4}  # share of the time for the search of each
 _SETTINGS, _FIRST = 6, 4  # least settings of a baseline that are tried, agents of each at first
-_SECONDS = 72.0  # of the whole, for each setting that is tried beyond the least
+_SECONDS = 9.0  # of the whole, for each agent of a search with more settings than that
 
 
 class Worth:
@@ -137,9 +131,7 @@ class Worth:
         """Returns the experiment with the best settings of a baseline that its time finds."""
         end = time.monotonic() + _BASELINES[name] * self._seconds
         trials: list[Trial] = []
-        possible = min(int(self._seconds / _SECONDS), most_budget(SPACES[name][1]))
-        settings = max(_SETTINGS, possible)
-        for trial in Search(name, experiment, self._seed, settings, _FIRST).run():
+        for trial in Search(name, experiment, self._seed, tried_in(self._seconds), _FIRST).run():
             trials.append(trial)
             self._check()
             if time.monotonic() > end:
@@ -155,6 +147,14 @@ class Worth:
         with contextlib.closing(measures):  # type: ignore[type-var]
             (_, own), (_, other), (_, taught) = (next(measures) for _ in range(3))
         return own, other, taught
+
+
+def tried_in(seconds: float) -> int:
+    """Returns how many settings of a baseline are tried, where all searches have so much time."""
+    settings = _SETTINGS
+    while sum(map(math.prod, rungs(settings + 1, _FIRST))) <= seconds / _SECONDS:
+        settings += 1
+    return settings
 
 
 def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str]:

@@ -24,7 +24,8 @@ class TrialEnvironment(PopulationEnvironment):
     are 0 at the start of a trial. After the end of an episode, that is the observation with which
     the next episode of the same task starts. Only the last env step of a trial is LAST, with
     discount 0. Continuous actions, [A] float32, are scaled from [-1, 1] to the family's bounds, and
-    clipped; discrete ones are [] int32 < A, or a tuple of them where an action has parts.
+    clipped; discrete ones are [] int32 < A, or a tuple of them where an action has parts. `begin`
+    starts trials; `reset` always starts the same ones.
 
     Args:
       family: The family of the tasks; its time limit ends the episodes.

@@ -24,6 +24,7 @@ BYTES = "memory/a/memory.limit_in_bytes"
         ("3:cpu,cpuacct:/a", {QUOTA: "-1", PERIOD: "9"}, 64, None),
         ("3:cpu:/a", {QUOTA: "60", PERIOD: "20", BYTES: "123"}, 3, None),
         ("5:cpu:/b\n3:memory:/a\n0::/", {QUOTA: "6", PERIOD: "2", BYTES: "123"}, 64, 123),
+        ("0::/a", {"cpu.max": "400000", "memory.max": ""}, 64, None),
         (None, {"cpu.max": "100000 100000", "memory.max": "123"}, 64, None),
     ],
 )

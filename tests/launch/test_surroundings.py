@@ -90,7 +90,6 @@ def test_a_run_ends_well(variables, tmp_path):
         "render --loss=point_goal --output=life.doc",
         "render --output=life.gif",
         "study",
-        "study --measure=progress",
         "study --measure=adaptation --loss=missing",
         "tune --config=point_goal --method=ddpg",
         "tune --config=point_goal --json=missing/trials.json",

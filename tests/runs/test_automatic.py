@@ -535,7 +535,7 @@ def test_baselines_whose_settings_are_fixed_are_not_tuned(monkeypatch, tmp_path)
     assert tuned == ["sac"]
 
 
-@pytest.mark.parametrize(("seconds", "settings"), [(1.0, 6), (432.0, 6), (864.0, 12)])
+@pytest.mark.parametrize(("seconds", "settings"), [(1.0, 6), (432.0, 6), (864.0, 9), (1440.0, 10)])
 def test_a_longer_budget_tries_more_settings_of_baselines(monkeypatch, tmp_path, seconds, settings):
     class Counted:
         def __init__(self, name, experiment, seed, budget, agents):
