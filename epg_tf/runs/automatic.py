@@ -375,6 +375,7 @@ class AutomaticEvolution:
                     late = sum(row["seconds"] for row in rows) > _LATE * run["seconds"]
                     late = late and len(rows) >= run.get("least", 0)
                     if late or has_stopped_improving(rows):
+                        session.silence()  # the search says why it ends
                         steps.close()
                         return False
             finally:

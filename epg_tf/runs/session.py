@@ -219,6 +219,10 @@ class Session(Generic[StepT]):
             self._progress.lines([line])
         self._progress.lines(self._system.ending(summary))
 
+    def silence(self) -> None:
+        """Shows nothing from now on; the log of the run goes on."""
+        self._write = None
+
     def stop(self) -> None:
         """Ends the step that runs now, or the run after it, and the waiting for other ranks."""
         self._stopped = True

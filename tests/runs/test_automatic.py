@@ -198,8 +198,13 @@ def test_a_run_that_is_faster_than_planned_goes_on(tmp_path, monkeypatch):
 def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
     monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 44.0)
     monkeypatch.setattr(automatic, "_LATE", 0.0)
-    AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run")).run()
+    lines = []
+    target = RunTarget(tmp_path / "run")
+    AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), target, lines.append).run()
     assert run_settings(tmp_path / "run" / "1").evolution.epochs == 4  # as many as in the search
+    assert "run 1 ends after 4 epochs: its time is over" in lines
+    assert not any("stopped after" in line for line in lines)  # as after an interruption
+    assert "stopped after epoch 4" in (tmp_path / "run" / "1" / "log.txt").read_text()
     assert (tmp_path / "run" / "1" / "summary.json").is_file()
     assert not (tmp_path / "run" / "2").exists()
 
