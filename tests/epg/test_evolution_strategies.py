@@ -155,6 +155,7 @@ def test_the_mean_lifetime_is_that_of_the_draws(shortest, longest):
     )  # 1 with probability log 2 / log 3
 
 
+@functools.cache  # drawing takes longest
 def noise_of(trial, size, vector):
     return noise_vector(trial, 0, vector, size)
 
@@ -175,7 +176,7 @@ def test_signal_to_noise_is_unbiased(antithetic, slope, noise):
     size, vectors, sigma, found = 20, 64, 1.0, []
     for trial in range(400):
         generator = np.random.default_rng(trial)
-        noise_of_vector = functools.cache(functools.partial(noise_of, trial, size))
+        noise_of_vector = functools.partial(noise_of, trial, size)
         epsilons = [
             evolution_strategies.perturbation(noise_of_vector, v, antithetic)
             for v in range(vectors)

@@ -50,14 +50,6 @@ def test_a_goal_of_each_episode_is_the_one_of_its_steps(make_tiny):
         np.testing.assert_allclose(found[-STEPS:, :2], np.repeat(drawn, 6, axis=0), atol=1e-5)
 
 
-def test_the_loss_of_an_ant_sees_the_goal(make_tiny, monkeypatch):
-    loop = make_loop(make_tiny(task=ANT, loss={"channels": ("goal",)}))
-    before, goals = live(loop).policy_hash, loop._simulation.goals
-    for factor, same in ((1.0, True), (-1.0, False)):
-        monkeypatch.setattr(loop._simulation, "goals", lambda factor=factor: factor * goals())
-        assert (live(loop).policy_hash == before).all() == same
-
-
 def test_a_family_without_a_known_goal_is_refused(make_tiny):
     task = {"family": "random_hopper", "frame_skip": 4, "episode_limit": 6}
     with pytest.raises(ConfigError, match="needs the goal, but where the goals of random_hopper"):

@@ -93,7 +93,7 @@ def test_lives_start_from_the_vectors_policy(both):
     loop = loop_of(both)
     vectors = np.stack([initial_phi(both, seed) for seed in (0, 0, 1, 1)])
     policies = divided(both, vectors)[1]
-    still = InnerLoopSettings(0.0, 0.0, updates=1)
+    still = InnerLoopSettings(0.0, 0.0, updates=0)
     run(loop, vectors, still)
     found = np.concatenate([w.reshape(4, -1) for w in loop.learner.weights()], axis=1)
     np.testing.assert_array_equal(found, policies)

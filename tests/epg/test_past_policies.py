@@ -33,6 +33,7 @@ from tests.thread_ranks import on_ranks
 PAST = {"policies": 5, "share": 0.6, "per_epoch": 3}
 KEYS = [LifeKey(1, "test", 0, index) for index in range(4)]
 PPO_I = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
+LEARNED = {"guidance": 0.0}
 STEPS = 3 * 8  # env steps in a life of the tiny experiment
 
 
@@ -51,7 +52,7 @@ def agent(number, sizes=(3, 2)):
 
 @pytest.fixture(scope="module")
 def with_past(make_tiny):
-    return make_tiny(past=PAST)
+    return make_tiny(past=PAST, evolution=LEARNED)
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +109,13 @@ def test_a_life_does_not_notice_where_its_neighbours_start(loop, phi):
     assert fresh.final_agent[2].moments.tobytes() == mixed.final_agent[2].moments.tobytes()
 
 
-def test_nothing_changes_where_no_life_starts_from_them(make_tiny, tiny, alone, crews):
+def test_nothing_changes_where_no_life_starts_from_them(make_tiny, alone, crews):
     """To the bit; with a share above 0 the first epoch alone is the same."""
-    off = list(evolve(tiny, 5, shards=crews[0]))
-    kept = list(evolve(make_tiny(past={**PAST, "share": 0.0}), 5, shards=crews[0]))
+    settings = {}, {**PAST, "share": 0.0}
+    off, kept = (
+        list(evolve(make_tiny(past=past, evolution=LEARNED), 5, shards=crews[0]))
+        for past in settings
+    )
     for one, other in zip(off, kept, strict=True):
         bare = dataclasses.replace(other.state, past=None)
         assert one.state.past is None and bits(one.state) == bits(bare)
@@ -131,7 +135,7 @@ def test_ranks_have_the_pool_of_one_process(with_past, alone, crews):
 @pytest.mark.slow
 def test_processes_have_the_pool_of_threads(make_tiny, alone):
     compute = {"shard_lives": 4, "threads": 2, "parallel": "processes"}
-    apart = make_tiny(past=PAST, compute=compute)
+    apart = make_tiny(past=PAST, compute=compute, evolution=LEARNED)
     with Shards(apart) as shards:
         states = [result.state for result in evolve(apart, 5, shards=shards)]
     assert [bits(state) for state in states] == [bits(result.state) for result in alone]

@@ -49,7 +49,7 @@ def test_those_that_no_shard_used_end_too(experiment):
     assert started[0].process.poll() is not None
 
 
-@pytest.mark.parametrize("module", ["epg_tf.epg.process_start", "launch.meta_test_flags"])
-def test_tensorflow_comes_later(module):
-    code = f"import sys, {module}; sys.exit('tensorflow' in sys.modules)"
+def test_tensorflow_comes_later():
+    modules = "epg_tf.epg.process_start, launch.meta_test_flags"
+    code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -161,13 +161,17 @@ def test_a_suspended_process_does_not_hold_up_a_stop(reacher, monkeypatch, param
     assert not process._sending.is_alive()  # it would write into the next process's socket
 
 
-def test_what_keeps_a_request_from_being_sent_arrives(process, reacher, monkeypatch):
+def test_what_keeps_a_request_from_being_sent_arrives(reacher, monkeypatch):
+    process = ShardProcess(reacher, False, threading.Event())
+
     def send(message):
         raise MemoryError("no room for a copy")
 
     monkeypatch.setattr(process._connection, "send", send)
     with pytest.raises(MemoryError, match="no room for a copy"):
         process.run(request(reacher))
+    process._process.kill()
+    process.close()
 
 
 @pytest.mark.slow
