@@ -39,8 +39,6 @@ def curves(name, agents=3, env_steps=24, terms=TERMS, **changes):
     ("name", "terms", "steps"),
     [
         ("sac", TERMS, [8, 16, 24]),
-        ("td3", TERMS, [8, 16, 24]),
-        ("td3", EVALUATED, [0, 8, 16, 24]),
         ("ddpg", EVALUATED, [0, 8, 16, 24]),
     ],
 )

@@ -98,13 +98,3 @@ def test_with_the_period_of_the_learned_loss_ppo_is_ppo_as_epg(make_tiny):
             request
         )
     np.testing.assert_array_equal(found.final_return, same.final_return)
-
-
-def test_baselines_of_a_loss_with_its_own_start_begin_afresh(make_tiny):
-    """So the same agents as beside a loss without one."""
-    finals = []
-    for moves in ("loss", "both"):
-        experiment = make_tiny(evolution={"moves": moves})
-        request = Request(experiment.task, 0, "test", 4, 24, 2)
-        finals.append(beside_loss("ppo", experiment).train(request).final_return)
-    np.testing.assert_array_equal(*finals)

@@ -17,7 +17,7 @@ from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import RL2Trainer, episode_table, mean_returns
 from epg_tf.baselines.rl2_lives import RL2Method
 from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.core.errors import ConfigError, RecordError, RunFailed
+from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.epg.settings import Experiment
@@ -208,16 +208,6 @@ class TestAnAgent:
         (tmp_path / "best" / "loss.json").write_text(json.dumps(damaged))
         with pytest.raises(RecordError, match="its shapes need"):
             load(tmp_path, RL2Experiment)
-
-    def test_a_loss_that_is_not_finite_ends_the_run(self):
-        experiment = RL2Experiment.from_mapping(
-            {**TINY, "ppo": {"epochs": 1, "learning_rate": 1e7}}
-        )
-        trainer = RL2Trainer(experiment, 0)
-        arrays = trainer.agent.arrays()
-        trainer.agent.load({**arrays, "value_00": np.full_like(arrays["value_00"], np.nan)})
-        with pytest.raises(RunFailed, match="iteration 2; make config.ppo.learning_rate"):
-            list(trainer.iterate(1, 0.0))
 
     def test_actions_may_be_choices_and_episodes_may_end_early(self):
         """CartPole: its return is the number of env steps, and a trial has more than two ends."""

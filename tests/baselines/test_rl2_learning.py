@@ -11,6 +11,7 @@ from epg_tf.baselines.played_trials import Trials, play_trials
 from epg_tf.baselines.recurrent_ppo import RecurrentAgent
 from epg_tf.baselines.rl2 import RL2Trainer
 from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.core.errors import RunFailed
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.registry import make_family
@@ -163,3 +164,13 @@ def test_iterations_of_rl2_and_e_rl2_differ_in_the_rewards_of_the_first_episode(
         assert metrics["validation_return/episode_2"] == mean[1]
     agent.load(fresh)
     assert any((seen[0][name] != seen[1][name]).any() for name in fresh if "policy_" in name)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run():
+    trainer = RL2Trainer(RL2Experiment.from_mapping(TINY), 0)
+    trainer.agent = learner()
+    fresh = trainer.agent.arrays()
+    trainer.agent.load({**fresh, "value_00": np.full_like(fresh["value_00"], np.nan)})
+    with pytest.raises(RunFailed, match="iteration 2; make config.ppo.learning_rate"):
+        list(trainer.iterate(1, 0.0))
+    trainer.agent.load(fresh)

@@ -211,7 +211,7 @@ def test_a_limit_shortens_the_updates_that_exceed_it(make_tiny, discrete):
     the same way as without a limit, down to a quarter of the divergence.
     """
     hashes, divergences, moved = [], [], []
-    for limit in (0.0, 1e-9, 1e3, None):
+    for limit in (0.0, 1e3, None):
         limit = divergences[0][1] / 4 if limit is None else float(limit)
         tiny = make_tiny(
             compute={"shard_lives": P},
@@ -234,45 +234,45 @@ def test_a_limit_shortens_the_updates_that_exceed_it(make_tiny, discrete):
                 [(a[1] - b[1]).ravel() for a, b in zip(learner.weights(), before, strict=True)]
             )
         )
-    free, tight, loose, quarter = (float(kl[1]) for kl in divergences)
-    assert free > 1e-3 and hashes[2] == hashes[0] and loose == free
-    assert abs(tight) < 1e-6 and [found[0] for found in hashes] == [hashes[0][0]] * 4
+    free, loose, quarter = (float(kl[1]) for kl in divergences)
+    assert free > 1e-3 and hashes[1] == hashes[0] and loose == free
+    assert hashes[2][0] == hashes[0][0]
     assert 0.9 * free / 4 < quarter < 1.001 * free / 4
-    share = np.linalg.norm(moved[3]) / np.linalg.norm(moved[0])
+    share = np.linalg.norm(moved[2]) / np.linalg.norm(moved[0])
     assert share == pytest.approx(0.5, rel=0.1)
-    np.testing.assert_allclose(moved[3], share * moved[0], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(moved[2], share * moved[0], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("rate", "discrete"), [(1.0, False), (0.1, True)])
 def test_long_steps_stay_within_the_limit(make_tiny, rate, discrete):
-    """Also where the divergence is not quadratic, as when deviations grow."""
+    """Also where the divergence is not quadratic, as when deviations grow. Steps of 1e30 leave
+    nothing finite to compare; the life goes on as it was.
+    """
     tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 0.05})
     learner = Learner(P, EnvironmentSpec(O, A, discrete), tiny, measure_kl=True)
+    given = (*make_buffer(tiny, discrete=discrete), make_order(tiny))
     learner.begin(KEYS, make_phi(learner), 0.0, rate)
-    finite, kl = learner.update(*make_buffer(tiny, discrete=discrete), make_order(tiny))
+    finite, kl = learner.update(*given)
     assert finite.all() and (kl > 1e-3).all() and (kl < 1.01 * 0.05).all()
+    if discrete:
+        return  # logits explode to one choice, which can be compared
+    learner.begin(KEYS, make_phi(learner), 0.0, 1e30)
+    before = learner.weights()
+    learner.update(*given)
+    for one, other in zip(before, learner.weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_limit_does_not_hold_for_the_surrogate_alone(make_tiny):
-    """PPO has settings of its own as a baseline; blended with a learned loss it is limited."""
+    """It has settings of its own as a baseline; blended with a learned loss it is limited."""
     found = {}
+    surrogate = {"kind": "reinforce"}  # compiles faster than PPO
+    tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 1e-6}, surrogate=surrogate)
+    learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=True)
     for alpha in (1.0, 0.9):
-        tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 1e-6})
-        learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=True)
         learner.begin(KEYS, make_phi(learner), alpha, 0.05)
         _, found[alpha] = learner.update(*make_buffer(tiny), make_order(tiny))
     assert (found[1.0] > 1e-3).all() and (found[0.9] < 1e-5).all()
-
-
-def test_a_limit_gives_an_exploded_policy_its_weights_back(make_tiny):
-    """Steps of 1e30 leave nothing finite to compare; the life goes on as it was."""
-    tiny = make_tiny(compute={"shard_lives": P}, inner={"kl_limit": 0.1})
-    learner = Learner(P, EnvironmentSpec(O, A), tiny, measure_kl=True)
-    learner.begin(KEYS, make_phi(learner), 0.0, 1e30)
-    before = learner.weights()
-    learner.update(*make_buffer(tiny), make_order(tiny))
-    for one, other in zip(before, learner.weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):

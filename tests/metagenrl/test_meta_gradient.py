@@ -88,20 +88,20 @@ def meta_gradient(setting, steps, rate=RATE, unit=False):
     return flattened(tape.gradient(value, parts)).numpy()
 
 
-def slope_by_differences(setting, steps, width, unit):
-    """Returns the same by central differences; all agents at once, for none depends on another."""
-    compiled, slopes = (
-        tf.function(lambda: meta_losses(setting, steps, unit=unit)),
-        np.zeros_like(setting.alpha),
-    )
-    for place in range(setting.alpha.shape[1]):
+def slopes_by_differences(setting, steps, unit, widths):
+    """Returns the same by central differences of each width; all agents at once, for none depends
+    on another.
+    """
+    compiled = tf.function(lambda: meta_losses(setting, steps, unit=unit))
+    slopes = np.zeros((len(widths), *setting.alpha.shape))
+    for number, place in np.ndindex(len(widths), setting.alpha.shape[1]):
         found = []
         for sign in (1.0, -1.0):
             moved = setting.alpha.copy()
-            moved[:, place] += sign * width
+            moved[:, place] += sign * widths[number]
             setting.objective.load(moved)
             found.append(compiled().numpy())
-        slopes[:, place] = (found[0] - found[1]) / (2.0 * width)
+        slopes[number, :, place] = (found[0] - found[1]) / (2.0 * widths[number])
     setting.objective.load(setting.alpha)
     return slopes
 
@@ -119,7 +119,7 @@ def slope_by_differences(setting, steps, width, unit):
 def test_meta_gradient_equals_finite_differences(steps, seed, unit):
     """At points away from the kinks of ReLU: there, differences do not depend on their width."""
     setting = make_setting(seed)
-    wide, narrow = (slope_by_differences(setting, steps, width, unit) for width in (4e-5, 1e-5))
+    wide, narrow = slopes_by_differences(setting, steps, unit, (4e-5, 1e-5))
     found = meta_gradient(setting, steps, unit=unit)
     for member in range(P):
         scale = np.linalg.norm(narrow[member])
