@@ -13,8 +13,11 @@ import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
 import epg_tf
+from epg_tf.core.errors import RecordError
 from epg_tf.core.old_settings import renamed
+from epg_tf.epg.settings import Experiment
 from epg_tf.runs import checkpoints
+from epg_tf.runs.evolution import evolve_in_folder
 from tests.launch import commands
 
 GOLDEN = commands.ROOT / "tests" / "golden"
@@ -84,20 +87,19 @@ def test_a_run_is_resumed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "words"),
+    ("file", "read"),
     [
-        ("loss", ["export", "--loss=COPY/best", "--output_dir=COPY/out"]),
-        ("config", ["meta_train", "--config=configs/point_goal.py", "--run_dir=COPY", "--resume"]),
+        ("best/loss.json", lambda run: epg_tf.load_loss(run / "best")),
+        ("config.json", epg_tf.read_run),
+        ("config.json", lambda run: next(evolve_in_folder(Experiment(), 0, run, resume=True))),
     ],
 )
-def test_a_version_beyond_it_is_named(tmp_path, file, words):
-    copy = tmp_path / "run"
-    shutil.copytree(GOLDEN / "run", copy)
-    path = copy / ("best/loss.json" if file == "loss" else "config.json")
+def test_a_version_beyond_it_is_named(tmp_path, file, read):
+    shutil.copytree(GOLDEN / "run", tmp_path / "run")
+    path = tmp_path / "run" / file
     path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 2'))
-    process = commands.run(*(word.replace("COPY", str(copy)) for word in words))
-    assert process.returncode == 2 and process.stderr.count("\n") == 1
-    assert (
-        "format_version 2, this program reads 1" in process.stderr
-        and "update epg_tf" in process.stderr
-    )
+    with pytest.raises(RecordError) as caught:
+        read(tmp_path / "run")
+    line = str(caught.value)
+    assert "\n" not in line and "update epg_tf" in line
+    assert "format_version 2, this program reads 1" in line

@@ -5,6 +5,7 @@ its reader.
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 from collections.abc import Iterator, Mapping
@@ -87,7 +88,12 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return tree_of(path.read_text(encoding="utf-8"), str(path))
+
+
+@functools.cache  # every rule reads every module
+def tree_of(text: str, name: str) -> ast.Module:
+    return ast.parse(text, name)
 
 
 def imports(path: Path, known: Mapping[str, Path]) -> set[str]:

@@ -19,7 +19,7 @@ from epg_tf.losses.surrogates import Steps, advantages
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.tasks.base import StepResult
 
-quick = settings(max_examples=200, deadline=None, derandomize=True)
+quick = settings(max_examples=100, deadline=None, derandomize=True)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -55,26 +55,25 @@ def scores_and_slopes(objective, seen, predicted):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "actions"),
     [
-        {},
-        {"time": False},
-        {"value_inputs": 1},
-        {"next_value": "value"},
-        {"value_inputs": 0, "time": False},
-        {"action_layers": 1},
-        {"action_layers": 3},
-        {"action_filters": 2},
-        {"lstm_units": 1},
-        {"bound": 0.3},
+        *(({}, actions) for actions in (1, 3, 6)),
+        ({"time": False}, 3),
+        ({"value_inputs": 1}, 3),
+        ({"next_value": "value"}, 3),
+        ({"value_inputs": 0, "time": False}, 1),
+        ({"action_layers": 1}, 3),
+        ({"action_layers": 3}, 6),
+        ({"action_filters": 2}, 3),
+        ({"lstm_units": 1}, 3),
+        ({"bound": 0.3}, 3),
     ],
 )
-@pytest.mark.parametrize("actions", [1, 3, 6])
 def test_scores_equal_the_reference(changes, actions):
     """Whatever the number of action dimensions, the weights are the same."""
     objective, alpha = make_objective(**changes)
     seen, predicted = make_trajectories(actions=actions)
-    for run in (objective, tf.function(objective)):
+    for run in (objective,) if changes else (objective, tf.function(objective)):
         found = run(Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
         for member in range(P):
             chunks = slow.without_padding(
@@ -237,7 +236,7 @@ def reference_advantages(seen, member, discount, gae_lambda):
 )
 def test_off_policy_reinforce_equals_the_reference(discount, gae_lambda):
     objective, (seen, predicted) = OffPolicyReinforce(discount, gae_lambda), make_trajectories()
-    for run in (objective.per_step, tf.function(objective.per_step)):
+    for run in (objective.per_step, tf.function(objective.per_step))[: 1 + (discount == 0.99)]:
         found = run({}, Trajectories(*map(tf.constant, seen)), tf.constant(predicted)).numpy()
         for member in range(P):
             for chunk, expected in enumerate(

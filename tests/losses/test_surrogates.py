@@ -123,19 +123,20 @@ def slow_loss(config, old, new, observation, parts, steps):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "discrete"),
     [
-        {"kind": "ppo"},
-        {"kind": "ppo", "clip": 0.02, "kl_coefficient": 0.5},
-        {"kind": "ppo", "value_coefficient": 0.0},
-        {"kind": "ppo", "discount": 0.5, "gae_lambda": 0.0},
-        {"kind": "reinforce"},
-        {"kind": "reinforce", "discount": 0.0},
-        {"kind": "reinforce_with_values"},
-        {"kind": "reinforce_with_values", "value_coefficient": 0.3, "gae_lambda": 0.5},
+        *(({"kind": kind}, discrete) for kind in LOSSES for discrete in (False, True)),
+        ({"kind": "ppo", "clip": 0.02, "kl_coefficient": 0.5}, False),
+        ({"kind": "ppo", "clip": 0.02, "kl_coefficient": 0.5}, True),
+        ({"kind": "ppo", "value_coefficient": 0.0}, False),
+        ({"kind": "ppo", "discount": 0.5, "gae_lambda": 0.0}, False),
+        ({"kind": "reinforce", "discount": 0.0}, False),
+        (
+            {"kind": "reinforce_with_values", "value_coefficient": 0.3, "gae_lambda": 0.5},
+            False,
+        ),
     ],
 )
-@pytest.mark.parametrize("discrete", [False, True])
 def test_values_and_gradients_equal_the_reference(
     make_tiny, make_agent, make_experience, changes, discrete
 ):
@@ -151,7 +152,8 @@ def test_values_and_gradients_equal_the_reference(
         variable.assign_add(0.1 * np.random.default_rng(number).standard_normal(variable.shape))
     policy = agent.policy.variables_in_order
     values = [w for layer in agent.value.dense for w in (layer.kernel, layer.bias)]
-    for score in both_ways(lambda: loss.minibatch_loss(agent, prepared, tf.constant(STEPS))):
+    ways = both_ways(lambda: loss.minibatch_loss(agent, prepared, tf.constant(STEPS)))
+    for score in ways if len(changes) == 1 else ways[:1]:
         with tf.GradientTape() as tape:
             losses = score()
         gradients = tape.gradient(losses, [*policy, *values], unconnected_gradients="zero")

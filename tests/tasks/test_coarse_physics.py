@@ -98,7 +98,7 @@ def test_episodes_of_random_policies_fare_alike_and_nothing_diverges(name):
         shape = (P, family.observation_size, family.action_size)
         weights = 0.5 * generator.standard_normal(shape) / np.sqrt(family.observation_size)
         totals, counts, ended = np.zeros(P), np.zeros(P), []
-        for _ in range(min(200, 4 * family.episode_limit)):
+        for _ in range(min(200, 2 * family.episode_limit)):
             noise = 0.5 * generator.standard_normal((P, family.action_size))
             action = np.tanh(np.einsum("po,poa->pa", observation, weights)) + noise
             result = simulation.step(action)
