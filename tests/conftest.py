@@ -54,11 +54,11 @@ TINY = {
         "epochs": 3,
         "lives": 8,
         "noise_vectors": 4,
-        "guidance_epochs": 2,
+        "guidance_epochs": 1,
         "validation_period": 2,
         "validation_lives": 4,
     },
-    "compute": {"shard_lives": 4, "threads": 2, "parallel": "threads"},
+    "compute": {"shard_lives": 4, "threads": 1, "parallel": "threads"},
 }
 
 

@@ -244,10 +244,11 @@ with tf.device("CPU:1"):
     assert done.stdout.split() == ["CPU:1", *["CPU:0"] * 4]
 
 
-def test_lives_get_their_vectors_keys_and_teaching(tiny):
+def test_lives_get_their_vectors_keys_and_teaching(make_tiny):
     """W lives, V noise vectors, keys by epoch and index, alpha from 1 to 0, validation without
     guidance or noise.
     """
+    tiny = make_tiny(evolution={"guidance_epochs": 2})
     scripted = ScriptedShards(quadratic)
     start = start_at(np.zeros(5, np.float32))
     results = list(evolve(tiny, 4, start, scripted))
@@ -300,9 +301,8 @@ def test_best_phi_is_kept(make_tiny):
     assert (states[2].best_phi == states[1].phi).all() and (states[2].phi != states[1].phi).any()
 
 
-def test_metrics_tell_what_happened(make_tiny):
+def test_metrics_tell_what_happened(tiny):
     """Env steps: W (U + final episodes), and the validation lives where they are due."""
-    tiny = make_tiny(evolution={"guidance_epochs": 1}, compute={"threads": 1})
     results = list(evolve(tiny, 5))
     life = tiny.life_steps + 3 * 6
     assert [r.metrics["env_steps"] for r in results] == [8 * life, 20 * life, 28 * life]
@@ -332,7 +332,7 @@ def test_metrics_tell_what_happened(make_tiny):
 
 def test_evolution_goes_on_when_every_life_fails(make_tiny, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MuJoCo logs its warnings to the working directory
-    experiment = make_tiny(evolution={"guidance": 0.0}, compute={"threads": 1})
+    experiment = make_tiny(evolution={"guidance": 0.0})
     monkeypatch.setattr(
         shard_loop, "make_family", lambda task: Exploding(task.frame_skip, task.episode_limit)
     )

@@ -52,10 +52,7 @@ def test_the_lives_of_a_shard_are_in_one_task():
 
 def test_exact_lives_of_a_coarse_experiment_are_those_of_an_exact_one(make_tiny):
     task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
-    coarse, exact = (
-        make_tiny(task={**task, "physics": physics}, compute={"threads": 1})
-        for physics in ("coarse", "exact")
-    )
+    coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))
     keys = [LifeKey(1, "test", 0, index) for index in range(5)]
     inner_settings = InnerLoopSettings(0.0, 1e-2)
     with Shards(coarse) as shards, Shards(exact) as others:
@@ -100,8 +97,8 @@ def test_outcomes_survive_packing_to_the_bit():
 
 @pytest.fixture(scope="module")
 def learned(make_tiny):
-    """Lives that learn by their loss alone, one shard at a time."""
-    return make_tiny(evolution={"guidance": 0.0}, compute={"threads": 1})
+    """Lives that learn by their loss alone."""
+    return make_tiny(evolution={"guidance": 0.0})
 
 
 @pytest.fixture(scope="module")

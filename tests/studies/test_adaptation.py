@@ -66,11 +66,6 @@ def test_it_is_written_and_shown(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def tiny(make_tiny):
-    return make_tiny(compute={"threads": 1})
-
-
-@pytest.fixture(scope="module")
 def learned(tiny):
     return LearnedLoss(initial_phi(tiny, 0), tiny, {})
 

@@ -17,7 +17,7 @@ from tf_agents.policies import greedy_policy, py_tf_eager_policy, random_tf_poli
 from tf_agents.trajectories import time_step as ts
 
 from epg_tf.artifacts.artifact import LearnedLoss, interface
-from epg_tf.artifacts.export import export
+from epg_tf.artifacts.exported import loss_inputs
 from epg_tf.artifacts.saved_policy import save_policy
 from epg_tf.core.errors import ConfigError
 from epg_tf.epg.meta_parameters import initial_phi, loss_channels
@@ -182,16 +182,15 @@ def test_methods_of_continuous_actions_refuse_parts(rail, method):
         METHODS[method](rail(SPACES["parts"][0]))
 
 
-def test_a_loss_begins_as_a_policy_gradient_with_a_unit_for_each_part(rail, tmp_path):
+def test_a_loss_begins_as_a_policy_gradient_with_a_unit_for_each_part(rail):
     experiment = loss_experiment(rail(SPACES["parts"][0]))
     widths = {channel.name: channel.width for channel in loss_channels(experiment)}
     assert (widths["action"], widths["policy_probability"]) == (5, 5)
     assert widths["policy_log_prob"] == 2
     assert interface(experiment)["discrete_actions"] == [3, 2]
-    export(LearnedLoss(initial_phi(experiment, 0), experiment, {"seed": 0}), tmp_path, "card")
-    signature = tf.saved_model.load(str(tmp_path)).signatures["loss"].structured_input_signature[1]
-    assert signature["policy_probability"].shape[-1] == 5
-    assert signature["policy_log_prob"].shape[-1] == 2
+    exported = loss_inputs(loss_channels(experiment), experiment.loss)
+    assert exported["policy_probability"].shape[-1] == 5
+    assert exported["policy_log_prob"].shape[-1] == 2
 
 
 @pytest.mark.slow
