@@ -58,7 +58,7 @@ TINY = {
         "validation_period": 2,
         "validation_lives": 4,
     },
-    "compute": {"shard_lives": 4, "threads": 2, "parallel": "threads"},
+    "compute": {"shard_lives": 4, "threads": 1, "parallel": "threads"},
 }
 
 

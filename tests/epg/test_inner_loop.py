@@ -143,11 +143,11 @@ def test_a_life_does_not_depend_on_its_neighbours_or_its_place(tiny, inner_setti
     assert rows(moved, [1, 3]) == rows(alone, [2, 1])
 
 
-def test_two_shards_at_a_time_equal_one_at_a_time(tiny, phi):
+def test_two_shards_at_a_time_equal_one_at_a_time(tiny, make_tiny, phi):
     """Nor does a life depend on threads, or on the shard it shares one with; a last shard may be
     short.
     """
-    with Shards(tiny) as shards:
+    with Shards(make_tiny(compute={"threads": 2})) as shards:
         assert shards.threads == 2
         done = []
         together = shards.run(KEYS, lambda life: phi[life], LEARNED, done=done.append)

@@ -54,7 +54,7 @@ SYSTEMS = {
         commands.TINY,
         "evolution.epochs",
         ("config.json", "checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
-        {"compute__parallel": "processes"},
+        {"compute__parallel": "processes", "compute__threads": 2},
     ),
     "metagenrl": System(
         "metagenrl_laptop",

@@ -154,7 +154,7 @@ def test_signals_end_cleanly(tmp_path, name, number, code, words):
 def test_the_end_of_a_process_of_lives_is_one_line(tmp_path):
     """The line can be followed: the run resumes."""
     folder = tmp_path / "run"
-    flags = EVOLUTION.flags(evolution__epochs=LONG, compute__parallel="processes")
+    flags = EVOLUTION.flags(evolution__epochs=LONG, **EVOLUTION.compute)
     process = commands.start("meta_train", *flags, f"--run_dir={folder}")
     wait_for(folder / "checkpoints" / "epoch_00000001.npz", process)
     children = Path(f"/proc/{process.pid}/task").glob("*/children")

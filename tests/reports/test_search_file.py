@@ -63,8 +63,8 @@ def test_other_settings_of_the_agents_are_another_search(tmp_path, search, make_
     larger = dataclasses.replace(search, experiment=make_tiny(policy={"hidden": (9,)}))
     with pytest.raises(RecordError, match="another search, with config="):
         read_trials(tmp_path / "a.json", larger)
-    others = dataclasses.replace(search, experiment=make_tiny(compute={"threads": 1}))
-    with pytest.raises(RecordError, match="another search, with threads=2 instead of 1"):
+    others = dataclasses.replace(search, experiment=make_tiny(compute={"threads": 2}))
+    with pytest.raises(RecordError, match="another search, with threads=1 instead of 2"):
         read_trials(tmp_path / "a.json", others)
 
 

@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_skipped(tiny, tmp_path, changes, reason):
 
 def test_a_checkpoint_of_other_settings_is_refused_by_name(make_tiny, tmp_path):
     """Settings without an influence on numbers may differ."""
-    written = RunIdentity(EVOLUTION, make_tiny(compute={"threads": 1}).to_mapping(), 0)
+    written = RunIdentity(EVOLUTION, make_tiny(compute={"threads": 2}).to_mapping(), 0)
     checkpoints.save(tmp_path, 1, {}, {}, identity=written)
     mine = RunIdentity(EVOLUTION, make_tiny(evolution={"epochs": 9}).to_mapping(), 0)
     assert checkpoints.load_newest(tmp_path, checkpoints.Wanted(mine, {}, {}))[0].epoch == 1

@@ -56,7 +56,7 @@ def test_other_settings_are_refused_by_name(run, make_tiny, tmp_path):
 
 def test_epochs_and_threads_may_change(run, make_tiny):
     facts = run().facts
-    compute = {"threads": 1, "parallel": "processes"}
+    compute = {"threads": 2, "parallel": "processes"}
     later = run(make_tiny(evolution={"epochs": 9}, compute=compute), resume=True)
     assert later.facts == facts and later.warnings == []
 
@@ -231,7 +231,7 @@ def test_targets_are_checked():
 def test_the_digest_ignores_how_shards_are_computed(tiny, make_tiny):
     digest = identity_of(tiny, 0).digest()
     assert len(digest) == 32 and identity_of(make_tiny(), 0).digest() == digest
-    assert identity_of(make_tiny(compute={"threads": 1}), 0).digest() == digest
+    assert identity_of(make_tiny(compute={"threads": 2}), 0).digest() == digest
     assert identity_of(make_tiny(compute={"parallel": "processes"}), 0).digest() == digest
     assert identity_of(make_tiny(compute={"shard_lives": 2}), 0).digest() != digest
     assert identity_of(tiny, 1).digest() != digest
