@@ -159,9 +159,7 @@ def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, tmp_path, damage
 
 def test_a_replay_is_not_emptied_where_an_older_round_saves_it(tiny, tmp_path):
     """Steps of rounds 1 and 3 are damaged: round 2 keeps its steps, round 3 would have none."""
-    longer = dataclasses.replace(
-        tiny, steps_per_agent=48, agent=dataclasses.replace(tiny.agent, replay_steps=48)
-    )
+    longer = dataclasses.replace(tiny, steps_per_agent=24, round_steps=6)  # replays of 24 steps
     folder = left_after(3, longer, tmp_path / "run")
     for number in (1, 3):
         path = folder / "agents" / "shard_001" / "steps" / f"epoch_{number:08d}.npz"
