@@ -31,10 +31,7 @@ def shell(script: str, folder) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     "script",
     [
-        f"PYTHONIOENCODING=ascii {SETTINGS} --system=rl2",
-        f"MPLBACKEND=nothing {SETTINGS}",
-        f"PYTHONOPTIMIZE=1 {SETTINGS}",
-        f"{SETTINGS} 2>&-",
+        f"PYTHONIOENCODING=ascii MPLBACKEND=nothing PYTHONOPTIMIZE=1 {SETTINGS} --system=rl2",
         f"{SETTINGS} <&- 2>&-",
     ],
 )
