@@ -21,7 +21,6 @@ from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.tasks.settings import TaskConfig
 
-
 QUICK = {"policy": {"hidden": ()}, "surrogate": {"kind": "reinforce"}}  # to compile
 
 

@@ -1,4 +1,4 @@
-"""Spares each test its pictures, which take half of a short run; fixtures of modules draw theirs."""
+"""Spares each test its pictures, half of a short run; fixtures of modules draw theirs."""
 
 import pytest
 

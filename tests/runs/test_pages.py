@@ -30,9 +30,7 @@ from tests.evaluation.tables import NAN, table
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>evil</script>"
-
-
-SOME = ("epoch", "env_steps", "fitness_mean", "validation_return_mean", "signal_to_noise", "seconds")
+SOME = ("epoch", "env_steps", "fitness_mean", "validation_return_mean", "signal_to_noise")
 
 
 def metrics(path, epochs=3, columns=SOME, **given):
