@@ -40,34 +40,34 @@ def weights(discrete, generator):
     return [*parts, np.float32([-1.0, 0.3])]
 
 
-@pytest.fixture
-def saved(tmp_path):
-    """A function: discrete or not -> weights, shift, scale of a random policy saved in `tmp_path`,
-    and it, opened.
-    """
-
-    def make(discrete=False, first=0):
-        generator, family = np.random.default_rng(0), (Choices if discrete else PointGoal)(4, 25)
-        assert family.observation_size == 6
-        family.first_action = first
-        parts, shift, scale = (
-            weights(discrete, generator),
-            *generator.uniform(0.5, 2.0, (2, 6)).astype(np.float32),
-        )
-        save_policy(TrainedPolicy(family, parts, "tanh", shift, scale), tmp_path, {"seed": 0})
-        return parts, shift, scale, saved_models.open_saved_model(tmp_path)
-
-    return make
+def saved(folder, discrete=False, first=0):
+    """Saves a random policy; returns its weights, shift, scale, and it, opened."""
+    generator, family = np.random.default_rng(0), (Choices if discrete else PointGoal)(4, 25)
+    assert family.observation_size == 6
+    family.first_action = first
+    parts, shift, scale = (
+        weights(discrete, generator),
+        *generator.uniform(0.5, 2.0, (2, 6)).astype(np.float32),
+    )
+    save_policy(TrainedPolicy(family, parts, "tanh", shift, scale), folder, {"seed": 0})
+    return parts, shift, scale, saved_models.open_saved_model(folder)
 
 
 def observations(count):
     return np.random.default_rng(1).standard_normal((count, 6)).astype(np.float32)
 
 
+@pytest.fixture(scope="module")
+def gaussian(tmp_path_factory):
+    """The folder of a policy of continuous actions, and what `saved` returns."""
+    folder = tmp_path_factory.mktemp("gaussian")
+    return folder, *saved(folder)
+
+
 @pytest.mark.parametrize("count", [1, 4000])
-def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
+def test_gaussian_actions_have_the_agents_mean_and_deviation(gaussian, count):
     """Any batch size; 4,000 draws at one observation."""
-    parts, shift, scale, policy = saved()
+    _, parts, shift, scale, policy = gaussian
     seen = np.repeat(observations(1), count, axis=0)
     acting = ActingGaussian([part[None] for part in parts], "tanh")
     mean = acting.policy_output(((seen - shift) * scale)[None, 0])[0]
@@ -85,9 +85,10 @@ def test_gaussian_actions_have_the_agents_mean_and_deviation(saved, count):
         assert (actions >= low).all() and (actions <= high).all()
 
 
-@pytest.mark.parametrize("first", [0, -2])
-def test_discrete_actions_have_the_agents_probabilities(saved, tmp_path, first):
-    parts, shift, scale, policy = saved(discrete=True, first=first)
+def test_discrete_actions_have_the_agents_probabilities(tmp_path):
+    """Those of an environment may begin anywhere."""
+    first = -2
+    parts, shift, scale, policy = saved(tmp_path, discrete=True, first=first)
     seen = np.repeat(observations(1), 4000, axis=0)
     logits = ActingCategorical([part[None] for part in parts], "tanh").policy_output(
         ((seen - shift) * scale)[None, 0]
@@ -103,9 +104,9 @@ def test_discrete_actions_have_the_agents_probabilities(saved, tmp_path, first):
     assert about["choices"] == [first, first + 1]
 
 
-def test_tf_agents_reads_it_with_its_specs(saved, tmp_path):
-    saved()
-    policy = py_tf_eager_policy.SavedModelPyTFEagerPolicy(str(tmp_path), load_specs_from_pbtxt=True)
+def test_tf_agents_reads_it_with_its_specs(gaussian):
+    folder = str(gaussian[0])
+    policy = py_tf_eager_policy.SavedModelPyTFEagerPolicy(folder, load_specs_from_pbtxt=True)
     environment = TaskEnvironment(PointGoal(4, 25), 3, 0)
     assert policy.time_step_spec.observation.shape == environment.observation_spec().shape
     assert policy.action_spec.shape == environment.action_spec().shape

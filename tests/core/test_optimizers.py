@@ -34,8 +34,10 @@ def run(gradients, dtype=tf.float32, compiled=False, learning_rate=0.01, **setti
     return np.array(path)
 
 
-@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.999), (0.5, 0.0)])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("betas", "compiled"),
+    [((0.9, 0.999), True), ((0.9, 0.999), False), ((0.0, 0.999), False), ((0.5, 0.0), False)],
+)
 def test_equals_the_reference(betas, compiled):
     settings = {"learning_rate": 0.01, "beta_1": betas[0], "beta_2": betas[1]}
     adam = reference.Adam(0.01, *betas)

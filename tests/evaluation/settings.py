@@ -14,7 +14,7 @@ OBJECTIVE = MetaGenRLExperiment.from_mapping(
         "steps_per_agent": 20,
         "round_steps": 10,
         "shard_agents": 2,
-        "threads": 2,
+        "threads": 1,
         "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
         "agent": {
             "hidden": (4,),

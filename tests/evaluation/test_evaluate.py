@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.artifact import LearnedLoss
-from epg_tf.baselines import inner_loop_method
 from epg_tf.baselines.method import LossName, Request, loss_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import LifeKey
@@ -21,6 +20,8 @@ from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.tasks.settings import TaskConfig
+
+QUICK = {"policy": {"hidden": ()}, "surrogate": {"kind": "reinforce"}}  # to compile
 
 
 def learned(experiment, loops):
@@ -60,51 +61,45 @@ def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
 
 def test_tests_are_in_exact_physics_whatever_those_of_evolution(make_tiny):
     task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
-    coarse, exact = (make_tiny(task={**task, "physics": p}) for p in ("coarse", "exact"))
+    coarse, exact = (
+        make_tiny(task={**task, "physics": p}, policy={"hidden": ()}) for p in ("coarse", "exact")
+    )
     phi = initial_phi(coarse, 0)
     returns = [evaluate(e, phi, 3, 2, methods=["epg"]).final() for e in (coarse, exact)]
     np.testing.assert_array_equal(*returns)
     assert loss_request(coarse, 3, 2).task == exact.task
     assert loss_request(exact, 3, 2, physics="coarse").task == coarse.task
     learned = LearnedLoss(phi, coarse, {})
-    agents = {p: train_agent(learned, 3, 0, physics=p) for p in ("exact", "coarse")}
-    assert agents["exact"].final_return != agents["coarse"].final_return
-    assert train_agent(learned, 3).policy_sha256 == agents["exact"].policy_sha256
+    assert train_agent(learned, 3, lives=2).final_return == returns[0][0]
+    assert train_agent(learned, 3, physics="coarse", lives=2).final_return != returns[0][0]
 
 
-def test_requests_decide_task_length_and_final_episodes(tiny):
+def test_requests_decide_task_length_and_final_episodes(tiny, found):
     task = TaskConfig("point_goal", 2, 4)
     with inner_loops(tiny) as loops:
         method = learned(tiny, loops)
-        short = method.train(Request(task, 0, "test", 2, 16, 1))
+        short = method.train(Request(task, 3, "test", 2, 16, 1))
         assert short.env_steps.tolist() == [8, 16] and method.loss == LossName("a", 1)
         with pytest.raises(ConfigError, match="env_steps=17 is no multiple"):
-            method.train(Request(task, 0, "test", 2, 17, 1))
-        other = method.train(Request(tiny.task, 0, "test", 2, 16, 1))
-        assert (other.returns[:, -1] != short.returns[:, -1]).all()
+            method.train(Request(task, 3, "test", 2, 17, 1))
+    assert (found.select("epg").pivot()[1][:2, 1] != short.returns[:, 1]).all()
 
 
-def test_few_agents_live_in_a_small_shard_as_they_would_among_many(tiny, monkeypatch):
+def test_few_agents_live_in_a_small_shard_as_they_would_among_many(tiny, found):
     """Nobody lives twice to fill a shard of four."""
-    sizes = []
-
-    def recorded(settings, measure_kl):
-        sizes.append(settings.compute.shard_lives)
-        return Shards(settings, measure_kl)
-
-    monkeypatch.setattr(inner_loop_method, "Shards", recorded)
     with inner_loops(tiny) as loops:
-        method = learned(tiny, loops)
-        few, many = (method.train(Request(tiny.task, 0, "test", n, 16, 1)) for n in (2, 5))
-    assert sizes == [2, 4]
-    np.testing.assert_array_equal(few.policy_sha256, many.policy_sha256[:2])
-    np.testing.assert_array_equal(few.returns, many.returns[:2])
-    np.testing.assert_array_equal(few.final_return, many.final_return[:2])
+        sizes = [loops._shards_for(loss_request(tiny, 3, n)).shard_lives for n in (5, 2)]
+        few = learned(tiny, loops).train(loss_request(tiny, 3, 2))
+    many = found.select("epg")
+    assert sizes == [4, 2]
+    np.testing.assert_array_equal(few.policy_sha256, many.final("policy_sha256")[:2])
+    np.testing.assert_array_equal(few.returns, many.pivot()[1][:2])
+    np.testing.assert_array_equal(few.final_return, many.final()[:2])
 
 
-@pytest.mark.parametrize("life", [0, 4])
-def test_any_agent_can_be_trained_again(tiny, found, life):
+def test_any_agent_can_be_trained_again(tiny, found):
     """The fifth is in the second shard."""
+    life = 4
     assert tiny.compute.shard_lives == 4
     agent = train_agent(LearnedLoss(initial_phi(tiny, 0), tiny, {}), 3, life)
     rows = found.select("epg")
@@ -152,20 +147,26 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
     return Results.join(list(evaluation.run())), evaluation.about()
 
 
-def test_every_rival_has_a_row_and_its_settings_are_stated(make_tiny):
+def test_every_rival_has_a_row_and_may_live_longer_and_its_settings_are_stated(make_tiny, found):
     loss = {"start": "policy_gradient", "reward": True, "products": 2}
     tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)}, loss=loss)
-    results, about = outcome(tiny, tuple(LOSS_METHODS.methods))
+    results, about = outcome(tiny, tuple(LOSS_METHODS.methods), compare_updates=3)
     names = "epg ppo ppo_as_epg sac td3 reinforce untrained random_loss centred_loss"
     names += " policy_gradient_loss"
     assert list(results.groups()) == names.split()
     assert about["rivals"]["sac"]["batch"] == 4 and about["rivals"]["td3"]["hidden"] == (3,)
-    assert (about["alpha"], about["compare_updates"]) == (0.0, 1)
+    assert (about["alpha"], about["compare_updates"]) == (0.0, 3)
+    steps = {name: int(rows.env_steps.max()) for name, rows in results.groups().items()}
+    rivals = {"ppo", "ppo_as_epg", "sac", "td3", "reinforce"}
+    assert steps == {name: 72 if name in rivals else 24 for name in steps}
+    short, long = (each.select("ppo_as_epg").pivot()[1] for each in (found, results))
+    np.testing.assert_array_equal(long[:, :3], short[:3])
 
 
 def test_alpha_1_is_ppo_to_the_bit(make_tiny):
     """With the same rate, and one epoch, in all that is measured."""
     tiny = make_tiny(
+        policy={"hidden": ()},
         inner={"learning_rate": 1e-2},
         surrogate={"baseline_learning_rate": 1e-2, "baseline_epochs": 1},
     )
@@ -185,21 +186,21 @@ def of_moves(make, moves, **changes):
 
 
 def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_tiny):
-    """Each the same as in a test of its own, to the bit."""
+    """The others, too, are the same as in tests of their own, to the bit."""
     moved = {
-        "epg": of_moves(make_tiny, "loss"),
-        "epg_i": of_moves(make_tiny, "both", inner={"kl_limit": 0.1}),
-        "ppo_i": of_moves(make_tiny, "initialisation"),
+        "epg": of_moves(make_tiny, "loss", **QUICK),
+        "epg_i": of_moves(make_tiny, "both", inner={"kl_limit": 0.1}, **QUICK),
+        "ppo_i": of_moves(make_tiny, "initialisation", **QUICK),
     }
     (name, learned), *others = moved.values()
     request = loss_request(learned.experiment, 3, 4)
-    methods = ("epg", "ppo_as_epg")
+    methods = ("epg", "untrained")
     evaluation = Evaluation(learned, name, request, methods, others=tuple(others))
     together = Results.join(list(evaluation.run()))
-    assert list(together.groups()) == ["epg", "epg_i", "ppo_i", "ppo_as_epg"]
+    assert list(together.groups()) == ["epg", "epg_i", "ppo_i", "untrained"]
     costs = evaluation.about()["meta_training_env_steps"]
     assert costs == {"epg loss": 9, "epg_i both": 9, "ppo_i initialisation": 9}
-    for method, (name, learned) in moved.items():
+    for method, (name, learned) in zip(("epg_i", "ppo_i"), others, strict=True):
         alone = Results.join(list(Evaluation(learned, name, request, ("epg",)).run()))
         for column in ("returns", "policy_sha256"):
             mine = getattr(together.select(method), column)
@@ -280,22 +281,14 @@ def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
 
 
 def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
-    guided = make_tiny(evolution={"final_guidance": 0.25})
+    """That it matters is what test_alpha_1_is_ppo_to_the_bit shows."""
+    guided = make_tiny(evolution={"final_guidance": 0.25}, **QUICK)
     usual, about = outcome(guided, ("epg",))
     assert about["alpha"] == 0.25
-    given = outcome(make_tiny(), ("epg",), alpha=0.25)[0]
+    given = outcome(make_tiny(**QUICK), ("epg",), alpha=0.25)[0]
     np.testing.assert_array_equal(usual.final("policy_sha256"), given.final("policy_sha256"))
-    assert (outcome(guided, ("epg",), alpha=0.0)[0].final() != usual.final()).any()
     agent = train_agent(LearnedLoss(initial_phi(guided, 0), guided, {}), 3, 1, lives=3)
     assert agent.policy_sha256 == usual.final("policy_sha256")[1]
-
-
-def test_rivals_may_live_longer_than_the_others(tiny):
-    results, _ = outcome(tiny, ("epg", "ppo_as_epg", "sac", "untrained"), compare_updates=3)
-    steps = {name: int(rows.env_steps.max()) for name, rows in results.groups().items()}
-    assert steps == {"epg": 24, "ppo_as_epg": 72, "sac": 72, "untrained": 24}
-    short = outcome(tiny, ("ppo_as_epg",))[0].pivot()[1]
-    np.testing.assert_array_equal(results.select("ppo_as_epg").pivot()[1][:, :3], short)
 
 
 def test_a_loss_that_began_as_reinforce_is_compared_with_its_start(make_tiny):
@@ -305,19 +298,16 @@ def test_a_loss_that_began_as_reinforce_is_compared_with_its_start(make_tiny):
     results, _ = outcome(tiny, ("epg", "policy_gradient_loss"))
     evolved, fresh = (rows.final() for rows in results.groups().values())
     np.testing.assert_allclose(evolved, fresh, rtol=1e-4)
-    without = outcome(make_tiny(), ("untrained", "policy_gradient_loss"))[0]
-    assert list(without.groups()) == ["untrained"]
 
 
-def test_unevolved_losses_differ_from_agent_to_agent_and_in_their_start(make_tiny):
+def test_unevolved_losses_differ_from_agent_to_agent_and_in_their_start(make_tiny, found):
     """Whatever the start of evolution."""
-    found = []
-    for start in ("random", "centred"):
-        tiny = make_tiny(loss={"start": start})
-        results, _ = outcome(tiny, ("random_loss", "centred_loss"))
-        found.append([results.select(name).final() for name in results.groups()])
-    np.testing.assert_array_equal(*found)
-    assert (found[0][0] != found[0][1]).any()
+    names = "random_loss", "centred_loss"
+    results, _ = outcome(make_tiny(loss={"start": "centred"}), names)
+    one, other = (results.select(name).final() for name in names)
+    for name, again in zip(names, (one, other), strict=True):
+        np.testing.assert_array_equal(found.select(name).final()[:3], again)
+    assert (one != other).any()
 
 
 def test_a_test_states_which_parameters_it_is_of(tiny):

@@ -41,6 +41,7 @@ def normalising(make_tiny):
         evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0},
         inner={"updates": 2, "learning_rate": 0.0},
         policy={"hidden": (8,)},
+        surrogate={"kind": "reinforce"},
     )
 
 

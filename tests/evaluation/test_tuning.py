@@ -122,16 +122,15 @@ def test_trials_of_a_rung_are_not_compared_with_others():
 @pytest.mark.parametrize(
     "baseline", [pytest.param("ppo_as_epg", marks=pytest.mark.slow), "reinforce"]
 )
-def test_settings_of_a_trial_reach_the_agents(baseline, tiny):
-    search = Search(baseline, tiny, 0, 2, 3)
-    request = search._request(3)
+def test_settings_of_a_trial_reach_the_agents(baseline, make_tiny):
+    linear = make_tiny(policy={"hidden": ()})
+    request = Search(baseline, linear, 0, 2, 3)._request(3)
     name = "baseline_learning_rate" if baseline == "ppo_as_epg" else "learning_rate"
-    found = [
-        final_returns(with_settings(tiny, baseline, {name: rate}), request, baseline)
-        for rate in (1e-3, 1e-1, 1e-3)
-    ]
-    np.testing.assert_array_equal(found[0], found[2])
-    assert (found[0] != found[1]).any()
+    slow, fast = (
+        final_returns(with_settings(linear, baseline, {name: rate}), request, baseline)
+        for rate in (1e-3, 1e-1)
+    )
+    assert (slow != fast).any()
 
 
 def test_a_setting_whose_agents_failed_is_below_those_whose_agents_did_not():

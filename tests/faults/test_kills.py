@@ -30,7 +30,7 @@ if kind == "evolution":
         {
             **TINY,
             "evolution": {**TINY["evolution"], "epochs": 12, "validation_period": 1},
-            "compute": {**TINY["compute"], "parallel": "processes"},
+            "compute": {**TINY["compute"], "threads": 2, "parallel": "processes"},
         }
     )
     list(evolve_in_folder(experiment, 0, Path(folder), resume=True))

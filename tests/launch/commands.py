@@ -24,7 +24,7 @@ TINY = {
     "loss.buffer_steps": 64,
     "task.episode_limit": 6,
     "compute.shard_lives": 4,
-    "compute.threads": 2,
+    "compute.threads": 1,
     "compute.parallel": "threads",
 }
 _HIDDEN = ("TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_NUM_THREADS")  # what this test process set for itself

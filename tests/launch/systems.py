@@ -51,10 +51,10 @@ class System:
 SYSTEMS = {
     "evolution": System(
         "point_goal",
-        commands.TINY,
+        {**commands.TINY, "surrogate.kind": "reinforce"},
         "evolution.epochs",
         ("config.json", "checkpoints/epoch_00000001.npz", "checkpoints/epoch_00000003.npz"),
-        {"compute__parallel": "processes"},
+        {"compute__parallel": "processes", "compute__threads": 2},
     ),
     "metagenrl": System(
         "metagenrl_laptop",

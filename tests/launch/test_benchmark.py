@@ -24,6 +24,7 @@ def numbers(tmp_path_factory):
         "--shard_lives=1,4",
         "--cores=1,2,16",
         "--updates=2",
+        "--config.policy.hidden=()",
         "--config.evolution.fitness_from=final_episodes",
         "--network_milliseconds=50",
         f"--json={path}",

@@ -118,7 +118,8 @@ def test_a_family_that_mujoco_warns_about_leaves_nothing(file, empty, tmp_path):
 
 def test_processes_of_shards_leave_nothing(empty, tmp_path):
     """Policies with weights that are not finite send MuJoCo such controls."""
-    small = commands.settings(compute__parallel="processes", evolution__failed_epochs=0)
+    apart = {"compute__parallel": "processes", "compute__threads": 2}
+    small = commands.settings(**apart, evolution__failed_epochs=0)
     run(empty, "meta_train", *DIVERGING, *small, f"--run_dir={tmp_path}/run")
     assert not os.listdir(empty)
 

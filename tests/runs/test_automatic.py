@@ -133,6 +133,11 @@ def test_a_run_around_the_fixed_policy_is_repeated_with_it(tmp_path, monkeypatch
     assert first == again
 
 
+def stop(self, number):
+    """Stands for what runs the evolution that a search has planned."""
+    raise Interrupted
+
+
 def test_a_search_that_was_killed_with_nothing_but_the_policy_goes_on(tmp_path, monkeypatch):
     def killed(*arguments):
         (tmp_path / "run" / "zero_shot_linear").mkdir()
@@ -142,8 +147,11 @@ def test_a_search_that_was_killed_with_nothing_but_the_policy_goes_on(tmp_path, 
     with pytest.raises(SystemExit):
         AutomaticEvolution(budget(), RunTarget(tmp_path / "run")).run()
     monkeypatch.setattr(automatic, "evolved_policy", lambda *arguments: None)
+    monkeypatch.setattr(AutomaticEvolution, "_run", stop)
     work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run", resume=True))
-    assert work.run() == tmp_path / "run" / "1"
+    with pytest.raises(Interrupted):
+        work.run()
+    assert work._settings_of(1).loss.start == "centred"
 
 
 def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
@@ -243,7 +251,13 @@ def test_epochs_that_are_fixed_are_all_done(tmp_path, monkeypatch):
 
 
 def test_another_budget_is_refused_and_nothing_is_lost(tmp_path):
-    AutomaticEvolution(budget(), RunTarget(tmp_path / "run")).run()
+    """Nor is a search overwritten that goes on."""
+    first = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
+    (tmp_path / "run" / "search.json").write_text("{}")
+    with pytest.raises(RecordError, match="another process is writing"):
+        AutomaticEvolution(budget(), RunTarget(tmp_path / "run", overwrite=True))
+    assert (tmp_path / "run" / "search.json").read_text() == "{}"
+    first.run()
     before = sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file())
     for other in (budget(seed=1), budget(minutes=2.0)):
         with pytest.raises(RecordError, match="another family, seed, budget or settings"):
@@ -261,15 +275,6 @@ def test_folders_of_something_else_stay_as_they_are(tmp_path):
         with pytest.raises(RecordError, match="it holds 1, which no search"):
             AutomaticEvolution(budget(), RunTarget(folder, **how))
     assert (folder / "1" / "mine.txt").read_text() == "mine"
-
-
-def test_a_search_that_goes_on_is_not_overwritten(tmp_path):
-    first = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
-    (tmp_path / "run" / "search.json").write_text("{}")
-    with pytest.raises(RecordError, match="another process is writing"):
-        AutomaticEvolution(budget(), RunTarget(tmp_path / "run", overwrite=True))
-    assert (tmp_path / "run" / "search.json").read_text() == "{}"
-    first.run()
 
 
 @pytest.mark.slow
@@ -495,8 +500,11 @@ def test_a_loss_that_was_best_by_smaller_steps_evolves_by_them(tmp_path, monkeyp
             yield Tried("centred", 1, AGENTS, 4, -10.0, (-11.0, -9.0), 3.6, gentle=True)
 
     monkeypatch.setattr(automatic, "SettingsSearch", Gentle)
-    AutomaticEvolution(budget(), RunTarget(tmp_path / "run")).run()
-    settings = run_settings(tmp_path / "run" / "1")
+    monkeypatch.setattr(AutomaticEvolution, "_run", stop)
+    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
+    with pytest.raises(Interrupted):
+        work.run()
+    settings = work._settings_of(1)
     usual = choices.candidates(budget().given, {}, make_family(GIVEN.task).spec)["centred"]
     steps = [(each.sigma, each.learning_rate) for each in (settings.evolution, usual.evolution)]
     np.testing.assert_allclose(steps[0], 0.3 * np.array(steps[1]))

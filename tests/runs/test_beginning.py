@@ -39,11 +39,17 @@ from epg_tf.runs.folder import (
     begun_with,
 )
 from epg_tf.runs.identity import BEGUN_WITH, RunIdentity
-from epg_tf.runs.session import run_in_folder
+from epg_tf.runs.session import Session, run_in_folder
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
 from epg_tf.tasks.registry import make_family
 from tests.thread_ranks import on_ranks
+
+
+@pytest.fixture(scope="module")
+def tiny(make_tiny):
+    """Without guidance, so that lives are compiled for one way of learning."""
+    return make_tiny(evolution={"guidance": 0.0})
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,22 @@ def earlier(tiny, shards, tmp_path_factory):
     folder = tmp_path_factory.mktemp("earlier") / "run"
     run(tiny, shards, folder, seed=7)
     return epg_tf.load_loss(folder / "final")
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, shards, earlier, tmp_path_factory):
+    """The folder of a finished run that began with it."""
+    folder = tmp_path_factory.mktemp("whole") / "whole"
+    run(tiny, shards, folder, earlier)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(tiny, shards, earlier, tmp_path_factory):
+    """The folder of one that was stopped after an epoch."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    run(tiny, shards, folder, earlier, count=1)
+    return folder
 
 
 def run(experiment, shards, folder, earlier=None, seed=3, count=None, **how):
@@ -161,6 +183,7 @@ def test_a_loss_begins_as_a_valley_around_a_policy(make_tiny, policies, factors,
 NOT_LEARNING = {
     "policy": {"hidden": ()},
     "evolution": {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0},
+    "surrogate": {"kind": "reinforce"},
 }
 
 
@@ -172,14 +195,18 @@ def unevolved(experiment):
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, centred):
-    """What is said of observations as they are acts as the policy does after its own normalisation,
-    life by life, in the mean; and the floor of the valley is there.
+    """The floor of the valley, at observations as they are, is what the policy does after its own
+    normalisation, life by life, in the mean.
     """
     inner = {"updates": 3, "learning_rate": 0.0, "centred_observations": centred}
     policy = unevolved(make_tiny(inner=inner, **NOT_LEARNING))
     linear = policy.experiment
+    experiment = make_tiny(loss=VALLEY | {"channels": ("observation_as_it_is",)})
     learning = with_settings(policy, "inner", learning_rate=0.1)  # it does not, here
-    kernel, bias = on_observations_as_they_are(learning)
+    phi, channels = beginning(experiment, 3, learning).phi, loss_channels(experiment)
+    params = split(phi[None], parameter_shapes(channels, experiment.loss))
+    rows = kernel_rows(channels)["observation_as_it_is"]
+    kernel, bias = -params["products/kernel"][0][rows, :2], -params["products/bias"][0][:2]
 
     weights = initial_policy(policy.experiment, policy.phi)
     sixty_four = dataclasses.replace(linear.compute, shard_lives=64)
@@ -193,15 +220,6 @@ def test_a_policy_is_the_same_whatever_agents_have_normalised(make_tiny, centred
     normalised = (observation[None] - shift[:, None]) * scale[:, None]
     means = (normalised @ weights["output/kernel"] + weights["output/bias"]).mean(axis=0)
     np.testing.assert_allclose(observation @ kernel + bias, means, rtol=1e-4, atol=1e-5)
-
-    experiment = make_tiny(loss=VALLEY | {"channels": ("observation_as_it_is",)})
-    phi = beginning(experiment, 3, policy).phi
-    channels = loss_channels(experiment)
-    params = split(phi[None], parameter_shapes(channels, experiment.loss))
-    rows, actions = kernel_rows(channels)["observation_as_it_is"], len(bias)
-    floor = params["products/kernel"][0][rows, :actions]
-    np.testing.assert_allclose(floor, -kernel, rtol=1e-6)
-    np.testing.assert_allclose(params["products/bias"][0][:actions], -bias, rtol=1e-6)
 
 
 def test_what_does_not_vary_within_lives_counts_nothing(make_tiny, monkeypatch):
@@ -371,13 +389,16 @@ def test_a_policy_that_no_valley_has_is_refused(make_tiny, policies):
         assert "\n" not in str(raised.value)
 
 
-def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
+def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, whole, stopped, tmp_path):
     """Resumed without naming the beginning, and with it; the folder and its losses state it."""
     ends = []
-    for name, again in (("whole", None), ("unnamed", None), ("named", earlier)):
-        folder = tmp_path / name
-        run(tiny, shards, folder, earlier, count=None if name == "whole" else 1)
-        if name != "whole":
+    for folder, again in (
+        (whole, None),
+        (tmp_path / "unnamed", None),
+        (tmp_path / "named", earlier),
+    ):
+        if folder != whole:
+            shutil.copytree(stopped, folder)
             run(tiny, shards, folder, again, resume=True)
         ends.append((folder / "final" / "loss.npz").read_bytes())
         facts = json.loads((folder / "config.json").read_text())
@@ -387,7 +408,9 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, tmp_path):
         assert summary["env_steps"] > earlier.facts["env_steps"]
         assert begun_with(facts) == earlier.name
     assert ends[0] == ends[1] == ends[2]
-    (section,) = pages.read_entry(tmp_path / "whole").sections[-1:]
+    (tmp_path / "without_rows").mkdir()  # a page has pictures of them
+    shutil.copy(whole / "config.json", tmp_path / "without_rows")
+    (section,) = pages.read_entry(tmp_path / "without_rows").sections[-1:]
     assert section.blocks[-1].text.endswith(f"--begin_with={earlier.name}")
 
 
@@ -400,12 +423,10 @@ def test_env_steps_that_are_no_count_are_refused(tiny, earlier, spent):
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
-    tiny, shards, earlier, tmp_path
+    tiny, shards, earlier, whole, stopped, tmp_path
 ):
     """Without it the run would go on with a fresh loss, and state the other one."""
-    whole, folder = tmp_path / "whole", tmp_path / "run"
-    for path in (whole, folder):
-        run(tiny, shards, path, earlier, count=None if path == whole else 1)
+    folder = shutil.copytree(stopped, tmp_path / "run")
     shutil.rmtree(folder / "checkpoints")
     (folder / "metrics.csv").unlink()
     with pytest.raises(RecordError, match="began with .*final and has no checkpoint yet; pass"):
@@ -417,8 +438,8 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_wants_its_beginning(
 
 @pytest.mark.parametrize("begun", ["x", [], 5, {}, {"loss": "a"}, {"phi_sha256": 3}, None])
 @pytest.mark.parametrize("named", [True, False])
-def test_a_damaged_statement_is_refused(tiny, shards, earlier, tmp_path, begun, named):
-    run(tiny, shards, tmp_path / "run", earlier, count=1)
+def test_a_damaged_statement_is_refused(tiny, shards, earlier, stopped, tmp_path, begun, named):
+    shutil.copytree(stopped, tmp_path / "run")
     config = tmp_path / "run" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {BEGUN_WITH: begun}))
     given = earlier if named else None
@@ -459,13 +480,12 @@ def test_a_checkpoint_of_another_beginning_is_refused(tiny, shards, earlier, tmp
             run(tiny, shards, copied, None, resume=True)
 
 
-def test_all_ranks_begin_with_that_of_rank_0(tiny, earlier, tmp_path):
-    def first_state(rank):
-        with Shards(tiny) as own:
-            given = earlier if rank.rank == 0 else None
-            system = EvolutionSystem(tiny, 3, own, rank, given)
-            with contextlib.closing(run_in_folder(system, RunTarget(tmp_path / "run"))) as epochs:
-                return next(epochs).state.phi
+def test_all_ranks_begin_with_that_of_rank_0(tiny, shards, earlier, tmp_path):
+    def first_phi(rank):
+        given = earlier if rank.rank == 0 else None
+        system = EvolutionSystem(tiny, 3, shards, rank, given)
+        with contextlib.closing(Session(system, RunTarget(tmp_path / "run"))) as session:
+            session.begin()
+            return system.state.phi.tobytes()
 
-    one, two = on_ranks(2, first_state)
-    assert one.tobytes() == two.tobytes()
+    assert on_ranks(2, first_phi) == [earlier.phi.tobytes()] * 2

@@ -29,6 +29,12 @@ from tests.thread_ranks import on_ranks
 
 
 @pytest.fixture(scope="module")
+def tiny(make_tiny):
+    """Quick to compile."""
+    return make_tiny(policy={"hidden": ()}, surrogate={"kind": "reinforce"})
+
+
+@pytest.fixture(scope="module")
 def shards(tiny):
     """Shared by all sessions here, so that lives are compiled once."""
     with Shards(tiny) as shards:

@@ -66,6 +66,12 @@ def left_after(count, experiment, folder):
     return folder
 
 
+@pytest.fixture(scope="module")
+def left(tiny, tmp_path_factory):
+    """The folder of a run that was left after two rounds."""
+    return left_after(2, tiny, tmp_path_factory.mktemp("left") / "run")
+
+
 def resumed(experiment, folder):
     """Returns the numbers of the rounds of the resumed run, and its lines about damage."""
     lines = []
@@ -145,9 +151,9 @@ def no_file(path):
 
 
 @pytest.mark.parametrize("damage", [emptied, other_version, other_agents, no_file])
-def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, tmp_path, damage):
+def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, left, tmp_path, damage):
     """Whatever is wrong with it: the newest round is restored, and the file is named."""
-    folder = left_after(2, tiny, tmp_path / "run")
+    folder = shutil.copytree(left, tmp_path / "run")
     for shard in ("shard_000", "shard_001"):
         for number in (0, 1):
             emptied(folder / "agents" / shard / "weights" / f"epoch_{number:08d}.npz")
@@ -159,9 +165,7 @@ def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, tmp_path, damage
 
 def test_a_replay_is_not_emptied_where_an_older_round_saves_it(tiny, tmp_path):
     """Steps of rounds 1 and 3 are damaged: round 2 keeps its steps, round 3 would have none."""
-    longer = dataclasses.replace(
-        tiny, steps_per_agent=48, agent=dataclasses.replace(tiny.agent, replay_steps=48)
-    )
+    longer = dataclasses.replace(tiny, steps_per_agent=24, round_steps=6)  # replays of 24 steps
     folder = left_after(3, longer, tmp_path / "run")
     for number in (1, 3):
         path = folder / "agents" / "shard_001" / "steps" / f"epoch_{number:08d}.npz"
@@ -172,9 +176,9 @@ def test_a_replay_is_not_emptied_where_an_older_round_saves_it(tiny, tmp_path):
     assert any("after round 1 alone" in line for line in lines)
 
 
-def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, tmp_path):
+def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, left, tmp_path):
     """Where steps that all checkpoints need are damaged, and the newest weights, too."""
-    folder = left_after(2, tiny, tmp_path / "run")
+    folder = shutil.copytree(left, tmp_path / "run")
     shard = folder / "agents" / "shard_001"
     emptied(shard / "weights" / "epoch_00000002.npz")
     emptied(shard / "steps" / "epoch_00000001.npz")
@@ -185,9 +189,9 @@ def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, tmp_path):
     assert any("steps/epoch_00000001.npz" in line and "after round 1" in line for line in lines)
 
 
-def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, tmp_path):
+def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, left, tmp_path):
     """Else agents of the new round 2 could meet the objective of the old one after a kill."""
-    folder = left_after(2, tiny, tmp_path / "run")
+    folder = shutil.copytree(left, tmp_path / "run")
     emptied(folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz")
     (folder / "objectives" / "round_00000002_old").mkdir()  # a user's copy
     session = Session(MetaGenRLSystem(tiny, 0), RunTarget(folder, resume=True), print)

@@ -14,7 +14,6 @@ import pytest
 
 from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import RecordError
-from epg_tf.epg.epoch_metrics import COLUMNS
 from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import as_json
 from epg_tf.metagenrl.population import metric_columns
@@ -31,9 +30,10 @@ from tests.evaluation.tables import NAN, table
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>evil</script>"
+SOME = ("epoch", "env_steps", "fitness_mean", "validation_return_mean", "signal_to_noise")
 
 
-def metrics(path, epochs=3, columns=COLUMNS, **given):
+def metrics(path, epochs=3, columns=SOME, **given):
     file = MetricsFile(path / "metrics.csv")
     for epoch in range(1, epochs + 1):
         row = {name: 0.5 * epoch for name in columns}
@@ -118,12 +118,13 @@ def test_a_run_says_what_it_was(run):
 
 
 def test_a_page_begins_with_what_came_of_it(run, tested):
-    (first, *_), (other, *_) = (pages.read_entry(path).sections for path in (run, tested))
+    entry = pages.read_entry(tested)
+    first, other = pages.read_entry(run).sections[0], entry.sections[0]
     assert first.blocks[0].text == (
         "3 of 3 epochs are done; the validation return was 0.50 at first, 1.50 at best."
     )
     assert other.blocks[0].text.startswith("Evolved loss (EPG) ends ")
-    meanings = [fold.block for fold in blocks(pages.read_entry(tested), Fold)]
+    meanings = [fold.block for fold in blocks(entry, Fold)]
     assert ("evolved loss (EPG)", "agents minimise the evolved loss") in meanings[0].rows
 
 

@@ -41,11 +41,16 @@ def test_settings_that_need_too_much_memory_are_refused():
         RL2System(huge, 0)
 
 
-def test_trials_that_all_fail_end_the_run(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def system():
+    """Of all tests that play trials: its agent is traced once."""
+    return RL2System(RL2Experiment.from_mapping(TINY), 0)
+
+
+def test_trials_that_all_fail_end_the_run(system, tmp_path, monkeypatch):
     monkeypatch.setattr(
         HiddenGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
     )
-    system = RL2System(RL2Experiment.from_mapping(TINY), 0)
     with pytest.raises(
         RunFailed, match="^all 4 trials of iteration 1 failed: the reward was not finite; correct"
     ):
@@ -53,7 +58,7 @@ def test_trials_that_all_fail_end_the_run(tmp_path, monkeypatch):
     assert not epg_tf.read_run(tmp_path / "run").finished
 
 
-def test_trials_that_fail_in_validation_are_counted_and_said(tmp_path, monkeypatch):
+def test_trials_that_fail_in_validation_are_counted_and_said(system, tmp_path, monkeypatch):
     """Iteration 2 of 3 has one."""
     play = rl2.play_trials
 
@@ -63,7 +68,7 @@ def test_trials_that_fail_in_validation_are_counted_and_said(tmp_path, monkeypat
         return trials
 
     monkeypatch.setattr(rl2, "play_trials", failing)
-    system, lines = RL2System(RL2Experiment.from_mapping(TINY), 0), []
+    lines = []
     results = list(run_in_folder(system, RunTarget(tmp_path / "run"), lines.append))
     found = [result.metrics["failed_validation_trials"] for result in results]
     np.testing.assert_array_equal(found, [np.nan, 1.0, np.nan])
@@ -72,18 +77,17 @@ def test_trials_that_fail_in_validation_are_counted_and_said(tmp_path, monkeypat
     assert epg_tf.read_run(tmp_path / "run").summary["failed_trials"] == 1
 
 
-def test_a_resumed_run_goes_on_with_the_best_return_so_far():
+def test_a_resumed_run_goes_on_with_the_best_return_so_far(system):
     """A later validation that is worse writes no `best/`; nor do checkpoints of earlier versions,
     which did not hold what was best.
     """
     tiny = RL2Experiment.from_mapping(TINY)
-    resumed = RL2System(tiny, 0)
-    arrays, facts = resumed.arrays()
-    assert resumed.optional < set(arrays)
-    arrays = {name: values for name, values in arrays.items() if name not in resumed.optional}
+    arrays, facts = system.arrays()
+    assert system.optional < set(arrays)
+    arrays = {name: values for name, values in arrays.items() if name not in system.optional}
     done = tiny.validation_period - 1
-    resumed.load(Checkpoint(done, arrays, {**facts, "best_return": 1e9}))
-    result = next(resumed.steps(lambda lives: None))
+    system.load(Checkpoint(done, arrays, {**facts, "best_return": 1e9}))
+    result = next(system.steps(lambda lives: None))
     assert result.iteration == tiny.validation_period
     assert (result.best_return, result.is_best) == (1e9, False)
-    assert set(resumed.arrays()[0]) == set(arrays)
+    assert set(system.arrays()[0]) == set(arrays)

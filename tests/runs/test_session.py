@@ -128,11 +128,12 @@ SLOW = ("rl2",)  # to compile
         *(pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SYSTEMS),
     ],
 )
-def case(request, tiny) -> Iterator[Case]:
+def case(request, make_tiny) -> Iterator[Case]:
     """Each system in turn; that of EPG with shards that all its runs share."""
     if request.param != "evolution":
         yield SYSTEMS[request.param]
         return
+    tiny = make_tiny(policy={"hidden": ()}, surrogate={"kind": "reinforce"})  # quick to compile
     with Shards(tiny) as shards:
 
         def make(experiment: Any, seed: int) -> System:

@@ -118,7 +118,8 @@ def test_a_run_without_rewards_says_so_on_the_way_and_ends_with_the_conclusion(
     monkeypatch.setattr(
         PointGoal, "reward", lambda self, before, after, action: np.zeros(len(action))
     )
-    experiment, lines = make_tiny(evolution={"guidance": 0.0, "l2": 0.0}), []
+    experiment = make_tiny(evolution={"guidance": 0.0, "l2": 0.0}, policy={"hidden": ()})
+    lines = []
     for _ in epg_tf.evolve_in_folder(experiment, 3, tmp_path / "run", write=lines.append):
         pass
     assert any(line.startswith("the loss was not changed in epochs 1 to 2, ") for line in lines)
