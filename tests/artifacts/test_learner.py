@@ -165,6 +165,7 @@ def test_it_learns_as_the_inner_loop_does_with_each_pretrained_loss(name, tmp_pa
     check_equal(epg_tf.load_loss(name), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", SETTINGS)
 def test_it_learns_as_the_inner_loop_does(changes, make_learned, tmp_path):
     """With all that a loss may see, all kinds of actions, guidance, and limits."""
@@ -203,6 +204,7 @@ def no_gradient_moves(learner):
         np.testing.assert_array_equal(variable, before)
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_saved_with_equal_bits(exported, tmp_path):
     """In the middle of M steps, whatever the learner lived before; NaN rewards do nothing to a loss
     that sees none, and a gradient that is not finite is left out.
@@ -221,6 +223,7 @@ def test_it_goes_on_where_it_was_saved_with_equal_bits(exported, tmp_path):
     assert np.isfinite(learner.policy.get_weights()[0]).all()
 
 
+@pytest.mark.slow
 def test_it_trains_any_keras_policy(exported):
     """Two branches and layer normalisation; all its weights move."""
     seen = tf.keras.Input([SEEN])

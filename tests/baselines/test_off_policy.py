@@ -35,6 +35,7 @@ def curves(name, agents=3, env_steps=24, terms=TERMS, **changes):
     return method.train(Request(TASK, 3, "test", agents, env_steps, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "terms", "steps"),
     [

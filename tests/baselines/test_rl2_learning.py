@@ -145,6 +145,7 @@ def by_trainer(exploratory) -> tuple[dict, dict]:
     return trainer.agent.arrays(), newest.metrics
 
 
+@pytest.mark.slow
 def test_iterations_of_rl2_and_e_rl2_differ_in_the_rewards_of_the_first_episode():
     """To the bit: each is the iteration by hand on its own rewards, in shuffled epochs."""
     agent = learner()

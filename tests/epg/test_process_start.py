@@ -19,6 +19,7 @@ def experiment(make_tiny):
     return make_tiny(evolution=LIVES, compute=COMPUTE)
 
 
+@pytest.mark.slow
 def test_as_many_start_as_shards_run_beside_the_first(experiment):
     with start_ahead(experiment) as started:
         assert [process.process.poll() for process in started] == [None]

@@ -59,6 +59,7 @@ def test_the_numbers_are_those_of_the_inner_loop(tiny, found):
     assert rows.final("policy_sha256").tolist() == lives.policy_hash.tolist()
 
 
+@pytest.mark.slow
 def test_tests_are_in_exact_physics_whatever_those_of_evolution(make_tiny):
     task = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
     coarse, exact = (
@@ -185,6 +186,7 @@ def of_moves(make, moves, **changes):
     return LossName(moves, 0), LearnedLoss(initial_phi(experiment, 0), experiment, {"env_steps": 9})
 
 
+@pytest.mark.slow
 def test_losses_with_and_without_an_initial_policy_are_rows_of_one_table(make_tiny):
     """The others, too, are the same as in tests of their own, to the bit."""
     moved = {
@@ -280,6 +282,7 @@ def test_a_loss_is_in_a_table_once(make_tiny, tmp_path):
             )
 
 
+@pytest.mark.slow
 def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
     """That it matters is what test_alpha_1_is_ppo_to_the_bit shows."""
     guided = make_tiny(evolution={"final_guidance": 0.25}, **QUICK)

@@ -38,6 +38,7 @@ def tested():
     return {method: trained(method=method) for method in OFF_POLICY}
 
 
+@pytest.mark.slow
 def test_ddpg_has_the_agents_of_objectives_and_its_own_rate(tested):
     baseline = dataclasses.replace(TINY.baseline, ddpg_with_td3_learning_rate=0.5)
     faster = dataclasses.replace(TINY, baseline=baseline)
@@ -92,6 +93,7 @@ def test_any_agent_can_be_trained_again(agent):
             train_objective_agent(learned, 0, number, agents=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["objective", "untrained_objective"])
 def test_a_test_may_have_a_learning_rate_of_its_own(tested, method):
     """As if agents of meta-training had it; off-policy REINFORCE keeps its own."""
@@ -117,6 +119,7 @@ def both_objectives(first=TINY, second=TINY, names=("a", "b")):
     return Evaluation(learned, name, requested(), methods, others=(other,))
 
 
+@pytest.mark.slow
 def test_several_objectives_have_the_rows_of_each_alone_and_a_mean(tested):
     evaluation = both_objectives()
     results = Results.join(list(evaluation.run()))
@@ -159,6 +162,7 @@ def test_settings_without_effect_on_the_objective_may_differ_and_names_may_not()
         both_objectives(names=("a", "a"))
 
 
+@pytest.mark.slow
 def test_curves_have_an_evaluation_before_learning_and_after_every_round(tested):
     for found in tested.values():
         assert found.env_steps.tolist() == [0, 10, 20]
@@ -166,6 +170,7 @@ def test_curves_have_an_evaluation_before_learning_and_after_every_round(tested)
         np.testing.assert_array_equal(found.final_return, found.returns[:, -1])
 
 
+@pytest.mark.slow
 def test_methods_meet_the_same_agents_and_differ_in_what_they_teach(tested):
     starts = [found.returns[:, 0] for found in tested.values()]
     np.testing.assert_array_equal(starts[0], starts[1])
@@ -173,6 +178,7 @@ def test_methods_meet_the_same_agents_and_differ_in_what_they_teach(tested):
     assert len({found.returns[:, 2].tobytes() for found in tested.values()}) == len(OFF_POLICY)
 
 
+@pytest.mark.slow
 def test_the_objective_alone_decides_and_stays_as_it_is(tested):
     before = PARAMETERS.copy()
     np.testing.assert_array_equal(trained().returns, tested["objective"].returns)
@@ -184,6 +190,7 @@ def test_the_objective_alone_decides_and_stays_as_it_is(tested):
     )
 
 
+@pytest.mark.slow
 def test_agents_do_not_depend_on_how_many_there_are_nor_on_other_seeds(tested):
     np.testing.assert_array_equal(trained(agents=4).returns[:3], tested["objective"].returns)
     for other in (trained(seed=1), trained(phase="objective_tuning")):

@@ -33,6 +33,7 @@ def numbers(tmp_path_factory):
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_an_epoch_takes_as_long_as_its_busiest_core(numbers):
     """All final episodes of PointGoal are equally long here: 3 of 6 env steps."""
     assert (numbers["final_steps_mean"], numbers["final_steps_deviation"]) == (18, 0)
@@ -54,6 +55,7 @@ def test_an_epoch_takes_as_long_as_its_busiest_core(numbers):
         )
 
 
+@pytest.mark.slow
 def test_efficiency_is_measured_by_the_best_single_core(numbers):
     alone = min(row["seconds"] for row in numbers["rows"] if row["cores"] == 1)
     for row in numbers["rows"]:

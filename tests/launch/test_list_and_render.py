@@ -35,6 +35,7 @@ REASON = can_draw()
 needs_gl = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
+@pytest.mark.slow
 def test_every_family_is_listed_with_its_sizes_and_ranges():
     process = commands.run("list")
     assert process.returncode == 0 and process.stderr == "", process.stderr

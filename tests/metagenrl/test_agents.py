@@ -75,6 +75,7 @@ def test_small_rewards_stay_as_they_are(environment, same):
     assert (ends[0].tobytes() == ends[1].tobytes()) == same
 
 
+@pytest.mark.slow
 def test_units_come_back_from_disk(tmp_path):
     """Agent 0 is in the middle of its life, so its unit cannot be measured again."""
     experiment = dataclasses.replace(scaled("gymnasium:Pendulum-v1@6"), steps_per_agent=24)

@@ -51,6 +51,7 @@ def numbers(result):
     return [result.metrics[name] for name in COLUMNS]
 
 
+@pytest.mark.slow
 def test_tests_are_due_every_period_and_change_no_bit_of_training(finished):
     """The same run without them ends with the same objective."""
     _, rounds = finished
@@ -61,6 +62,7 @@ def test_tests_are_due_every_period_and_change_no_bit_of_training(finished):
     assert not [name for name in alone.metrics if name.startswith("validation")]
 
 
+@pytest.mark.slow
 def test_a_test_is_what_tests_of_objectives_find_for_the_same_agents(tested, finished):
     """The method of meta-test, with the agents of validation."""
     state = finished[1][1].state
@@ -75,6 +77,7 @@ def test_a_test_is_what_tests_of_objectives_find_for_the_same_agents(tested, fin
         assert found == pytest.approx(np.mean(curves.returns[:, -1]), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_numbers_do_not_depend_on_ranks(tested, finished):
     ended = on_ranks(2, lambda rank: list(meta_learn(tested, 0, Population(tested, 0, rank))))
     for rank in ended:
@@ -82,6 +85,7 @@ def test_numbers_do_not_depend_on_ranks(tested, finished):
             assert np.array_equal(numbers(mine), numbers(alone), equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 3])
 def test_a_resumed_run_has_the_same_rows_and_the_same_best(tested, finished, tmp_path, stop):
     rounds = meta_learn_in_folder(tested, 0, tmp_path / "run")
@@ -95,6 +99,7 @@ def test_a_resumed_run_has_the_same_rows_and_the_same_best(tested, finished, tmp
         assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_best_objective_that_is_gone_is_named(tested, tmp_path):
     rounds = meta_learn_in_folder(tested, 0, tmp_path / "run")
     assert len(list(itertools.islice(rounds, 3))) == 3
@@ -113,6 +118,7 @@ def test_without_tests_a_folder_named_best_is_left_alone(tmp_path):
     assert len(list(rounds)) == 3 and (tmp_path / "run" / "best").is_dir()
 
 
+@pytest.mark.slow
 def test_best_is_the_objective_of_the_best_round(tested, finished):
     folder, rounds = finished
     rows = [result.metrics for result in rounds]
@@ -125,6 +131,7 @@ def test_best_is_the_objective_of_the_best_round(tested, finished):
     assert load_objective(folder).folder == folder / "best"
 
 
+@pytest.mark.slow
 def test_ranks_in_environments_of_meta_training_decide(tested):
     """Returns differ in scale; the environment that was held out, and NaN, cannot win."""
 
@@ -142,6 +149,7 @@ def test_ranks_in_environments_of_meta_training_decide(tested):
     assert best_round(tested, [first, second, third, failed]) is third
 
 
+@pytest.mark.slow
 def test_stopping_ends_a_test(tested, finished):
     stopped = threading.Event()
     stopped.set()

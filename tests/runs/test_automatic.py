@@ -90,6 +90,7 @@ def _short(monkeypatch):
     monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: False)
 
 
+@pytest.mark.slow
 def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
     lines = []
     work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"), lines.append)

@@ -136,6 +136,7 @@ def test_a_run_without_an_epoch(run):
     assert blocks(entry, Picture) == []
 
 
+@pytest.mark.slow
 def test_a_run_of_metagenrl(tmp_path):
     experiment = config_files.load_experiment("metagenrl_small")
     description = {"kind": "metagenrl", "config": experiment.to_mapping(), "seed": 3}

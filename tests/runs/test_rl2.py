@@ -58,6 +58,7 @@ def test_trials_that_all_fail_end_the_run(system, tmp_path, monkeypatch):
     assert not epg_tf.read_run(tmp_path / "run").finished
 
 
+@pytest.mark.slow
 def test_trials_that_fail_in_validation_are_counted_and_said(system, tmp_path, monkeypatch):
     """Iteration 2 of 3 has one."""
     play = rl2.play_trials

@@ -70,6 +70,7 @@ def learned(tiny):
     return LearnedLoss(initial_phi(tiny, 0), tiny, {})
 
 
+@pytest.mark.slow
 def test_own_returns_are_those_of_a_test_to_the_bit(learned, tiny):
     test = AdaptationTest(learned, loss_request(tiny, 3, 6))
     found = dict(test.run())

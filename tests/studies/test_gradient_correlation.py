@@ -148,6 +148,7 @@ def test_a_policy_gradient_goes_all_the_way_with_ppo(make_tiny, make_experience,
     np.testing.assert_allclose(cosines(one, ppo), sign, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_values_learn_and_the_life_stays_the_same(tiny, monkeypatch):
     """The value networks move from update to update; agents are those of lives nobody observes."""
     learned = LearnedLoss(initial_phi(tiny, 0), tiny, {"seed": 0})
