@@ -17,9 +17,9 @@ takes 1.75 times as long.
 
 Two runs of `small` took 4.3 and 5.0 hours on a core that other jobs shared, a third 1.8 hours, its
 last 54 rounds on two cores. One of `hopper_cheetah` took 1.1 hours on two cores with
-`--config.threads=2`, beside other jobs. An update of networks of 128 units on batches of 32 x 20
-takes nine times as long as one of these with one virtual step, so in as much time such a run would
-have fewer env steps than metagenrl_bodies.
+`--config.threads=2`, one of `cheetah_lunar` 2.6 hours on a core, both beside other jobs. An
+update of networks of 128 units on batches of 32 x 20 takes nine times as long as one of these with
+one virtual step, so in as much time such a run would have fewer env steps than metagenrl_bodies.
 """
 
 import dataclasses
