@@ -95,7 +95,7 @@ def best_round(
     """Returns the row of the round with the best objective; None if none was tested.
 
     In each environment of meta-training the tested rounds are ranked, since returns have no scale
-    in common. The best round has the highest mean rank, the earliest of several. Environments that
+    in common. The best round has the highest mean rank, the latest of several. Environments that
     meta-training has not met do not count.
 
     Args:
@@ -111,7 +111,8 @@ def best_round(
     below = (found[:, None] > found[None]).sum(axis=1)  # of a round, how many are worse
     level = (found[:, None] == found[None]).sum(axis=1)
     ranks = below + 0.5 * level
-    return tested[int(np.argmax(ranks.mean(axis=1)))]
+    means = ranks.mean(axis=1)
+    return tested[int(np.flatnonzero(means == means.max())[-1])]
 
 
 def _tested(

@@ -144,7 +144,7 @@ def test_ranks_in_environments_of_meta_training_decide(tested):
     failed = row(8, np.nan, -7.0, 1e6)
     assert best_round(tested, [nothing]) is None
     assert best_round(tested, [nothing, first]) is first
-    assert best_round(tested, [first, second]) is first  # 1 and 2 against 2 and 1: the earlier
+    assert best_round(tested, [first, second]) is second  # 1 and 2 against 2 and 1: the later
     assert best_round(tested, [first, second, third]) is third
     assert best_round(tested, [first, second, third, failed]) is third
 
