@@ -244,7 +244,9 @@ def test_a_run_whose_lives_all_fail_ends_and_says_why(
         monkeypatch.setattr(
             PointGoal, "reward", lambda self, before, after, action: np.full(len(action), np.nan)
         )
-    changed = make_tiny(evolution={"epochs": 9, "failed_epochs": 2}, **experiment)
+    changed = make_tiny(
+        evolution={"epochs": 9, "failed_epochs": 2, "final_guidance": 1.0}, **experiment
+    )
     epochs = epg_tf.evolve_in_folder(changed, 0, tmp_path / "run")
     next(epochs)
     next(epochs)
@@ -263,7 +265,10 @@ def test_the_search_for_the_reason_can_be_stopped(tiny):
 @pytest.mark.slow
 def test_all_ranks_of_a_resumed_run_go_on_counting_failed_epochs(make_tiny, tmp_path):
     """Only rank 0 reads the folder."""
-    failing = make_tiny(inner={"learning_rate": 1e7}, evolution={"epochs": 9, "failed_epochs": 2})
+    failing = make_tiny(
+        inner={"learning_rate": 1e7},
+        evolution={"epochs": 9, "failed_epochs": 2, "final_guidance": 1.0},
+    )
     with contextlib.closing(epg_tf.evolve_in_folder(failing, 0, tmp_path / "run")) as epochs:
         next(epochs)
 
