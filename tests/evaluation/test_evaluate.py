@@ -290,6 +290,7 @@ def test_alpha_is_that_with_which_evolution_ends_unless_it_is_given(make_tiny):
     assert about["alpha"] == 0.25
     given = outcome(make_tiny(**QUICK), ("epg",), alpha=0.25)[0]
     np.testing.assert_array_equal(usual.final("policy_sha256"), given.final("policy_sha256"))
+    assert (outcome(guided, ("epg",), alpha=0.0)[0].final() != usual.final()).any()
     agent = train_agent(LearnedLoss(initial_phi(guided, 0), guided, {}), 3, 1, lives=3)
     assert agent.policy_sha256 == usual.final("policy_sha256")[1]
 
