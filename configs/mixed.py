@@ -1,10 +1,11 @@
-"""One loss for several bodies: HiddenGoal, TurnedMotors, DirectionalHalfCheetah and
-DirectionalHopper, rewards declared. Variant: `laptop`. Not in the papers.
+"""One loss for several bodies, rewards declared. Variants: `laptop` (HiddenGoal, TurnedMotors,
+DirectionalHalfCheetah and DirectionalHopper; not in the papers) and `cheetah_lunar` (HalfCheetah
+and LunarLanderContinuous: EPG beside MetaGenRL, there Table 2).
 
-A life is 2048 env steps in one of the families. The fresh loss is REINFORCE on the rewards of the
-next ten env steps or so, shared by all components of an action; with an inner rate of 3e-3 it
-teaches in all four families before any evolution (docs/lessons.md). Returns count in
-units of about what a good agent gets.
+A life is 2048 env steps in one of the families, of `cheetah_lunar` 8192. The fresh loss is
+REINFORCE on the rewards of the next ten env steps or so, shared by all components of an action;
+with an inner rate of 3e-3 it teaches in the families of `laptop` before any evolution
+(docs/lessons.md). Returns count in units of about what a good agent gets.
 """
 
 import dataclasses
@@ -51,7 +52,26 @@ def _laptop() -> Experiment:
     )
 
 
-VARIANTS = {"laptop": _laptop()}
+def _cheetah_lunar() -> Experiment:
+    usual = _laptop()
+    return dataclasses.replace(
+        usual,
+        task=TaskConfig("half_cheetah", 5, 1000, physics="coarse"),
+        inner=dataclasses.replace(usual.inner, updates=256),
+        evolution=dataclasses.replace(
+            usual.evolution, lives=32, noise_vectors=32, epochs=50, learning_rate_epochs=50
+        ),
+        mix=MixConfig(
+            families=("gymnasium:LunarLanderContinuous-v3",),
+            frame_skips=(1,),
+            episode_limits=(1000,),
+            physics=("exact",),
+            return_units=(100.0, 100.0),
+        ),
+    )
+
+
+VARIANTS = {"laptop": _laptop(), "cheetah_lunar": _cheetah_lunar()}
 
 
 def get_config(variant: str = "laptop") -> ConfigDict:

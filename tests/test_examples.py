@@ -15,10 +15,11 @@ import epg_tf
 from epg_tf.artifacts.artifact import load
 from epg_tf.artifacts.export import export
 from epg_tf.artifacts.loss_files import PRETRAINED
+from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.epg.settings import Experiment
-from epg_tf.tasks.registry import FAMILIES, make_family, simulate
+from epg_tf.tasks.registry import FAMILIES, make_family, named_environment, simulate
 from tests.launch import commands
 
 EXAMPLES = commands.ROOT / "examples"
@@ -154,15 +155,48 @@ def test_tf_agents_learns_with_a_learned_loss():
 
 
 @pytest.fixture(scope="module")
-def unknown_tasks():
-    """The example's module; its families are known to these tests alone."""
+def family_file():
+    """Loads an example by its name; its families are known to these tests alone."""
     known = dict(FAMILIES)
-    spec = importlib.util.spec_from_file_location("unknown_tasks", EXAMPLES / "unknown_tasks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
+
+    def loaded(name):
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield loaded
     FAMILIES.clear()
     FAMILIES.update(known)
+
+
+@pytest.fixture(scope="module")
+def unknown_tasks(family_file):
+    return family_file("unknown_tasks")
+
+
+def test_padded_bodies_are_the_bodies_with_zeros_and_actions_that_do_nothing(family_file):
+    module = family_file("padded_bodies")
+    task = RL2Experiment.from_mapping(module.get_config().to_dict()).task
+    assert Experiment.from_mapping(module.get_config("agents").to_dict()).task == task
+    padded = simulate(make_family(task), len(module.BODIES))
+    padded.set_tasks([{"body": np.array(body)} for body in (0.0, 1.0, 2.0)])
+    own = [simulate(named_environment(f"gymnasium:{name}"), 1) for name in module.BODIES]
+    started = padded.reset(np.arange(3), [np.random.default_rng(number) for number in range(3)])
+    actions = np.random.default_rng(3).uniform(-1.0, 1.0, (20, 3, 6)).astype(np.float32)
+    results = [padded.step(action) for action in actions]
+    for row, body in enumerate(own):
+        body.set_tasks([{}])
+        size, used = body.family.observation_size, body.family.action_size
+        expected = [body.reset(np.arange(1), [np.random.default_rng(row)])[0]]
+        assert used < 6 or row == 0
+        for action, result in zip(actions, results, strict=True):
+            step = body.step(action[row : row + 1, :used])
+            expected.append(step.observation[0])
+            assert (result.reward[row], result.terminated[row]) == (step.reward, step.terminated)
+        seen = np.stack([started[row], *(result.observation[row] for result in results)])
+        np.testing.assert_array_equal(seen[:, :size], np.stack(expected))
+        assert not seen[:, size:].any()
 
 
 UNKNOWN = ("pendulum", "reacher", "cartpole_buttons", "swimmer", "hidden_reacher", "turned_motors")

@@ -81,6 +81,7 @@ TASKS = {
     "hidden_goal:laptop": ("hidden_goal", 4, 25, "training"),
     "directional_half_cheetah:demo": ("directional_half_cheetah", 5, 100, "training"),
     "mixed:laptop": ("hidden_goal", 4, 25, "training"),
+    "mixed:cheetah_lunar": ("half_cheetah", 5, 1000, "training"),
     "turned_motors:laptop": ("turned_motors", 4, 25, "training"),
     **{
         f"goal_ant:{scale}{name}": (family, 5, limit, task_range)
