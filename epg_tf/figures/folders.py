@@ -27,6 +27,7 @@ _FOLDERS = {  # config -> folder below results/
     "metagenrl_bodies:hopper_cheetah": "metagenrl_bodies/seed{seed}",
     "metagenrl_night:small": "metagenrl_night/seed{seed}",
     "metagenrl_night:hopper_cheetah": "metagenrl_night/hopper_cheetah",
+    "metagenrl_night:cheetah_lunar": "metagenrl_night/cheetah_lunar",
 }
 _PRETRAINED = {  # config -> pretrained loss, of seed 0
     "random_hopper:laptop": "random_hopper",
