@@ -6,17 +6,17 @@
 
 Meta-training is in HalfCheetah and LunarLanderContinuous, out_of_distribution is Hopper. LOSS is
 one that serves any body, e.g. of mixed:cheetah_lunar. With 48 iterations of 16 trials of two
-episodes RL² has as many env steps as the agents of metagenrl_night:cheetah_lunar, 1.54 M.
+episodes RL² has, without validation, as many env steps as the agents of
+metagenrl_night:cheetah_lunar, 1.54 M. LunarLander needs the extra epg_tf[lunar].
 """
 
 import dataclasses
 
 import gymnasium
 import numpy as np
-from ml_collections import ConfigDict
 
 from epg_tf.baselines.rl2_settings import RecurrentPPOConfig, RL2Experiment
-from epg_tf.runs.config_files import load_experiment
+from epg_tf.runs.config_files import chosen, load_experiment
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.quantities import Quantity
 from epg_tf.tasks.registry import register_family
@@ -77,13 +77,9 @@ class PaddedBodies(GymnasiumFamily):
         environment.unwrapped.become(round(float(task["body"])))
 
 
-def get_config(variant="rl2"):
-    """Returns the settings of RL², or with `agents` those of agents of a loss in its bodies."""
+def _variants():
     task = TaskConfig("padded_bodies", frame_skip=1, episode_limit=1000)
-    if variant == "agents":
-        usual = load_experiment("mixed:cheetah_lunar").of_task(0)
-        return ConfigDict(dataclasses.replace(usual, task=task).to_mapping())
-    experiment = RL2Experiment(
+    rl2 = RL2Experiment(
         task=task,
         iterations=48,
         trials=16,
@@ -91,4 +87,10 @@ def get_config(variant="rl2"):
         validation_trials=16,
         ppo=RecurrentPPOConfig(minibatches=4),
     )
-    return ConfigDict(experiment.to_mapping())
+    agents = load_experiment("mixed:cheetah_lunar").of_task(0)
+    return {"rl2": rl2, "agents": dataclasses.replace(agents, task=task)}
+
+
+def get_config(variant="rl2"):
+    """Returns the settings of RL², or with `agents` those of agents of a loss in its bodies."""
+    return chosen(_variants(), variant, "padded_bodies")

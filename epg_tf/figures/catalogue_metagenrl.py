@@ -94,9 +94,9 @@ _SETS = {
     ),
 }
 _ROWS = (
-    "EPG (mixed:cheetah_lunar) and RL² (examples/padded_bodies.py) have evaluations of their own; "
-    "the paper's numbers for them are of at most 50 M env steps. Baselines have the learning rates "
-    "that their evaluation states."
+    "EPG and RL² have evaluations of their own, at the scale night alone; the paper's numbers for "
+    "them are of at most 50 M env steps. Baselines have the learning rates that their evaluation "
+    "states."
 )
 
 

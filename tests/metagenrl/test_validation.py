@@ -131,7 +131,6 @@ def test_best_is_the_objective_of_the_best_round(tested, finished):
     assert load_objective(folder).folder == folder / "best"
 
 
-@pytest.mark.slow
 def test_ranks_in_environments_of_meta_training_decide(tested):
     """Returns differ in scale; the environment that was held out, and NaN, cannot win."""
 

@@ -139,7 +139,7 @@ def stop(self, number):
     raise Interrupted
 
 
-def test_a_search_that_was_killed_with_nothing_but_the_policy_goes_on(tmp_path, monkeypatch):
+def test_a_search_that_was_killed_with_nothing_but_the_policy_plans_the_rest(tmp_path, monkeypatch):
     def killed(*arguments):
         (tmp_path / "run" / "zero_shot_linear").mkdir()
         raise SystemExit
@@ -495,7 +495,7 @@ def test_smaller_steps_are_kept_where_agents_do_better_by_them(monkeypatch, usua
     assert made._gentle == kept
 
 
-def test_a_loss_that_was_best_by_smaller_steps_evolves_by_them(tmp_path, monkeypatch):
+def test_a_loss_that_was_best_by_smaller_steps_is_to_evolve_by_them(tmp_path, monkeypatch):
     class Gentle(Search):
         def run(self):
             yield Tried("centred", 1, AGENTS, 4, -10.0, (-11.0, -9.0), 3.6, gentle=True)
