@@ -43,13 +43,12 @@ def tiny_settings(tiny, monkeypatch, tmp_path):
 
 
 class Tracker(types.ModuleType):
-    """Stands in for Weights & Biases, MLflow and Optuna; records what it is given.
+    """Stands in for Weights & Biases and Optuna; records what it is given.
 
     Attributes:
       settings: Plain values.
       metrics: (step, name -> number) in their order.
       summary: Name -> number.
-      saved: Folders.
     """
 
     TrialPruned = type("TrialPruned", (Exception,), {})
@@ -57,7 +56,7 @@ class Tracker(types.ModuleType):
     def __init__(self):
         super().__init__("tracker")
         self.settings, self.summary = {}, {}
-        self.metrics, self.saved, self.values = [], [], []
+        self.metrics, self.values = [], []
 
     def __enter__(self):
         return self
@@ -71,19 +70,6 @@ class Tracker(types.ModuleType):
 
     def log(self, metrics, *, step):
         self.metrics.append((step, {name: float(value) for name, value in metrics.items()}))
-
-    def start_run(self):
-        return self
-
-    def log_dict(self, dictionary, artifact_file):
-        self.settings = json.loads(json.dumps(dictionary))
-
-    def log_metrics(self, metrics, *, step):
-        assert all(np.isfinite(value) for value in metrics.values())
-        self.log(metrics, step=step)
-
-    def log_artifacts(self, folder, name):
-        self.saved.append(folder)
 
     def create_study(self, *, direction):
         assert direction == "maximize"
@@ -109,7 +95,7 @@ class Tracker(types.ModuleType):
 @pytest.fixture
 def trackers(monkeypatch):
     """Puts stand-ins where the page imports trackers; name -> stand-in."""
-    found = {name: Tracker() for name in ("wandb", "mlflow", "optuna")}
+    found = {name: Tracker() for name in ("wandb", "optuna")}
     for name, tracker in found.items():
         monkeypatch.setitem(sys.modules, name, tracker)
     return found
@@ -144,12 +130,10 @@ def test_the_page_on_evolution_runs_as_printed(tiny_settings, trackers, tmp_path
     assert (tmp_path / "runs" / "point-agent" / "policy.json").is_file()
     assert (tmp_path / "runs" / "tf-agents-policy" / "saved_model.pb").is_file()
     assert space["learner"].train_step_counter.numpy() >= 3
-    for name in ("wandb", "mlflow"):
-        tracker = trackers[name]
-        assert [step for step, _ in tracker.metrics] == [1, 2, 3]
-        assert "fitness_mean" in tracker.metrics[0][1] and tracker.settings["evolution"]
-    assert trackers["wandb"].summary["best_return"] == space["result"].state.best_return
-    assert (tmp_path / trackers["mlflow"].saved[0] / "loss.json").is_file()
+    tracker = trackers["wandb"]
+    assert [step for step, _ in tracker.metrics] == [1, 2, 3]
+    assert "fitness_mean" in tracker.metrics[0][1] and tracker.settings["evolution"]
+    assert tracker.summary["best_return"] == space["result"].state.best_return
     assert np.isfinite(trackers["optuna"].values[0])
     assert [step for step, _ in trackers["optuna"].metrics] == [1, 2, 3, 1]
     assert "| seed, commit |" in (tmp_path / "runs/point-exported/README.md").read_text()
