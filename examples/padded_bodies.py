@@ -1,12 +1,13 @@
 """RL² where bodies have other sizes (MetaGenRL, Table 2): observations and actions are padded.
 
     epg-tf meta-train --config=examples/padded_bodies.py --run_dir=runs/rl2
-    epg-tf meta-test --loss=LOSS --compare=rl2:runs/rl2 --config=examples/padded_bodies.py:agents \
-        --config.task.range=out_of_distribution --lives=12 --reporting
+    epg-tf meta-train --config=mixed:cheetah_lunar --run_dir=runs/epg
+    epg-tf meta-test --loss=runs/epg --compare=alone,rl2:runs/rl2 --updates=500 --lives=12 \
+        --config=examples/padded_bodies.py:agents --config.task.range=out_of_distribution
 
-Meta-training is in HalfCheetah and LunarLanderContinuous, out_of_distribution is Hopper. LOSS is
-one that serves any body, e.g. of mixed:cheetah_lunar. With 48 iterations of 16 trials of two
-episodes RL² has, without validation, as many env steps as the agents of
+Meta-training is in HalfCheetah (--config.task.range=body=0:0) and LunarLanderContinuous (body=1:1),
+out_of_distribution is Hopper. The loss is one that serves any body. With 48 iterations of 16 trials
+of 2000 env steps RL² has, without validation, as many env steps as the agents of
 metagenrl_night:cheetah_lunar, 1.54 M. LunarLander needs the extra epg_tf[lunar].
 """
 

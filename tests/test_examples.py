@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import shutil
@@ -197,6 +198,13 @@ def test_padded_bodies_are_the_bodies_with_zeros_and_actions_that_do_nothing(fam
         seen = np.stack([started[row], *(result.observation[row] for result in results)])
         np.testing.assert_array_equal(seen[:, :size], np.stack(expected))
         assert not seen[:, size:].any()
+    padded.set_tasks([{"body": np.array(body)} for body in (2.0, 0.0, 0.0)])  # bodies change places
+    again = padded.reset(np.arange(3), [np.random.default_rng(number) for number in (2, 0, 0)])
+    np.testing.assert_array_equal(again, started[[2, 0, 0]])
+    for task_range, bodies in (("training", {0.0, 1.0}), ("out_of_distribution", {2.0})):
+        family = make_family(dataclasses.replace(task, range=task_range))
+        drawn = [family.sample_task(np.random.default_rng(number)) for number in range(16)]
+        assert {float(each["body"]) for each in drawn} == bodies
 
 
 UNKNOWN = ("pendulum", "reacher", "cartpole_buttons", "swimmer", "hidden_reacher", "turned_motors")
