@@ -120,7 +120,7 @@ def with_test_settings(home: Experiment, physics: Physics = "exact") -> Experime
         return print_and_end(home.in_physics(physics))
     refuse_overrides(TESTED, "it is as in evolution; leave it out")
     other = Experiment.from_mapping(_settings())
-    here, there = make_family(home.task), make_family(other.task)
+    here, there = (make_family(each.in_physics("exact").task) for each in (home, other))
     any_body = home.loss.shared_over_actions and home.evolution.moves == "loss"
     sizes = () if any_body else ("observation_size", "action_size")
     for name in (*sizes, "discrete_actions"):

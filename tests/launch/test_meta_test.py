@@ -141,6 +141,10 @@ def test_a_shared_loss_is_tested_in_another_body(make_tiny, tmp_path):
     summary, _ = meta_test(tmp_path / "out", tmp_path / "loss", *words, "--compare=reinforce")
     assert summary["about"]["task"]["family"] == "directional_half_cheetah"
     assert summary["epg"]["lives"] == 2 and "reinforce" in summary
+    # The config is of coarse physics, which the environment does not have; tests are in exact ones.
+    words += ["--config.task.family=gymnasium:Pendulum-v1", "--config.task.frame_skip=1"]
+    summary, _ = meta_test(tmp_path / "own", tmp_path / "loss", *words, "--compare=alone")
+    assert summary["about"]["task"]["family"] == "gymnasium:Pendulum-v1"
 
 
 @pytest.mark.slow
