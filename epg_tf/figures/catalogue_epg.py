@@ -200,7 +200,7 @@ def _ablation(scale: str) -> Sequence[Source]:
             },
         ),
         "directional_hopper": (
-            100,
+            60,
             {
                 "as it is": (),
                 "kernels 8 and 4": (("loss.widths", (8, 4)), ("loss.strides", (7, 2))),
