@@ -6,7 +6,7 @@ A life is 2048 env steps in one of the families, of `cheetah_lunar` 8192. The fr
 REINFORCE on the rewards of the next ten env steps or so, shared by all components of an action;
 with an inner rate of 3e-3 it teaches in the families of `laptop` before any evolution. Returns
 count in units of about what a good agent gets. `cheetah_lunar` has 10 M env steps, validation
-included, where metagenrl_night:cheetah_lunar has 1.5 M. Its run ends within the schedule of its
+included, where metagenrl_night:cheetah_lunar has 2.0 M. Its run ends within the schedule of its
 step size.
 """
 
