@@ -176,33 +176,36 @@ def _choose_and_evolve(
 # Modules of a system are imported where it runs: each brings libraries that others do without.
 
 
+def _system_of(experiment: AnyExperiment) -> type[System[Any]]:
+    """Returns the class whose runs have such settings."""
+    match experiment:
+        case Experiment():
+            from epg_tf.runs.evolution import EvolutionSystem
+
+            return EvolutionSystem
+        case MetaGenRLExperiment():
+            from epg_tf.runs.metagenrl import MetaGenRLSystem
+
+            return MetaGenRLSystem
+        case MAMLExperiment():
+            from epg_tf.runs.maml import MAMLSystem
+
+            return MAMLSystem
+        case RL2Experiment():
+            from epg_tf.runs.rl2 import RL2System
+
+            return RL2System
+
+
 def _cost(experiment: AnyExperiment) -> list[str]:
     """Returns lines on what a whole run costs."""
-    match experiment:
-        case Experiment() if _chooses_settings(experiment):
-            from epg_tf.epg.candidates import fixed_settings
+    if not (isinstance(experiment, Experiment) and _chooses_settings(experiment)):
+        return _system_of(experiment).costs(experiment)
+    from epg_tf.epg.candidates import fixed_settings
 
-            fixed = fixed_settings(experiment, _named())
-            kept = [f"config.{group}.{field}" for group in fixed for field in fixed[group]]
-            return [f"of these {', '.join(kept)} stay; this command chooses the others"]
-        case Experiment():
-            from epg_tf.runs import evolution
-
-            return evolution.cost_lines(experiment, "", 0, 1)[1:]
-        case MetaGenRLExperiment():
-            from epg_tf.metagenrl.state import initial_state
-            from epg_tf.runs import metagenrl
-
-            state = initial_state(experiment, run_flags.seed())
-            return metagenrl.cost_lines(experiment, state, 1)[1:]
-        case MAMLExperiment():
-            from epg_tf.runs import maml
-
-            return maml.cost_lines(experiment, 0)[1:]
-        case RL2Experiment():
-            from epg_tf.runs import rl2
-
-            return rl2.cost_lines(experiment, 0)[1:]
+    fixed = fixed_settings(experiment, _named())
+    kept = [f"config.{group}.{field}" for group in fixed for field in fixed[group]]
+    return [f"of these {', '.join(kept)} stay; this command chooses the others"]
 
 
 def _system(
@@ -216,27 +219,14 @@ def _system(
     Raises:
       UsageError: A flag has no effect on it.
     """
-    seed, beginning = run_flags.seed(), _BEGIN_WITH.value or _BEGIN_SCALE.value
-    if beginning is not None and not isinstance(experiment, Experiment):
-        flag = _BEGIN_WITH if _BEGIN_WITH.value is not None else _BEGIN_SCALE
-        raise command_line.UsageError(
-            f"--{flag.name}={beginning} is for runs of EPG, which this is not; leave it out"
-        )
-    match experiment:
-        case Experiment():
-            return _evolution(experiment, communicator, started, resources)
-        case MetaGenRLExperiment():
-            from epg_tf.runs.metagenrl import MetaGenRLSystem
-
-            return MetaGenRLSystem(experiment, seed, communicator)
-        case MAMLExperiment():
-            from epg_tf.runs.maml import MAMLSystem
-
-            return MAMLSystem(experiment, seed)
-        case RL2Experiment():
-            from epg_tf.runs.rl2 import RL2System
-
-            return RL2System(experiment, seed)
+    if isinstance(experiment, Experiment):
+        return _evolution(experiment, communicator, started, resources)
+    for flag in (_BEGIN_WITH, _BEGIN_SCALE):
+        if flag.value is not None:
+            raise command_line.UsageError(
+                f"--{flag.name}={flag.value} is for runs of EPG, which this is not; leave it out"
+            )
+    return _system_of(experiment)(experiment, run_flags.seed(), communicator)
 
 
 def _evolution(

@@ -7,25 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from epg_tf.core import files
 from epg_tf.core.types import Array
 from epg_tf.reports.panels import Curves, run_panels
-from epg_tf.reports.plots import column, write_png
+from epg_tf.reports.plots import column
 
 Rows = Sequence[Mapping[str, float]]
 """Of a metrics.csv, one for each epoch, round or iteration."""
 
 STEPS = "environment steps of meta-training"
-
-
-def training_curves(rows: Rows, returns: Mapping[str, str], path: files.PathLike) -> None:
-    """Writes the picture of `column_panels` for returns of MetaGenRL, MAML or RL² to a PNG file.
-
-    Raises:
-      OSError: The file cannot be written.
-    """
-    title = "Meta-training: mean return of episodes, with exploration"
-    write_png(column_panels({"": rows}, returns, title), path)
 
 
 def column_panels(

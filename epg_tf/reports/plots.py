@@ -54,15 +54,6 @@ _LEGEND_COLUMNS = 4
 _TITLE, _ROW = 0.40, 0.25  # inches: height of a title, of a row of a legend or note
 
 
-def learning_curve(rows: Sequence[Mapping[str, float]], path: files.PathLike) -> None:
-    """Writes `evolution_figure` to a PNG file, 900 x 540 pixels.
-
-    Raises:
-      OSError: The file cannot be written.
-    """
-    write_png(evolution_figure(rows), path)
-
-
 def evolution_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     """Draws meta-training: fitness and validation return, and on a thin second axis alpha where it
     is not always 0, against epochs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epg_tf.artifacts.artifact import LearnedLoss, save
 from epg_tf.core import files
@@ -33,6 +33,9 @@ from epg_tf.runs.session import run_in_folder
 from epg_tf.runs.system import Failures, OneCheckpoint, failures
 from epg_tf.tasks.registry import make_family
 from epg_tf.tasks.units import remarks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EVOLUTION = RunKind(
     name="evolution",
@@ -132,8 +135,7 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
         super().__init__(experiment, seed, communicator, facts_of(earlier))
         needs = evolution_requirements(experiment, shards.threads)
         refuse_what_cannot_fit(experiment, needs, self.communicator.local_size)
-        self._experiment, self._seed, self._shards = experiment, seed, shards
-        self._earlier = earlier
+        self._shards, self._earlier = shards, earlier
         self.state = self._before = self._first = beginning(experiment, seed, earlier)
         evolution = experiment.evolution
         self.length = RunLength(evolution.epochs, "config.evolution.epochs")
@@ -254,15 +256,40 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
             "failed_lives": failures(rows, "failed_lives"),
         }
 
-    def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    def figure(self, rows: Sequence[Mapping[str, Any]]) -> Figure:
         """Draws fitness and validation."""
         from epg_tf.reports import plots  # here, so that `import epg_tf` needs no matplotlib
 
-        plots.learning_curve(rows, path)
+        return plots.evolution_figure(rows)
 
-    def costs(self, path: Path) -> list[str]:
-        """Returns lines on what is left to do, and what that costs."""
-        return cost_lines(self._experiment, path, self.done, self.communicator.size)
+    @staticmethod
+    def purpose(experiment: Experiment) -> str:
+        """Returns what evolves, and for which families."""
+        families = ", ".join(task.family for task in experiment.tasks)
+        return f"evolving {_MOVED[experiment.evolution.moves]} for {families}"
+
+    @staticmethod
+    def costs(experiment: Experiment, done: int = 0, ranks: int = 1) -> list[str]:
+        """Returns lines on what a run does after some epochs, and what that costs."""
+        evolution = experiment.evolution
+        left = evolution.epochs - done
+        shortest, longest = evolution.life_lengths(experiment.inner.updates)
+        life_steps = longest * experiment.inner.update_period
+        steps = evolution.lives * life_steps
+        shorter = "at most " if shortest < longest else ""
+        lines = [
+            f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}"
+            f"{life_steps} env steps = {shorter}{count(steps)} env steps an "
+            f"epoch, {count(steps * left)} in all" + _other_costs(experiment),
+        ]
+        shard_lives = experiment.compute.shard_lives
+        shards = math.ceil(evolution.lives / shard_lives)
+        if ranks > shards:
+            lines.append(
+                f"{ranks - shards} of {ranks} ranks have nothing to do: an epoch has only {shards} "
+                f"shards of config.compute.shard_lives={shard_lives} lives"
+            )
+        return lines + [line for task in experiment.tasks for line in remarks(make_family(task))]
 
     def line(self, result: EpochResult) -> str:
         """Returns the numbers of an epoch."""
@@ -290,41 +317,6 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
                 "deviations may help"
             )
         return lines
-
-
-def cost_lines(experiment: Experiment, path: files.PathLike, epoch: int, ranks: int) -> list[str]:
-    """Returns lines on what a run does after `epoch`, and what that costs."""
-    evolution = experiment.evolution
-    left = evolution.epochs - epoch
-    if not left:
-        return [
-            f"all {epoch} epochs of the run in {path} are done; a larger config.evolution.epochs "
-            "continues it"
-        ]
-    shortest, longest = evolution.life_lengths(experiment.inner.updates)
-    life_steps = longest * experiment.inner.update_period
-    steps = evolution.lives * life_steps
-    shorter = "at most " if shortest < longest else ""
-    lines = [
-        f"evolving {_MOVED[evolution.moves]} for {_families(experiment)} in {path}"
-        + (f", on {ranks} ranks" if ranks > 1 else "")
-        + (f", continued after epoch {epoch}" if epoch else ""),
-        f"cost: {left} epoch{'s' * (left > 1)} x {evolution.lives} lives x {shorter}"
-        f"{life_steps} env steps = {shorter}{count(steps)} env steps an "
-        f"epoch, {count(steps * left)} in all" + _other_costs(experiment),
-    ]
-    shard_lives = experiment.compute.shard_lives
-    shards = math.ceil(evolution.lives / shard_lives)
-    if ranks > shards:
-        lines.append(
-            f"{ranks - shards} of {ranks} ranks have nothing to do: an epoch has only {shards} "
-            f"shards of config.compute.shard_lives={shard_lives} lives"
-        )
-    return lines + [line for task in experiment.tasks for line in remarks(make_family(task))]
-
-
-def _families(experiment: Experiment) -> str:
-    return ", ".join(task.family for task in experiment.tasks)
 
 
 def _other_costs(experiment: Experiment) -> str:

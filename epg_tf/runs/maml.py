@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from epg_tf.baselines.maml import COLUMNS, FAILED, MetaTraining
 from epg_tf.baselines.maml_lives import Initialisation
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import IterationResult, MAMLState, initial_state
+from epg_tf.core.communication import Communicator
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
 from epg_tf.core.products import number_of_pairs
@@ -48,6 +48,7 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
     Args:
       experiment: Settings.
       seed: Of all randomness.
+      communicator: Of one rank; None: the same.
 
     Attributes:
       state: The newest one.
@@ -66,11 +67,12 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
         "return after adaptation": "return_after_mean",
     }
 
-    def __init__(self, experiment: MAMLExperiment, seed: int):
-        super().__init__(experiment, seed)
+    def __init__(
+        self, experiment: MAMLExperiment, seed: int, communicator: Communicator | None = None
+    ):
+        super().__init__(experiment, seed, communicator)
         refuse_what_cannot_fit(experiment, memory_requirements(experiment))
         configure_tensorflow(1)  # more are hardly faster
-        self._experiment, self._seed = experiment, seed
         self._stop = threading.Event()
         self.standstill = standstill.of_maml()
         self.state = initial_state(experiment, seed)
@@ -158,10 +160,37 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
             "failed_lives": failures(rows, "failed_lives", FAILED),
         }
 
-    def costs(self, path: Path) -> list[str]:
-        """Returns lines on what is left to do, and what that costs."""
-        del path
-        return cost_lines(self._experiment, self.done)
+    @staticmethod
+    def purpose(experiment: MAMLExperiment) -> str:
+        """Returns what is trained, and for which family."""
+        steps = experiment.adaptation.steps
+        return (
+            f"meta-training an initialisation for {experiment.task.family} and {steps} gradient "
+            f"step{'s' if steps > 1 else ''}, on one thread,"
+        )
+
+    @staticmethod
+    def costs(experiment: MAMLExperiment, done: int = 0, ranks: int = 1) -> list[str]:
+        """Returns lines on what a run does after some iterations, and what that costs."""
+        del ranks
+        outer, adaptation = experiment.outer, experiment.adaptation
+        left, validations = outer.iterations - done, 0
+        if outer.validation_period:
+            period = outer.validation_period
+            validations = outer.iterations // period - done // period
+        tested = validations * outer.tasks * adaptation.steps * adaptation.env_steps
+        return [
+            f"cost: {left} iterations x {outer.tasks} lives x {adaptation.steps + 1} x "
+            f"{adaptation.env_steps} env steps = {count(left * experiment.iteration_steps)} env "
+            f"steps, {left * outer.epochs} second-order gradients"
+            + (
+                f"; besides, {validations} validations of {count(tested)} env steps in all, and "
+                f"{outer.final_episodes} final episodes a life"
+                if validations
+                else ""
+            ),
+            *remarks(make_family(experiment.task)),
+        ]
 
     def line(self, result: IterationResult) -> str:
         """Returns the mean returns of an iteration."""
@@ -212,31 +241,3 @@ def memory_requirements(experiment: MAMLExperiment) -> list[MemoryRequirement]:
 def _validation(best: float) -> str:
     """Returns the best mean return in validation, for a line; empty before the first."""
     return "" if best == -math.inf else f", {best:.2f} in the best validation"
-
-
-def cost_lines(experiment: MAMLExperiment, done: int) -> list[str]:
-    """Returns lines on what a run does after `done` iterations, and what that costs."""
-    outer, adaptation = experiment.outer, experiment.adaptation
-    left = outer.iterations - done
-    if not left:
-        return [f"all {done} iterations are done; writing what a finished run leaves"]
-    validations = 0
-    if outer.validation_period:
-        period = outer.validation_period
-        validations = outer.iterations // period - done // period
-    tested = validations * outer.tasks * adaptation.steps * adaptation.env_steps
-    return [
-        f"meta-training an initialisation in {experiment.task.family}, for {adaptation.steps} "
-        f"gradient step{'s' if adaptation.steps > 1 else ''}, on one thread"
-        + (f", continued after iteration {done}" if done else ""),
-        f"cost: {left} iterations x {outer.tasks} lives x {adaptation.steps + 1} x "
-        f"{adaptation.env_steps} env steps = {count(left * experiment.iteration_steps)} env steps, "
-        f"{left * outer.epochs} second-order gradients"
-        + (
-            f"; besides, {validations} validations of {count(tested)} env steps in all, and "
-            f"{outer.final_episodes} final episodes a life"
-            if validations
-            else ""
-        ),
-        *remarks(make_family(experiment.task)),
-    ]

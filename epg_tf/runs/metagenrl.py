@@ -24,7 +24,7 @@ from epg_tf.metagenrl.memory_requirements import memory_requirements
 from epg_tf.metagenrl.population import Population, meta_learn, metric_columns
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
-from epg_tf.metagenrl.state import ObjectiveState, RoundResult, initial_state
+from epg_tf.metagenrl.state import RoundResult, initial_state
 from epg_tf.metagenrl.validation import (
     best_round,
     is_validated,
@@ -122,7 +122,6 @@ class MetaGenRLSystem(System[RoundResult]):
         specs = {name: named_environment(name).spec for name in experiment.environments}
         needs = memory_requirements(experiment, specs, threads, ranks.size)
         refuse_what_cannot_fit(experiment, needs, ranks.local_size)
-        self._experiment, self._seed = experiment, seed
         self._population = Population(experiment, seed, ranks)
         self._path = Path()
         self.standstill = standstill.of_metagenrl(experiment)
@@ -229,10 +228,42 @@ class MetaGenRLSystem(System[RoundResult]):
             "failed_agents": failures([last], "failed_agents"),
         }
 
-    def costs(self, path: Path) -> list[str]:
-        """Returns lines on what is left to do, and what that costs."""
-        del path
-        return cost_lines(self._experiment, self.state, self.communicator.size)
+    @staticmethod
+    def purpose(experiment: MetaGenRLExperiment) -> str:
+        """Returns what is learned, and for which environments."""
+        return (
+            f"meta-learning an objective of {parameter_count(experiment.objective)} parameters for "
+            f"{', '.join(experiment.environments)} with {experiment.agents} agents"
+        )
+
+    @staticmethod
+    def costs(experiment: MetaGenRLExperiment, done: int = 0, ranks: int = 1) -> list[str]:
+        """Returns lines on what a run does after some rounds, and what that costs."""
+        agent, agents = experiment.agent, experiment.agents
+        left = experiment.steps_per_agent - done * experiment.round_steps
+        lines = [
+            f"cost: {agents} agents x {count(left)} env steps = {count(agents * left)} env steps; "
+            f"{count(left // agent.policy_delay)} updates of the objective, each with "
+            f"{agent.policy_delay} critic updates and {experiment.meta.virtual_steps} virtual "
+            f"steps on {agent.batch} x {agent.chunk} steps per agent; replays of at most "
+            f"{count(_replay_bytes(experiment) / 2**20)} MiB in all, in memory and again in the "
+            "run's folder",
+        ]
+        validation, places = experiment.validation, validation_places(experiment)
+        if places:
+            steps = validation.agents * len(places) * validation.env_steps
+            lines.append(
+                f"every {validation.period} rounds {validation.agents} fresh agents learn with the "
+                f"objective in each of {', '.join(places)}: {count(steps)} env steps a test"
+            )
+        shards = len(plan_shards(experiment))
+        if ranks > shards:
+            lines.append(
+                f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} "
+                f"shards of at most config.shard_agents={experiment.shard_agents} agents"
+            )
+        families = map(named_environment, experiment.environments)
+        return lines + [line for family in families for line in remarks(family)]
 
     def line(self, result: RoundResult) -> str:
         """Returns the mean returns of a round."""
@@ -271,47 +302,6 @@ class MetaGenRLSystem(System[RoundResult]):
                 "config.round_steps show more"
             )
         return lines
-
-
-def cost_lines(experiment: MetaGenRLExperiment, state: ObjectiveState, ranks: int) -> list[str]:
-    """Returns lines on what a run does after a state, and what that costs.
-
-    Args:
-      experiment: Settings.
-      state: The state.
-      ranks: Number of processes at work.
-    """
-    agent, agents = experiment.agent, experiment.agents
-    left = experiment.steps_per_agent - state.round * experiment.round_steps
-    if not left:
-        return [f"all {state.round} rounds are done; writing what a finished run leaves"]
-    lines = [
-        f"meta-learning an objective of {parameter_count(experiment.objective)} parameters with "
-        f"{agents} agents in {', '.join(experiment.environments)}"
-        + (f", on {ranks} ranks" if ranks > 1 else "")
-        + (f", continued after round {state.round}" if state.round else ""),
-        f"cost: {agents} agents x {count(left)} env steps = {count(agents * left)} env steps; "
-        f"{count(left // agent.policy_delay)} updates of the objective, each with "
-        f"{agent.policy_delay} critic updates and {experiment.meta.virtual_steps} virtual steps "
-        f"on {agent.batch} x {agent.chunk} steps per agent; replays of at most "
-        f"{count(_replay_bytes(experiment) / 2**20)} MiB in all, in memory and again in the run's "
-        "folder",
-    ]
-    validation, places = experiment.validation, validation_places(experiment)
-    if places:
-        steps = validation.agents * len(places) * validation.env_steps
-        lines.append(
-            f"every {validation.period} rounds {validation.agents} fresh agents learn with the "
-            f"objective in each of {', '.join(places)}: {count(steps)} env steps a test"
-        )
-    shards = len(plan_shards(experiment))
-    if ranks > shards:
-        lines.append(
-            f"{ranks - shards} of {ranks} ranks have nothing to do: there are only {shards} shards "
-            f"of at most config.shard_agents={experiment.shard_agents} agents"
-        )
-    families = map(named_environment, experiment.environments)
-    return lines + [line for family in families for line in remarks(family)]
 
 
 def _replay_bytes(experiment: MetaGenRLExperiment) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from epg_tf.artifacts.artifact import save
 from epg_tf.baselines.rl2 import FAILED, IterationResult, RL2Trainer, metric_columns
 from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.core.communication import Communicator
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import MemoryRequirement, refuse_what_cannot_fit
 from epg_tf.core.types import Array
@@ -41,6 +41,7 @@ class RL2System(OneCheckpoint[IterationResult]):
     Args:
       experiment: Settings.
       seed: Of all randomness.
+      communicator: Of one rank; None: the same.
 
     Raises:
       ConfigError: The family does not fit, or the settings need more memory than there is.
@@ -51,10 +52,11 @@ class RL2System(OneCheckpoint[IterationResult]):
     newer = (FAILED,)
     optional = frozenset({_BEST, _BEST_ITERATION})
 
-    def __init__(self, experiment: RL2Experiment, seed: int):
-        super().__init__(experiment, seed)
+    def __init__(
+        self, experiment: RL2Experiment, seed: int, communicator: Communicator | None = None
+    ):
+        super().__init__(experiment, seed, communicator)
         refuse_what_cannot_fit(experiment, [_need(experiment)])
-        self._experiment = experiment
         self._trainer = RL2Trainer(experiment, seed)
         self._agent = self._trainer.agent
         self._done, self._best_return = 0, float("-inf")
@@ -138,10 +140,26 @@ class RL2System(OneCheckpoint[IterationResult]):
             "failed_trials": failures(rows, "diverged_trials", FAILED),
         }
 
-    def costs(self, path: Path) -> list[str]:
-        """Returns lines on what is left to do, and what that costs."""
-        del path
-        return cost_lines(self._experiment, self._done)
+    @staticmethod
+    def purpose(experiment: RL2Experiment) -> str:
+        """Returns what is trained, and for which family."""
+        name = "E-RL²" if experiment.trial.exploratory_episodes else "RL²"
+        return f"meta-training a recurrent policy by {name} for {experiment.task.family}"
+
+    @staticmethod
+    def costs(experiment: RL2Experiment, done: int = 0, ranks: int = 1) -> list[str]:
+        """Returns lines on what a run does after some iterations, and what that costs."""
+        del ranks
+        left, period = experiment.iterations - done, experiment.validation_period
+        validations = experiment.iterations // period - done // period
+        counted = validations * experiment.validation_trials * experiment.trial_steps
+        return [
+            f"cost: {left} iterations x {experiment.trials} trials x {experiment.trial_steps} env "
+            f"steps = {count(left * experiment.iteration_steps)} env steps; "
+            f"{experiment.ppo.epochs * experiment.ppo.minibatches} updates by PPO in an iteration; "
+            f"validation {count(counted)} env steps more",
+            *remarks(make_family(experiment.task)),
+        ]
 
     def line(self, result: IterationResult) -> str:
         """Returns the mean returns of an iteration."""
@@ -179,23 +197,3 @@ def _need(experiment: RL2Experiment) -> MemoryRequirement:
         "gradients of trials",
         ("trials", "task.episode_limit", "network.lstm_units"),
     )
-
-
-def cost_lines(experiment: RL2Experiment, done: int) -> list[str]:
-    """Returns lines on what a run does after some iterations, and what that costs."""
-    left = experiment.iterations - done
-    if not left:
-        return [f"all {done} iterations are done; writing what a finished run leaves"]
-    trial, validations = experiment.trial, experiment.iterations // experiment.validation_period
-    validations -= done // experiment.validation_period
-    counted = validations * experiment.validation_trials * experiment.trial_steps
-    name = "E-RL²" if trial.exploratory_episodes else "RL²"
-    return [
-        f"meta-training a recurrent policy by {name} in {experiment.task.family}"
-        + (f", continued after iteration {done}" if done else ""),
-        f"cost: {left} iterations x {experiment.trials} trials x {experiment.trial_steps} env "
-        f"steps = {count(left * experiment.iteration_steps)} env steps; "
-        f"{experiment.ppo.epochs * experiment.ppo.minibatches} updates by PPO in an iteration; "
-        f"validation {count(counted)} env steps more",
-        *remarks(make_family(experiment.task)),
-    ]

@@ -117,7 +117,7 @@ class Session(Generic[StepT]):
         system.restore(self._path, opened)
         if self._folder is not None:
             self._continue(self._folder)
-            self._progress.lines(system.costs(self._path))
+            self._progress.lines(system.opening(self._path))
             self._progress.begin(system.done, system.length.epochs, communicator.size)
         self._begun = True
         # The same on every rank, or one alone would end the run.
@@ -185,10 +185,12 @@ class Session(Generic[StepT]):
         checkpoints.save(path, system.done, arrays, facts, identity=folder.identity)
 
     def _draw(self) -> None:
+        from epg_tf.reports.plots import write_png  # here: `import epg_tf` needs no matplotlib
+
         if self._folder is not None:
             self._folder.check()
-            rows = self._folder.metrics.read()
-            self._system.draw(rows, self._path / "learning_curve.png")
+            figure = self._system.figure(self._folder.metrics.read())
+            write_png(figure, self._path / "learning_curve.png")
 
     def _leave(self) -> None:
         """Records that the run was stopped, if it had begun."""

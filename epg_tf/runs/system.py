@@ -6,7 +6,7 @@ import abc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.types import Array
@@ -14,6 +14,9 @@ from epg_tf.runs.checkpoints import Checkpoint, Wanted
 from epg_tf.runs.folder import RunFolder, RunLength
 from epg_tf.runs.identity import RunIdentity, RunKind
 from epg_tf.runs.standstill import Standstill, is_most
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class StepResult(Protocol):
@@ -85,6 +88,7 @@ class System(abc.ABC, Generic[StepT]):
         communicator: Communicator | None = None,
         begun: Mapping[str, Any] | None = None,
     ):
+        self._experiment, self._seed = experiment, seed
         self.identity = RunIdentity(self.kind, experiment.to_mapping(), seed, begun or {})
         self.communicator = communicator or SingleProcess()
 
@@ -145,15 +149,37 @@ class System(abc.ABC, Generic[StepT]):
 
     # What is shown
 
-    def draw(self, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-        """Draws the learning curve as a PNG file."""
-        from epg_tf.reports import objective_plots  # here: `import epg_tf` needs no matplotlib
+    def figure(self, rows: Sequence[Mapping[str, Any]]) -> Figure:
+        """Draws the learning curve."""
+        from epg_tf.reports.objective_plots import column_panels  # `import epg_tf` needs none
 
-        objective_plots.training_curves(rows, self.curves, path)
+        title = "Meta-training: mean return of episodes, with exploration"
+        return column_panels({"": rows}, self.curves, title)
 
+    @staticmethod
     @abc.abstractmethod
-    def costs(self, path: Path) -> list[str]:
+    def purpose(experiment: Any) -> str:
+        """Returns what runs of some settings do, e.g. "evolving a loss for point_goal"."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def costs(experiment: Any, done: int = 0, ranks: int = 1) -> list[str]:
+        """Returns lines on what a run does after some steps, on some ranks, and what it costs."""
+
+    def opening(self, path: Path) -> list[str]:
         """Returns lines on what is left to do in the folder of the run, and what that costs."""
+        unit, done, ranks = self.kind.unit, self.done, self.communicator.size
+        if done == self.length.epochs:
+            return [
+                f"all {done} {unit}s of the run in {path} are done; a larger {self.length.field} "
+                "continues it"
+            ]
+        where = f"in {path}" + (f", on {ranks} ranks" if ranks > 1 else "")
+        continued = f", continued after {unit} {done}" if done else ""
+        return [
+            f"{self.purpose(self._experiment)} {where}{continued}",
+            *self.costs(self._experiment, done, ranks),
+        ]
 
     @abc.abstractmethod
     def line(self, result: StepT) -> str:

@@ -77,7 +77,7 @@ def test_evolution_without_a_column(missing):
     "table", [[], rows(1), [{**rows(1)[0], "fitness_mean": NAN, "fitness_q25": ""}]]
 )
 def test_the_curve_of_almost_nothing(tmp_path, table):
-    plots.learning_curve(table, tmp_path / "a.png")
+    plots.write_png(plots.evolution_figure(table), tmp_path / "a.png")
     assert_png(tmp_path / "a.png", 900, 540)
 
 
@@ -90,7 +90,7 @@ def test_a_kill_before_the_rename_leaves_the_old_picture(tmp_path, monkeypatch):
     (tmp_path / "a.png").write_bytes(b"old")
     monkeypatch.setattr(os, "replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        plots.learning_curve(rows(), tmp_path / "a.png")
+        plots.write_png(plots.evolution_figure(rows()), tmp_path / "a.png")
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"] and (
         tmp_path / "a.png"
     ).read_bytes() == b"old"

@@ -20,7 +20,7 @@ from epg_tf.epg.post_mortem import why_lives_failed
 from epg_tf.epg.shards import Shards
 from epg_tf.epg.state import EvolutionState, initial_state
 from epg_tf.runs import checkpoints
-from epg_tf.runs.evolution import EvolutionSystem, cost_lines
+from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.session import Session, run_in_folder
@@ -316,11 +316,11 @@ def test_final_episodes_are_mentioned_where_lives_play_them(make_tiny, fitness_f
         inner={"final_episodes": 3},
         task={"episode_limit": 6},
     )
-    assert cost_lines(experiment, "run", 0, 1)[1].endswith(end)
+    assert EvolutionSystem.costs(experiment)[0].endswith(end)
 
 
 def test_shorter_lives_make_the_cost_a_bound(make_tiny):
-    cost = cost_lines(make_tiny(evolution={"shortest_life": 1}), "run", 0, 1)[1]
+    cost = EvolutionSystem.costs(make_tiny(evolution={"shortest_life": 1}))[0]
     assert " lives x at most " in cost and " = at most " in cost
-    cost = cost_lines(make_tiny(evolution={"longest_life": 1}), "run", 0, 1)[1]
+    cost = EvolutionSystem.costs(make_tiny(evolution={"longest_life": 1}))[0]
     assert " lives x 8 env steps = 64 env steps an epoch" in cost

@@ -12,21 +12,22 @@ from epg_tf.core.errors import ConfigError, RunFailed
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.config_files import load_experiment
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.rl2 import RL2System, cost_lines
+from epg_tf.runs.rl2 import RL2System
 from epg_tf.runs.session import run_in_folder
 from epg_tf.tasks.hidden_goal import HiddenGoal
 from tests.baselines.test_rl2 import TINY
 
 
 def test_the_cost_is_stated():
-    what, cost = cost_lines(load_experiment("rl2_half_cheetah"), 100)
-    assert what.endswith("by RL² in directional_half_cheetah, continued after iteration 100")
+    experiment = load_experiment("rl2_half_cheetah")
+    assert RL2System.purpose(experiment).endswith("by RL² for directional_half_cheetah")
+    (cost,) = RL2System.costs(experiment, 100)
     assert cost == (
         "cost: 50 iterations x 64 trials x 200 env steps = 640 k env steps; 16 updates by PPO in "
         "an iteration; validation 25.6 k env steps more"
     )
     explores = RL2Experiment.from_mapping({"trial": {"exploratory_episodes": 1}})
-    assert "by E-RL² in point_goal" in cost_lines(explores, 0)[0]
+    assert "by E-RL² for point_goal" in RL2System.purpose(explores)
 
 
 def test_env_steps_count_validation_as_those_of_other_methods_do():
