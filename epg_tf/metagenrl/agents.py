@@ -275,8 +275,7 @@ class AgentShard:
         self._start_lives(np.arange(0))
         self.learner.load(arrays)
         self.failed = arrays["failed"].copy()
-        if "reward_units" in arrays:  # versions without scaled rewards did not save them
-            self._reward_units = arrays["reward_units"].copy()
+        self._reward_units = arrays["reward_units"].copy()
 
     def evaluate(self, episodes: int) -> Array:
         """Plays whole episodes without exploration; returns each agent's mean return, [P].

@@ -116,7 +116,7 @@ def read_found(
     if not isinstance(its, dict):
         raise refusal(folder, about_file, "it does not state what was tested")
     other = {name: value for name, value in its.items() if name not in _MADE_WITH}
-    if (mine := files.plain(about)) != (other := _on_any_machine(other)):
+    if (mine := files.plain(about)) != other:
         raise refusal(folder, about_file, f"it is of {difference('', other, mine)}")
     try:
         tables = read_results(folder / table_file).by_method()
@@ -136,17 +136,6 @@ def lacks_fixed_policies(folder: files.PathLike) -> bool:
             about = files.read_json(Path(folder) / name, "what a test tested").get("about")
             return isinstance(about, dict) and not about.get("zero_shot_facts")
     return False
-
-
-def _on_any_machine(about: dict[str, Any]) -> dict[str, Any]:
-    """Returns what was tested without the number of threads, which earlier versions state."""
-    config = about.get("config")
-    if not isinstance(config, dict):
-        return about
-    config = config | ({"threads": 0} if "threads" in config else {})
-    if isinstance(compute := config.get("compute"), dict):
-        config["compute"] = compute | {"threads": 0}
-    return about | {"config": config}
 
 
 def _is_of(table: Results, request: Request) -> bool:

@@ -59,7 +59,6 @@ class Wanted:
       facts: Likewise; whole numbers are at least 0, others are below infinity.
       finite: Names of the arrays whose numbers must all be finite.
       nan: Whether the others may hold NaN.
-      optional: Names of arrays that files of earlier versions lack.
     """
 
     identity: RunIdentity
@@ -67,7 +66,6 @@ class Wanted:
     facts: Mapping[str, Any]
     finite: Set[str] = frozenset()
     nan: bool = False
-    optional: Set[str] = frozenset()
 
 
 class OtherRunError(RecordError):
@@ -224,13 +222,11 @@ def _check_run(path: Path, run: Mapping[str, Any], identity: RunIdentity) -> Non
 
 def _check_fit(path: Path, found: Checkpoint, wanted: Wanted) -> None:
     """Refuses arrays and facts that the run cannot go on from."""
-    missing = sorted(wanted.arrays.keys() - wanted.optional - found.arrays.keys())
-    if missing := [*missing, *sorted(wanted.facts.keys() - found.facts.keys())]:
-        raise VersionError(
-            f"{path}: it lacks {', '.join(missing)[:100]}, so another version of epg_tf wrote it"
-        )
-    for name in [name for name in wanted.arrays if name in found.arrays]:
-        values, like = found.arrays[name], wanted.arrays[name]
+    lacking = (wanted.arrays.keys() - found.arrays) | (wanted.facts.keys() - found.facts)
+    if missing := ", ".join(sorted(lacking))[:100]:
+        raise VersionError(f"{path}: it lacks {missing}, so another version of epg_tf wrote it")
+    for name, like in wanted.arrays.items():
+        values = found.arrays[name]
         if (values.dtype, values.shape) != (like.dtype, like.shape):
             raise RecordError(
                 f"{path}: {name} has type {values.dtype} and shape {values.shape}, this run's has "

@@ -60,7 +60,6 @@ class MAMLSystem(OneCheckpoint[IterationResult]):
     kind = MAML
     stopping = "stopping before the next iteration"
     columns = COLUMNS
-    newer = (FAILED,)
     finite = frozenset({"weights", *(f"best_{name}" for name in Initialisation._fields)})
     curves = {
         "return before adaptation": "return_before_mean",

@@ -144,8 +144,8 @@ def _read(
     messages = []
     for shard_number, shard in population.shards.items():
         folder = _shard_folder(path, shard_number)
-        # Agents that failed have numbers that are not finite; rewards were not scaled once.
-        wanted = Wanted(identity, shard.arrays(), {}, nan=True, optional={"reward_units"})
+        # Agents that failed have numbers that are not finite.
+        wanted = Wanted(identity, shard.arrays(), {}, nan=True)
         weights = checkpoints.load(folder / "weights", number, wanted)
         messages += _restore_replay(shard, folder, number, identity, needed)
         shard.load(number, weights.arrays)

@@ -49,8 +49,6 @@ class RL2System(OneCheckpoint[IterationResult]):
 
     kind = RL2
     stopping = "stopping after this iteration"
-    newer = (FAILED,)
-    optional = frozenset({_BEST, _BEST_ITERATION})
 
     def __init__(
         self, experiment: RL2Experiment, seed: int, communicator: Communicator | None = None
@@ -60,7 +58,7 @@ class RL2System(OneCheckpoint[IterationResult]):
         self._trainer = RL2Trainer(experiment, seed)
         self._agent = self._trainer.agent
         self._done, self._best_return = 0, float("-inf")
-        self._best: tuple[Array, int] | None = self._agent.policy_vector(), 0
+        self._best: tuple[Array, int] = self._agent.policy_vector(), 0
         self.finite = {name for name in self.arrays()[0] if not name.startswith("optimizer")}
         self.length = RunLength(experiment.iterations, "config.iterations")
         self.columns = metric_columns(experiment)
@@ -81,19 +79,16 @@ class RL2System(OneCheckpoint[IterationResult]):
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Returns the agent, and what did best in validation so far, with its return."""
-        arrays = self._agent.arrays()
-        if self._best is not None:
-            vector, iteration = self._best
-            arrays |= {_BEST: vector, _BEST_ITERATION: np.array(iteration)}
-        return arrays, {"best_return": self._best_return}
+        vector, iteration = self._best
+        best = {_BEST: vector, _BEST_ITERATION: np.array(iteration)}
+        return self._agent.arrays() | best, {"best_return": self._best_return}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Sets the agent to a checkpoint."""
         arrays = checkpoint.arrays
         self._done, self._best_return = checkpoint.epoch, float(checkpoint.facts["best_return"])
         self._agent.load(arrays)
-        known = _BEST in arrays and _BEST_ITERATION in arrays
-        self._best = (arrays[_BEST], int(arrays[_BEST_ITERATION])) if known else None
+        self._best = arrays[_BEST], int(arrays[_BEST_ITERATION])
 
     def keep(self, folder: RunFolder, result: IterationResult | None) -> None:
         """Writes `best/` after a validation that found it, and where a kill may have come before
@@ -105,8 +100,8 @@ class RL2System(OneCheckpoint[IterationResult]):
             self._save_best(folder)
 
     def _save_best(self, folder: RunFolder) -> None:
-        """Writes `best/`, if there is one; checkpoints of earlier versions do not hold it."""
-        if self._best is not None and self._best_return > -math.inf:
+        """Writes `best/`, if there is one."""
+        if self._best_return > -math.inf:
             self._save(folder, "best", *self._best, self._best_return)
 
     def _save(

@@ -214,11 +214,9 @@ class OneCheckpoint(System[StepT]):
 
     Attributes:
       finite: Names of its arrays whose numbers are always finite.
-      optional: Names of its arrays that checkpoints of earlier versions lack.
     """
 
     finite: Set[str]
-    optional: Set[str] = frozenset()
 
     @abc.abstractmethod
     def load(self, checkpoint: Checkpoint) -> None:
@@ -229,6 +227,6 @@ class OneCheckpoint(System[StepT]):
         del path
         if folder is None:
             return
-        wanted = Wanted(self.identity, *self.arrays(), finite=self.finite, optional=self.optional)
+        wanted = Wanted(self.identity, *self.arrays(), finite=self.finite)
         if checkpoint := folder.newest_checkpoint(wanted):
             self.load(checkpoint)

@@ -102,13 +102,6 @@ def test_a_test_without_fixed_policies_is_known_by_what_it_states(tmp_path):
     assert not lacks_fixed_policies(tmp_path)
 
 
-def test_a_test_goes_on_that_states_another_number_of_threads(tmp_path):
-    for config in ({"compute": {"threads": 2, "shard_lives": 4}}, {"threads": 2}):
-        write_unfinished(tmp_path, EPG, {**ABOUT, "config": config})
-        now = json.loads(json.dumps(config).replace("2", "0"))
-        assert len(read_found(tmp_path, {**ABOUT, "config": now}, REQUEST)[0]) == 1
-
-
 @pytest.mark.parametrize(
     "about, part",
     [
