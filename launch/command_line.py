@@ -97,7 +97,7 @@ def page_line(folder: str | os.PathLike[str]) -> str:
     return f"a page to look at: {program('report')} --run_dir={named} --output={output}"
 
 
-def parse_flags(module: str, required: Sequence[tuple[str, str]] = ()) -> None:
+def parse_flags(module: str) -> None:
     """Reads the flags; answers --help, and ends with one line where a flag is unusable.
 
     A command calls it after it has defined its flags, and imports what takes seconds, such as
@@ -105,7 +105,6 @@ def parse_flags(module: str, required: Sequence[tuple[str, str]] = ()) -> None:
 
     Args:
       module: `__name__` of the command; nothing happens where that is only imported.
-      required: Flags that must be given, each with a value to propose.
     """
     if module != "__main__":
         return
@@ -123,9 +122,6 @@ def parse_flags(module: str, required: Sequence[tuple[str, str]] = ()) -> None:
         rest = _parse(sys.argv)
         if len(rest) > 1:
             fail(f"{rest[1]!r} is not a flag; flags look like --name=value, see --help")
-        for name, example in required:
-            if not flags.FLAGS[name].value:
-                fail(missing(name, example))
         if not surroundings.VERBOSE:
             logging.set_verbosity(logging.ERROR)
 

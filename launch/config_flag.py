@@ -16,6 +16,7 @@ from ml_collections import config_flags
 from epg_tf.core import communication
 from epg_tf.runs.config_files import AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.settings import flat
 from epg_tf.epg.settings import Experiment
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.tasks.settings import Physics
@@ -237,7 +238,7 @@ def print_and_end(experiment: Any, cost: Cost | None = None) -> Any:
     if not _PRINT.value:
         return experiment
     if not communication.launched_rank():  # alone, or rank 0
-        for name, value in saved_settings.flat(experiment.to_mapping()):
+        for name, value in flat(experiment.to_mapping()):
             print(f"{name}={value!r}")
         for line in cost(experiment) if cost else ():
             print(line)

@@ -150,10 +150,7 @@ def check_json(flag: flags.FlagHolder) -> None:
     if flag.value is None:
         return
     path = Path(flag.value)
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise command_line.UsageError(
-            f"--{flag.name}={path}: {path.parent} is not a folder that can be written to; create it"
-        )
+    check_parent(flag.name, path)
     if path.name in _IN_FOLDERS:
         raise command_line.UsageError(
             f"--{flag.name}={path} has a name that files of runs, tests and losses have; choose "
@@ -162,6 +159,14 @@ def check_json(flag: flags.FlagHolder) -> None:
     if os.path.lexists(path) and not _is_result(path):
         raise command_line.UsageError(
             f"--{flag.name}={path} is there, and is no result of a command; name another file"
+        )
+
+
+def check_parent(flag: str, path: Path) -> None:
+    """Raises UsageError where no file can be written beside the one that a flag names."""
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise command_line.UsageError(
+            f"--{flag}={path}: {path.parent} is not a folder that can be written to; create it"
         )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from .evaluation_flags import losses_exist, required, required_loss
+from .evaluation_flags import check_parent, losses_exist, required, required_loss
 
 _LOSS = flags.DEFINE_string(
     "loss",
@@ -152,10 +151,7 @@ def _output() -> Path:
             f"--output={output} must be a file that ends in .png, or in .gif or .mp4 for "
             "--view=film"
         )
-    if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
-        raise command_line.UsageError(
-            f"--output={output}: {output.parent} is not a folder that can be written to; create it"
-        )
+    check_parent("output", output)
     if output.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise command_line.UsageError(
             f"--output={output}: films need a package; pip install imageio-ffmpeg, or write a .gif"

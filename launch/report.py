@@ -8,7 +8,6 @@ The file needs no network and nothing beside it.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from . import command_line, config_flag  # first: it silences the frameworks
@@ -33,7 +32,7 @@ command_line.parse_flags(__name__)
 
 from epg_tf.core import files
 from epg_tf.reports.html_page import is_page
-from .evaluation_flags import required
+from .evaluation_flags import check_parent, required
 
 
 def main(argv: list[str]) -> int:
@@ -64,10 +63,7 @@ def _output() -> Path:
     output = Path(required(_OUTPUT, "report.html"))
     if output.suffix != ".html" or output.is_dir():
         raise command_line.UsageError(f"--output={output} must be a file that ends in .html")
-    if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
-        raise command_line.UsageError(
-            f"--output={output}: {output.parent} is not a folder that can be written to; create it"
-        )
+    check_parent("output", output)
     if output.exists() and not (_OVERWRITE.value or is_page(output)):
         raise command_line.UsageError(
             f"--output={output}: there is such a file, and it is no page of this command; name "

@@ -70,7 +70,7 @@ _EVERY = flags.DEFINE_integer(
     "every", 1, "For progress: test every so many of the kept objectives.", lower_bound=1
 )
 
-command_line.parse_flags(__name__, (("measure", "adaptation"),))
+command_line.parse_flags(__name__)
 
 from epg_tf.artifacts.artifact import LearnedLoss, LearnedObjective, load_loss, load_objective
 from epg_tf.baselines.method import Request, loss_name

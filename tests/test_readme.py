@@ -11,9 +11,9 @@ import pytest
 from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
+from epg_tf.core.settings import flat
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.runs import saved_settings
 from tests.docs.pages import PAGES, ROOT, anchors, commands_in, links, text_of
 from tests.launch import commands
 
@@ -23,7 +23,7 @@ NAMED = sorted({command for text in TEXTS.values() for command in commands_in(te
 SETTINGS = {
     name.removeprefix("config.")
     for experiment in (Experiment(), MetaGenRLExperiment(), MAMLExperiment(), RL2Experiment())
-    for name, _ in saved_settings.flat(experiment.to_mapping())
+    for name, _ in flat(experiment.to_mapping())
 }
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 

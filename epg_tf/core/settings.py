@@ -143,6 +143,15 @@ class Settings:
         return found
 
 
+def flat(settings: Mapping[str, Any], prefix: str = "config") -> Iterator[tuple[str, Any]]:
+    """Yields "config.GROUP.FIELD" and value of each setting in nested mappings."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}.{name}")
+        else:
+            yield f"{prefix}.{name}", value
+
+
 def _conflicts(settings: Settings) -> Iterator[str]:
     for field in dataclasses.fields(settings):
         if isinstance(group := getattr(settings, field.name), Settings):

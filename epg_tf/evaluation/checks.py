@@ -13,6 +13,7 @@ from epg_tf.artifacts.artifact import Artifact, LearnedLoss, LearnedObjective
 from epg_tf.baselines.method import LossName, Request, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.parameters import parameter_count
+from epg_tf.core.settings import flat
 from epg_tf.core.types import Array
 from epg_tf.epg.memory_requirements import refuse_lives_that_cannot_fit
 from epg_tf.epg.meta_parameters import evolves_loss, needed, vector_shapes
@@ -32,8 +33,8 @@ def check_objectives(objectives: Sequence[tuple[LossName, LearnedObjective]]) ->
     the lives of their agents differ.
     """
     _check_distinct(objectives)
-    settings = _flat(objectives[0][1].experiment)
-    deciding = [name for name in settings if name.partition(".")[0] not in _NO_EFFECT]
+    settings = objectives[0][1].experiment.to_mapping()
+    deciding = [name for name in settings if name not in _NO_EFFECT]
     for other in objectives[1:]:
         _check_alike(objectives[0], other, deciding)
 
@@ -94,24 +95,13 @@ def _check_alike(
     deciding: Sequence[str],
 ) -> None:
     """Raises ConfigError where two differ in a setting whose name begins with one of some."""
-    mine, its = (_flat(each.experiment) for _, each in (first, other))
+    mine, its = (dict(flat(each.experiment.to_mapping())) for _, each in (first, other))
     for name, value in its.items():
-        if name.startswith(tuple(deciding)) and value != mine[name]:
+        if name.startswith(tuple(f"config.{each}" for each in deciding)) and value != mine[name]:
             raise ConfigError(
-                f"loss={other[0].name!r} has config.{name}={value!r}, {first[0].name!r} has "
+                f"loss={other[0].name!r} has {name}={value!r}, {first[0].name!r} has "
                 f"{mine[name]!r}; test such losses apart"
             )
-
-
-def _flat(experiment: Any) -> dict[str, Any]:
-    """Returns settings by the names of their flags."""
-    found: dict[str, Any] = {}
-    for name, value in experiment.to_mapping().items():
-        if isinstance(value, dict):
-            found |= {f"{name}.{field}": each for field, each in value.items()}
-        else:
-            found[name] = value
-    return found
 
 
 def _check_length(

@@ -101,14 +101,6 @@ def _ppo_as_epg(evaluated: Evaluated) -> Method:
     return evaluated.inner_loop("ppo_as_epg", inner_settings)
 
 
-def _policy_gradient(name: str, evaluated: Evaluated) -> Method:
-    return policy_gradient.beside_loss(name, evaluated.experiment)
-
-
-def _off_policy(name: str, evaluated: Evaluated) -> Method:
-    return off_policy.beside_loss(name, evaluated.experiment, evaluated.kept.get(name))
-
-
 def _unevolved(name: str, evaluated: Evaluated) -> Method:
     """Returns the method that gives each agent another loss, as evolution could begin."""
     experiment = evaluated.experiment
@@ -124,10 +116,6 @@ def _unevolved(name: str, evaluated: Evaluated) -> Method:
         InnerLoopSettings(0.0, experiment.inner.learning_rate, fresh=True),
         lambda agent: initial_phi(started, _FIRST_UNEVOLVED + agent),
     )
-
-
-def _untrained(evaluated: Evaluated) -> Method:
-    return evaluated.inner_loop("untrained", InnerLoopSettings(0.0, 0.0, fresh=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,12 +194,12 @@ class Registry:
 LOSS_METHODS = Registry(
     {
         "epg": _learned_loss,
-        "ppo": functools.partial(_policy_gradient, "ppo"),
+        "ppo": lambda it: policy_gradient.beside_loss("ppo", it.experiment),
         "ppo_as_epg": _ppo_as_epg,
-        "sac": functools.partial(_off_policy, "sac"),
-        "td3": functools.partial(_off_policy, "td3"),
-        "reinforce": functools.partial(_policy_gradient, "reinforce"),
-        "untrained": _untrained,
+        "sac": lambda it: off_policy.beside_loss("sac", it.experiment, it.kept.get("sac")),
+        "td3": lambda it: off_policy.beside_loss("td3", it.experiment, it.kept.get("td3")),
+        "reinforce": lambda it: policy_gradient.beside_loss("reinforce", it.experiment),
+        "untrained": lambda it: it.inner_loop("untrained", InnerLoopSettings(0.0, 0.0, fresh=True)),
         **{name: functools.partial(_unevolved, name) for name in UNEVOLVED},
     },
     ("epg", "untrained", *UNEVOLVED),

@@ -42,12 +42,17 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def intervals_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns a line for each row: mean, 95 % interval, lives, failures.
+    """Returns a line for each row: mean, 95 % interval, lives, failures."""
+    return text_table(("", "mean", "95 % interval", "lives", "failed"), interval_cells(rows))
+
+
+def interval_cells(rows: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Returns the cells of `intervals_table`.
 
     Args:
       rows: Label -> a row of `statistics.interval_row`.
     """
-    cells = [
+    return [
         (
             name,
             number(row["mean"]),
@@ -57,7 +62,6 @@ def intervals_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
         )
         for name, row in rows.items()
     ]
-    return text_table(("", "mean", "95 % interval", "lives", "failed"), cells)
 
 
 def summary_table(summaries: Mapping[str, Summary]) -> str:

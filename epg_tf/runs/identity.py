@@ -10,6 +10,7 @@ from typing import Any
 
 from epg_tf.artifacts.artifact import versions
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.settings import flat
 from epg_tf.runs import saved_settings
 
 LOG = "log.txt"
@@ -114,8 +115,6 @@ class RunIdentity:
 
     def digest(self) -> bytes:
         """Returns the SHA-256 of what must be the same on every rank, package versions included."""
-        shared = [
-            item for item in saved_settings.flat(self.settings) if item[0] not in self.kind.per_rank
-        ]
+        shared = [item for item in flat(self.settings) if item[0] not in self.kind.per_rank]
         text = json.dumps([self.kind.name, shared, self.seed, versions()])
         return hashlib.sha256(text.encode()).digest()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from epg_tf.core import files
+from epg_tf.core.settings import flat
 from epg_tf.reports.html_page import Block, Code, Fold, Section, Table, Text
-from epg_tf.runs import saved_settings
 from epg_tf.runs.config_files import AnyExperiment
 
 SETTINGS = "Settings that differ from their defaults"
@@ -34,7 +34,7 @@ def settings_section(experiment: AnyExperiment) -> Section:
     settings = experiment.to_mapping()
     defaults = {one.name: one for one in experiment.describe()}
     changed = []
-    for name, value in saved_settings.flat(settings):
+    for name, value in flat(settings):
         known = defaults.get(name)
         if known is None or files.plain(value) != files.plain(known.default):
             default, meaning = ("", "") if known is None else (shown(known.default), known.meaning)
@@ -70,11 +70,11 @@ def flat_differences(settings: Mapping[str, Mapping[str, Any]]) -> Table | None:
     Args:
       settings: Name of an experiment -> its settings, nested.
     """
-    flat = {name: dict(saved_settings.flat(one)) for name, one in settings.items()}
-    names = dict.fromkeys(field for one in flat.values() for field in one)
+    each = {name: dict(flat(one)) for name, one in settings.items()}
+    names = dict.fromkeys(field for one in each.values() for field in one)
     rows = []
     for field in names:
-        cells = [shown(one[field]) if field in one else "" for one in flat.values()]
+        cells = [shown(one[field]) if field in one else "" for one in each.values()]
         if len({cell for cell in cells if cell}) > 1:
             rows.append((field.removeprefix("config."), *cells))
-    return Table(("setting", *flat), rows) if rows else None
+    return Table(("setting", *each), rows) if rows else None

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from epg_tf.core import formatting
 from epg_tf.core.old_settings import renamed
+from epg_tf.core.settings import flat
 
 _Experiment = TypeVar("_Experiment")
 
@@ -40,15 +41,6 @@ def changes(
     for name, value in flat(now):
         if old[name] != value and name not in ignored:
             yield name, old[name], value
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "config") -> Iterator[tuple[str, Any]]:
-    """Yields "config.GROUP.FIELD" and value of each setting in nested mappings."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}.{name}")
-        else:
-            yield f"{prefix}.{name}", value
 
 
 def markdown_table(settings: Mapping[str, Any]) -> str:

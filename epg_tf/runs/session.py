@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic
@@ -13,8 +14,9 @@ from epg_tf.core.errors import Interrupted, RunFailed, Stopped
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunFolder, RunTarget
 from epg_tf.runs.progress import Progress, Write
-from epg_tf.runs.rare_drawing import RareDrawing
 from epg_tf.runs.system import StepT, System
+
+_PICTURES = 0.01  # share of a run's time for drawing, which takes longer the more rows there are
 
 
 def run_in_folder(
@@ -55,7 +57,7 @@ class Session(Generic[StepT]):
         self._write = write
         shown = None if write is None else self._show
         self._progress = Progress(system.kind.unit, self._path, shown, system.lives)
-        self._picture = RareDrawing(self._draw)
+        self._next_picture = 0.0  # s, on the clock of `time.perf_counter`
         self._continued = self._begun = self._stopped = False
         self._failed_steps = 0
 
@@ -173,7 +175,8 @@ class Session(Generic[StepT]):
         folder.board.scalars(system.done, numbers, system.kind.name)
         system.keep(folder, result)
         self._save(folder)
-        self._picture.update()
+        if time.perf_counter() >= self._next_picture:
+            self._draw(folder)
         self._progress.show(system.done, system.line(result), system.notes(result))
         if system.standstill and (notice := system.standstill.notice(result.metrics)):
             self._progress.lines([notice])
@@ -184,13 +187,15 @@ class Session(Generic[StepT]):
         path = folder.path / "checkpoints"
         checkpoints.save(path, system.done, arrays, facts, identity=folder.identity)
 
-    def _draw(self) -> None:
-        from epg_tf.reports.plots import write_png  # here: `import epg_tf` needs no matplotlib
+    def _draw(self, folder: RunFolder) -> None:
+        """Draws the learning curve; the next one is due once this took its share of the time."""
+        from epg_tf.reports import plots  # here: `import epg_tf` needs no matplotlib
 
-        if self._folder is not None:
-            self._folder.check()
-            figure = self._system.figure(self._folder.metrics.read())
-            write_png(figure, self._path / "learning_curve.png")
+        began = time.perf_counter()
+        figure = self._system.figure(folder.metrics.read())
+        plots.write_png(figure, folder.path / "learning_curve.png")
+        ended = time.perf_counter()
+        self._next_picture = ended + (ended - began) / _PICTURES
 
     def _leave(self) -> None:
         """Records that the run was stopped, if it had begun."""
@@ -214,7 +219,7 @@ class Session(Generic[StepT]):
         if still := self._system.standstill:
             summary[f"unchanged_{unit}s"] = still.count(rows)
             summary["standstill"] = still.conclusion(rows)
-        self._picture.draw()
+        self._draw(folder)
         folder.board.picture("learning curve", folder.path / "learning_curve.png")
         files.write_json(folder.path / "summary.json", summary | folder.facts)
         if line := summary.get("standstill"):

@@ -50,16 +50,7 @@ def study_entry(path: Path) -> Entry:
 
 
 def _sections(what: str, rows: Rows, about: Mapping[str, Any]) -> list[Section]:
-    cells = [
-        (
-            name,
-            tables.number(row["mean"]),
-            tables.interval(row["ci95"]),
-            str(row["lives"]),
-            str(row["failed_lives"]),
-        )
-        for name, row in rows.items()
-    ]
+    cells = tables.interval_cells(rows)
     known = [cell for cell in cells if cell[1] != "-"]
     learned = [cell for cell in known if not cell[0].endswith(tuple(LABELS.values()))]
     first, last = learned[0], min(learned, key=lambda cell: float(cell[1]))

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import re
 import shutil
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, Interrupted, RecordError
 from epg_tf.epg.shards import Shards
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.reports import plots
 from epg_tf.runs import checkpoints
 from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
@@ -256,6 +258,18 @@ def test_checkpoints_that_do_not_say_what_run_they_are_of_go_on(case, finished, 
         checkpoints.save(path.parent, saved.epoch, saved.arrays, saved.facts, 9)
     case.run(copied, resume=True)
     assert case.left(copied) == case.left(finished)
+
+
+@pytest.mark.parametrize(("seconds", "drawn"), [(0.0, 4), (1.0, 2)])
+def test_pictures_take_one_per_cent_of_the_time(case, tmp_path, monkeypatch, seconds, drawn):
+    """The first step of three has one, and the end of the run."""
+    times = [0.0]  # passes only while pictures are drawn
+    monkeypatch.setattr(
+        "epg_tf.runs.session.time", types.SimpleNamespace(perf_counter=lambda: times[-1])
+    )
+    monkeypatch.setattr(plots, "write_png", lambda *_: times.append(times[-1] + seconds))
+    case.run(tmp_path / "run")
+    assert len(times) == 1 + drawn
 
 
 def test_a_run_whose_folder_is_moved_ends_and_writes_nothing_more(case, finished, tmp_path):
