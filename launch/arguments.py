@@ -22,10 +22,6 @@ def prepared(words: Sequence[str], known: Container[str]) -> list[str]:
     name of a config becomes the path of its file. To resume a run, its folder is enough: it then
     names the config, too.
 
-    Args:
-      words: After the name of the command.
-      known: Names of the command's flags.
-
     Raises:
       ConfigError: There is no such config.
     """

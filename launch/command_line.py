@@ -275,8 +275,6 @@ def fail(message: str, code: int = 2, reporting_rank: int = 0) -> NoReturn:
     launcher ends them, and print theirs if it does not.
 
     Args:
-      message: What is wrong, in one line.
-      code: The exit code.
       reporting_rank: The rank that prints at once.
     """
     rank, where = communication.launched_rank(), ""
@@ -305,8 +303,6 @@ def stop_on_signals(
 
     Args:
       notice: What rank 0 then prints.
-      communicator: Ranks of the run.
-      stop: Ends the work of this rank.
 
     Returns:
       A list that will contain the signal's number.

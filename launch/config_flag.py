@@ -66,8 +66,6 @@ def experiment_of(
     """Returns the validated experiment of --config; for --print_config prints it and ends.
 
     Args:
-      kinds: Of the systems that the command is for.
-      example: A config to propose.
       physics: What the command simulates, whatever the config of EPG says; None: as it says.
       cost: Returns lines on what the experiment costs, to be printed with it.
 
@@ -110,7 +108,6 @@ def with_test_settings(home: Experiment, physics: Physics = "exact") -> Experime
     that is given; for --print_config prints it and ends.
 
     Args:
-      home: As the loss was made.
       physics: Of the test, whatever those of evolution.
 
     Raises:
@@ -137,10 +134,6 @@ def with_test_settings(home: Experiment, physics: Physics = "exact") -> Experime
 def note_on_centring(home: Experiment, methods: Sequence[str]) -> str:
     """Returns a line for users where baselines of a test have settings of a --config whose agents
     see centred observations and the loss's do not, or the reverse; else it is empty.
-
-    Args:
-      home: As the loss was made.
-      methods: What is tested.
     """
     if not is_given() or not {"ppo", "reinforce"} & {*methods}:
         return ""
@@ -201,7 +194,6 @@ def refuse(*ignored: str, reason: str) -> None:
 
     Args:
       ignored: GROUP or GROUP.FIELD.
-      reason: Why, and what to do.
 
     Raises:
       UsageError: There is such a flag.
@@ -213,10 +205,6 @@ def refuse(*ignored: str, reason: str) -> None:
 
 def refuse_overrides(honoured: Sequence[str], reason: str) -> None:
     """Refuses --config.GROUP.FIELD flags that a command cannot honour.
-
-    Args:
-      honoured: Groups that it does honour.
-      reason: Why, and what to do.
 
     Raises:
       UsageError: There is such a flag.
@@ -249,9 +237,6 @@ def test_flags_for(name: str) -> str:
     """Returns " --config=FILE" for a family that the file of --config registers, else "".
 
     With it come the settings of this command line that a test honours.
-
-    Args:
-      name: FAMILY or FAMILY@EPISODE_LIMIT.
     """
     file = config_flag_for(name)
     overrides = arguments.override_words(sys.argv[1:], (*TESTED, "baseline")) if file else ()

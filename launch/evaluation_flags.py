@@ -68,10 +68,6 @@ def learning_flags(of: str, usual: str) -> tuple[flags.FlagHolder[Any], ...]:
 def required(flag: flags.FlagHolder[str | None], example: str) -> str:
     """Returns the value of a flag that must be given.
 
-    Args:
-      flag: The flag.
-      example: A value to propose.
-
     Raises:
       UsageError: It is missing or empty.
     """
@@ -100,9 +96,6 @@ def _announced(flag: str, loss: str) -> str:
 
 def losses_exist(*names: str) -> bool:
     """Validates the value of a flag: while flags are read, which is before TensorFlow is imported.
-
-    Args:
-      names: Of losses.
 
     Returns:
       True.
@@ -226,9 +219,6 @@ def prepare_results(
     """Prepares the folder of a test's results, which must not be that of a run or a loss.
 
     Args:
-      flag: Names the folder.
-      overwrite: Whether results that are there are replaced.
-      own: Names of their files.
       resume: Whether they are kept; None: the command cannot go on with them.
 
     Raises:
@@ -249,10 +239,6 @@ def prepare_nested(
     """Prepares two folders, the outer one first where one lies within the other.
 
     So neither is found in use because the other has just been made in it.
-
-    Args:
-      folders: The two.
-      prepare: What prepares each.
     """
     first, second = (Path(folder).resolve() for folder in folders)
     outer_first = prepare if first in second.parents else prepare[::-1]
@@ -290,14 +276,7 @@ def request_of(
 def facts_of_lives(
     loss: str, learned: LearnedLoss, request: Request, fixed: Sequence[LearnedLoss]
 ) -> dict[str, Any]:
-    """Returns what a measurement of a loss of EPG was made with, for JSON.
-
-    Args:
-      loss: As the user named it.
-      learned: The loss, with the settings of the measurement.
-      request: Which agents.
-      fixed: Fixed policies in the same tasks.
-    """
+    """Returns what a measurement of a loss of EPG was made with, for JSON."""
     from epg_tf.evaluation import fixed_policies
 
     return {

@@ -31,10 +31,8 @@ def in_one_line(
     """Returns what is wrong with the flags, without the tracebacks that ml_collections adds.
 
     Args:
-      error: Raised where flags were read.
       words: Of the command line, without the program.
       settings: The command that lists all settings.
-      known: Flags of the command.
     """
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     if isinstance(error, flags.UnrecognizedFlagError):
@@ -57,12 +55,7 @@ def in_one_line(
 
 
 def _no_flag(name: str, known: Sequence[str]) -> str:
-    """Returns the line on a flag that a command does not have.
-
-    Args:
-      name: Without dashes.
-      known: Flags of the command.
-    """
+    """Returns the line on a flag that a command does not have."""
     if name.startswith("config."):
         if "config" in known:
             return f"--{name} changes a setting of --config, which is not given; name one as well"
@@ -76,12 +69,7 @@ def _no_flag(name: str, known: Sequence[str]) -> str:
 
 
 def _no_setting(message: str, words: Sequence[str], settings: str) -> str:
-    """Returns the line on a --config.GROUP.FIELD that does not exist.
-
-    Args:
-      message: Of ml_collections; it names the part that is unknown.
-      words, settings: As for `in_one_line`.
-    """
+    """Returns the line on a --config.GROUP.FIELD that does not exist."""
     message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")
     given = list(dict.fromkeys(arguments.overrides(words)))
     remark = next(filter(None, map(old_settings.remark, given)), "")

@@ -59,9 +59,6 @@ write = functools.partial(print, flush=True)
 def check(example: str) -> None:
     """Checks, before TensorFlow is imported, that there is a folder for the run.
 
-    Args:
-      example: A folder to propose where none is named.
-
     Raises:
       UsageError: No folder is named.
     """
@@ -111,9 +108,6 @@ def join() -> communication.Communicator:
 def require_single_process(what: str) -> communication.Communicator:
     """Joins as `join`, and refuses to be one of several ranks.
 
-    Args:
-      what: Runs in one process.
-
     Raises:
       UsageError: There are other ranks.
       CommunicationError: As `communication.join`.
@@ -131,8 +125,6 @@ def run_to_the_end(session: Session, system: System, elastic: bool) -> int:
     """Runs to the end or to a signal, closes the session, and prints what to do after a signal.
 
     Args:
-      session: As new.
-      system: That it runs.
       elastic: Whether it can go on after ranks were lost or joined.
 
     Returns:

@@ -51,8 +51,6 @@ def check_losses(
     agents; others (EPG, EPG+I, PPO+I) in how agents begin and how long they live.
 
     Args:
-      losses: By name.
-      request: Which agents are trained.
       alpha: Share of PPO in what agents minimise; None: as in each evolution.
       learning: Whether agents learn by the losses.
 

@@ -36,8 +36,6 @@ def train_all(
     """Yields the results of each method, in their order, as they are found.
 
     Args:
-      trained: What trains the agents.
-      request: Which agents.
       known: Results that an earlier evaluation found; these methods are not run again.
     """
     for method in trained:
@@ -172,7 +170,6 @@ class Evaluation:
         An initial policy without a loss has no unevolved loss beside it.
 
         Args:
-          known: Results that this evaluation found before it was stopped.
           kept: By some of `methods.IN_SHARDS`, where shards that have lived are found and added.
         """
         registry = registry_of(self.learned.experiment)
@@ -292,8 +289,6 @@ def evaluate_baseline(name: str, experiment: MetaGenRLExperiment, request: Reque
 
     Args:
       name: Of `methods.OBJECTIVE_METHODS`, but not "objective".
-      experiment: Settings.
-      request: Which agents are trained.
 
     Raises:
       ConfigError: The settings do not fit together.

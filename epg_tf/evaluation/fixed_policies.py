@@ -105,10 +105,6 @@ def of_tasks(learned: LearnedLoss, task: TaskConfig) -> list[LearnedLoss]:
     folder, if they fit; else the best in validation of those beside pretrained losses of the very
     same tasks, whatever their physics. There are none beside what does not learn.
 
-    Args:
-      learned: The loss.
-      task: Of the test.
-
     Raises:
       RecordError: One of them is damaged.
     """
@@ -130,9 +126,6 @@ def of_tasks(learned: LearnedLoss, task: TaskConfig) -> list[LearnedLoss]:
 
 def methods(policies: Sequence[LearnedLoss]) -> list[FixedPolicy]:
     """Returns the methods of fixed policies beside a learned loss.
-
-    Args:
-      policies: From `load_fixed_policy` or `beside`.
 
     Raises:
       ConfigError: Two of them have the same name, which would be one row.

@@ -242,11 +242,6 @@ def of_loss(experiment: Experiment, words: Sequence[str], env_steps: int) -> tup
     """Returns the methods of the evaluation of a loss; "all" leaves out what its actions do not
     allow.
 
-    Args:
-      experiment: Settings of the evaluation.
-      words: As for `Registry.chosen`.
-      env_steps: Of a life.
-
     Raises:
       ConfigError: As there, or lives have no updates, in which baselines would learn.
     """

@@ -43,7 +43,6 @@ def objective_request(
     """Returns the request of the evaluation of an objective of MetaGenRL.
 
     Args:
-      experiment: Settings.
       environment: FAMILY or FAMILY@EPISODE_LIMIT; None for the first one of meta-training.
       seed: Names agents and their streams; meta-training met none of them.
       agents: Number of agents per method.

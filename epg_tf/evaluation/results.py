@@ -127,9 +127,6 @@ class Results:
     def pivot(self, column: str = "returns") -> tuple[Array, Array]:
         """Returns learning curves: rows of all kinds of episodes but the final ones.
 
-        Args:
-          column: Name of a column of numbers.
-
         Returns:
           (env steps [T], values [L, T], NaN where there is no row); agents as in `agents`.
         """
@@ -220,13 +217,7 @@ def _table(column: Callable[[str], Array]) -> Results:
 
 
 def tabulate(method: Method, request: Request, curves: LearningCurves) -> Results:
-    """Returns what a method found as a table: L T rows of the curves, then L of the final policies.
-
-    Args:
-      method: What trained the agents.
-      request: What it was given.
-      curves: What it returned.
-    """
+    """Returns what a method found: L T rows of the curves, then L of the final policies."""
     agents, points = curves.returns.shape
     curve = {
         "agent": np.repeat(np.arange(agents), points),

@@ -164,7 +164,6 @@ def steps_to_match(runs: Sequence[Results], target: float) -> int | None:
       runs: Rows of one method, those of each of its runs apart. Its curve is of evaluations where
         there are any, else of the newest episodes of learning; agents that failed count as the
         worst of the others of their run.
-      target: Mean return to reach.
 
     Returns:
       None where the final policies do not reach it, or all agents of a run failed.

@@ -118,7 +118,6 @@ def rungs(budget: int, agents: int) -> list[tuple[int, int]]:
 
     Args:
       budget: Settings in the first rung, >= 2.
-      agents: Agents of each of them.
     """
     found = [(budget, agents)]
     while found[-1][0] > _KEPT:
@@ -143,9 +142,6 @@ def tried(
 
     Args:
       space: What to draw from, of at least `2 * budget` settings (`most_budget`).
-      own: Trial 0.
-      seed: Of the draws.
-      budget: How many to return.
     """
     found, numbers = {0: own}, itertools.count(1)
     while len(found) < budget:

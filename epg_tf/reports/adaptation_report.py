@@ -47,12 +47,6 @@ def write_adaptation(
 ) -> Path:
     """Writes `adaptation.json` and `adaptation.png`; returns the picture.
 
-    Args:
-      folder: Exists.
-      summary: From `summarize_adaptation`.
-      about: What was tested and how.
-      title: Line above the picture.
-
     Raises:
       OSError: A file cannot be written.
     """

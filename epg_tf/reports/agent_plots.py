@@ -46,8 +46,6 @@ def learning_figure(results: Results, title: str, levels: Sequence[str] = ()) ->
     of KL where one method's is far above the others'.
 
     Args:
-      results: The table; methods are drawn in its order.
-      title: Line above the panels.
       levels: Methods of which only the mean final return is drawn, as a horizontal line.
     """
     groups = _drawn(results)
@@ -103,13 +101,7 @@ def _far_apart(groups: Mapping[str, Results]) -> bool:
 
 
 def _mark_matches(axes: Axes, results: Results, groups: Mapping[str, Results]) -> bool:
-    """Marks where baselines reach the learned loss's final return; returns whether one does.
-
-    Args:
-      axes: Where curves are.
-      results: The table.
-      groups: What has a line of its own.
-    """
+    """Marks where baselines reach the learned loss's final return; returns whether one does."""
     compared = reference(results)
     if compared is None:
         return False

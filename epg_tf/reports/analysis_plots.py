@@ -37,7 +37,6 @@ def policy_change_figure(found: PolicyChange, title: str) -> Figure:
 
     Args:
       found: At least one life has not failed.
-      title: Line above the panels.
     """
 
     def draw(axes: Axes, curves: Curves, colour: str) -> None:
@@ -60,10 +59,6 @@ def policy_change_figure(found: PolicyChange, title: str) -> Figure:
 def loss_sensitivity_figure(found: LossSensitivity, title: str) -> Figure:
     """Draws how the loss of one step, at a dashed line, depends on each input at each step (EPG,
     Figure 21): mean and middle half over lives.
-
-    Args:
-      found: The norms.
-      title: Line above the panels.
     """
     steps = np.flatnonzero(found.lived)
     panels = {
@@ -81,10 +76,6 @@ def loss_sensitivity_figure(found: LossSensitivity, title: str) -> Figure:
 def gradient_correlation_figure(found: GradientCorrelation, title: str) -> Figure:
     """Draws how the gradient of the learned loss goes with PPO's, update by update (EPG, section
     4.1), and the papers' correlation of about 0.5 as a grey line.
-
-    Args:
-      found: The correlations.
-      title: Line above the panel.
     """
     updates = np.arange(1, found.spearman.shape[1] + 1)
     curves = {text: Curves(updates, getattr(found, name)) for name, text in _MEASURES.items()}

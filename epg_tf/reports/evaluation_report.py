@@ -25,12 +25,6 @@ def write_report(
 ) -> Path:
     """Writes `curves.csv`, `curves.png` and `summary.json`; returns the picture.
 
-    Args:
-      folder: Exists.
-      results: What was found.
-      about: What was tested and how, for the summary.
-      title: Line above the picture.
-
     Raises:
       OSError: A file cannot be written.
     """
@@ -44,8 +38,6 @@ def write_grid(
     """Writes the files of `write_report` for objectives at stages of meta-training.
 
     Args:
-      folder: Exists.
-      results: What was found with each of them.
       trained: Name of an objective -> how long it was trained, e.g. "500 env steps".
       about: What was tested and how, for the summary; its `environment` is the picture's title.
 

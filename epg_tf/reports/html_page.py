@@ -95,12 +95,7 @@ class Section:
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
-    """Returns the HTML of a page.
-
-    Args:
-      title: Of the page.
-      sections: From top to bottom.
-    """
+    """Returns the HTML of a page."""
     parts = []
     for section in sections:
         parts.append(f"<h2>{escape(section.title)}</h2>")

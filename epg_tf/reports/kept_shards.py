@@ -93,8 +93,6 @@ def discard_shards(folder: files.PathLike, methods: Collection[str], test: str) 
     included; other shards stay.
 
     Args:
-      folder: Of the test.
-      methods: Their keys.
       test: Its `digest_of_test`.
 
     Raises:

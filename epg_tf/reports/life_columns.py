@@ -20,10 +20,6 @@ _KL = "#0072B2"
 def spread(results: Results, columns: int) -> list[int]:
     """Returns the numbers of agents whose final returns are spread over those of a method, from
     the lowest to the highest.
-
-    Args:
-      results: Rows of one method.
-      columns: How many agents.
     """
     finals = results.final()
     numbers = np.array([agent for _, _, _, agent in results.agents()])
@@ -37,9 +33,7 @@ def life_columns(results: Results, agents: Sequence[int], title: str) -> Figure:
     updates, blue; the number is the mean return of the final episodes.
 
     Args:
-      results: Rows of one method.
       agents: Numbers of those to draw, in the order of columns.
-      title: Line above all.
     """
     figure = Figure(figsize=(9.0, 4.6), dpi=100, facecolor="white")
     grid = figure.subplots(2, len(agents), squeeze=False, sharey="row")
@@ -62,9 +56,7 @@ def compared_columns(groups: Mapping[str, Results], agents: Sequence[int], title
     """Draws how several methods learn in the same tasks, one panel a task.
 
     Args:
-      groups: Rows of each method.
       agents: Numbers of the tasks, in the order of panels.
-      title: Line above all.
     """
     panels: dict[str, dict[str, Curves]] = {f"task {agent}": {} for agent in agents}
     for name, rows in groups.items():

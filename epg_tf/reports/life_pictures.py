@@ -89,8 +89,6 @@ def make_camera(family: TaskFamily, key: LifeKey, height: int, width: int) -> Ca
     """Returns a camera for the body or the environment of a life.
 
     Args:
-      family: Of the life.
-      key: Of the life, and so of its task.
       height: Of pictures, in pixels.
       width: Of pictures, in pixels.
 
@@ -115,9 +113,7 @@ def recorded_life(
     """Runs one life in exact physics; returns what was recorded and the return of its final policy.
 
     Args:
-      experiment: Settings of the loss, and of the length of the life.
       phi: [D] float32, what evolution moved.
-      key: Of the life.
       inner_settings: What the agent minimises; None: what evolution ends with.
 
     Raises:
@@ -138,9 +134,7 @@ def film_of_life(experiment: Experiment, phi: Array, key: LifeKey) -> Figure:
     """Runs one life in exact physics and returns a film strip of four of its episodes.
 
     Args:
-      experiment: Settings of the loss.
       phi: [D] float32, what evolution moved.
-      key: Of the life.
 
     Raises:
       RenderError: There is nothing to draw with.
@@ -178,11 +172,7 @@ def draw_film(
     """Draws episodes of a life as a film strip (.png) or an animation (.gif, .mp4).
 
     Args:
-      recorder: What was recorded.
-      camera: Draws the body or the environment.
       counts: Number of episodes, and frames of each; None for 8 in a PNG, else 50.
-      title: Above a film strip.
-      output: The file.
     """
     episodes, frames = counts
     rows, labels = film_frames(recorder, camera, (episodes, frames or _FRAMES[output.suffix]))
@@ -197,13 +187,7 @@ def draw_film(
 def film_frames(
     recorder: LifeRecorder, camera: Camera | ReplayCamera, counts: tuple[int, int]
 ) -> tuple[list[list[Array]], list[str]]:
-    """Returns the frames of some episodes, from the first to the last, and what each is.
-
-    Args:
-      recorder: What was recorded.
-      camera: Draws the body or the environment.
-      counts: Number of episodes, and frames of each at most.
-    """
+    """Returns the frames of some episodes, from the first to the last, and what each is."""
     rows, labels = [], []
     for episode in recorder.chosen(counts[0]):
         count = min(counts[1], len(episode.poses))

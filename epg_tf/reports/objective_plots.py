@@ -23,9 +23,7 @@ def column_panels(
     """Draws columns of runs, one panel each, through their known values.
 
     Args:
-      runs: Name of a run -> its rows.
       columns: What a panel shows, e.g. "return in Hopper-v5" -> its column.
-      title: Line above all.
       x: "epoch", or `STEPS` for the column `env_steps`.
     """
     place = "env_steps" if x == STEPS else x

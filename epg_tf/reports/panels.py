@@ -50,9 +50,6 @@ def agent_panels(
     """Draws mean and middle half over agents.
 
     Args:
-      panels: What to draw.
-      title: Line above all.
-      labels: Of the axes.
       marks: Where a vertical line stands in each panel.
       single: Whether each agent is a thin line, too, and all panels share their axes.
     """
@@ -74,9 +71,7 @@ def objective_panels(results: Results, titles: Mapping[str, str], title: str) ->
     Figures 4 and 10).
 
     Args:
-      results: The table; all its methods are learned objectives.
       titles: Name of an objective -> title of its panel, in the order of the panels.
-      title: Line above all.
     """
     panels = {
         above: {"": Curves.of_agents(results.select(loss=loss))} for loss, above in titles.items()
@@ -96,11 +91,7 @@ def run_panels(
     (EPG, Figure 20).
 
     Args:
-      panels: What to draw.
-      title: Line above all.
-      labels: Of the axes.
       levels: Title of a panel -> height of a dashed horizontal line.
-      shared: Whether all panels share their axes.
     """
 
     def draw(axes: Axes, curves: Curves, colour: str) -> None:
@@ -141,11 +132,6 @@ def grid(
     Args:
       panels: What to draw; a curve that is alone and has no name, or that of the vertical axis, is
         not in the legend.
-      title: Line above all.
-      draw: Draws one of the curves into its panel, in a colour.
-      labels: Of the axes.
-      shared: Whether all panels share their axes.
-      note: Small line above the panels.
     """
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     columns = 3 if len(panels) in (3, 5, 6) or len(panels) > 8 else min(2, len(panels))

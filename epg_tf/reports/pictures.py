@@ -33,8 +33,6 @@ def film_figure(rows: Sequence[Sequence[Array]], labels: Sequence[str], title: s
 
     Args:
       rows: Frames [H, W, 3] uint8 of each episode, all of one size; rows may differ in length.
-      labels: One per episode.
-      title: Above all.
     """
     columns = max(map(len, rows))
     height, width = rows[0][0].shape[:2]
@@ -61,9 +59,7 @@ def animation(
 
     Args:
       frames: Each [H, W, 3] uint8; for a film with even H and W.
-      labels: What is written into each frame.
       frames_per_second: At most 50; viewers of GIFs slow down what is faster.
-      path: File to write.
     """
     drawn = []
     for frame, label in zip(frames, labels, strict=True):
@@ -107,7 +103,6 @@ def paths_figure(paths: Sequence[Array], goals: Sequence[Array | None], title: s
     Args:
       paths: [T_i, 2] positions (m) of each episode.
       goals: [2] position (m) of the goal of each episode, or None.
-      title: Above the picture.
     """
     keys = [None if goal is None else (float(goal[0]), float(goal[1])) for goal in goals]
     distinct = list(dict.fromkeys(keys))

@@ -155,14 +155,7 @@ def dress(axes: Axes, x_label: str, y_label: str) -> None:
 
 
 def head(figure: Figure, title: str, handles: Sequence[Artist] = (), note: str = "") -> None:
-    """Lays out panels that are drawn, and puts title, legend and note above them.
-
-    Args:
-      figure: Has at least one panel.
-      title: Its first line.
-      handles: What the legend names.
-      note: Small and grey, below the legend.
-    """
+    """Lays out panels that are drawn, and puts title, legend and note above them."""
     for handle in handles:
         handle.set_label(as_it_is(str(handle.get_label())))
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)

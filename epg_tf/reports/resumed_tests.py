@@ -43,11 +43,6 @@ def refusal(folder: files.PathLike, file: str, why: str) -> RecordError:
 def refuse_foreign(folder: files.PathLike, own: Sequence[str], wanted: str) -> None:
     """Refuses a folder with files of something else than a test.
 
-    Args:
-      folder: Exists.
-      own: Names of the files that a test may leave.
-      wanted: Names of the files that are missing.
-
     Raises:
       RecordError: There are others.
     """
@@ -64,7 +59,6 @@ def write_unfinished(folder: files.PathLike, results: Results, about: Mapping[st
     The table counts only beside the second file, which is written after it and removed before it.
 
     Args:
-      folder: Exists.
       results: Of the methods that are done; may be empty.
       about: What is tested and how; the same in all calls for a test.
 
@@ -88,8 +82,6 @@ def read_found(
 
     Args:
       folder: May be missing; files that a killed test left half-written are removed.
-      about: What the test that goes on tests and how.
-      request: Its agents.
 
     Returns:
       The rows of each method and loss that are there; and what the earlier test was made with, as

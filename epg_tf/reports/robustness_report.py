@@ -58,11 +58,6 @@ def read_known(
     """Returns what an earlier test left in `folder`, as of `summarize_robustness`, for a test that
     goes on with it; {} where it left nothing.
 
-    Args:
-      folder: Exists.
-      changes: Of the test that goes on.
-      about: What it tests and how, as for `write_robustness`.
-
     Raises:
       RecordError: The folder has files but no `robustness.json`, or this is damaged, or of a test
         of other tasks, lives or changes.
@@ -113,10 +108,7 @@ def join_changes(
     """Returns what an earlier test found with what was measured now, in the order of `changes`.
 
     Args:
-      folder: Of the earlier test.
-      known: From `read_known`; may be empty.
       measured: From `summarize_robustness`; is kept where both have a change.
-      changes: All of them.
 
     Raises:
       RecordError: Lives without a change have other returns in the two.
@@ -137,12 +129,6 @@ def write_robustness(
     folder: files.PathLike, summary: Mapping[str, Any], about: Mapping[str, Any], title: str
 ) -> Path:
     """Writes `robustness.json` and `robustness.png`; returns the picture.
-
-    Args:
-      folder: Exists.
-      summary: From `summarize_robustness`.
-      about: What was tested and how.
-      title: Line above the picture.
 
     Raises:
       OSError: A file cannot be written.

@@ -18,12 +18,6 @@ def write_search(
 ) -> None:
     """Writes what a search has found so far; the winner is null until the last trial has ended.
 
-    Args:
-      path: The file.
-      search: What is searched.
-      trials: Those that have ended, in order.
-      command: What a user types to do it.
-
     Raises:
       OSError: The file cannot be written.
     """

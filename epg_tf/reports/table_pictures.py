@@ -15,13 +15,7 @@ _LETTER = 0.092  # inches
 
 
 def table_picture(header: Sequence[str], lines: Sequence[Sequence[str]], title: str) -> Figure:
-    """Draws a table of texts; the first column to the left, others to the right.
-
-    Args:
-      header: Names of columns.
-      lines: Cells of each line.
-      title: Line above it.
-    """
+    """Draws a table of texts; the first column to the left, others to the right."""
     cells = [list(map(str, line)) for line in (header, *lines)]
     # A bold letter is as wide as 1.2 usual ones.
     widths = [
@@ -60,7 +54,6 @@ def interval_picture(
 
     Args:
       rows: Name -> mean, low and high end, from top to bottom; at least one; NaN is not drawn.
-      title: Line above the picture.
       colours: Name -> which of `plots.COLOURS`; the first one for others.
     """
     width = 9.0 + _LETTER * max(0, max(map(len, rows)) - 40)  # for long names

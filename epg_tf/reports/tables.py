@@ -65,11 +65,7 @@ def interval_cells(rows: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...
 
 
 def summary_table(summaries: Mapping[str, Summary]) -> str:
-    """Returns a table of lines, the best method first, and how the learned loss compares.
-
-    Args:
-      summaries: Of each method, as of `summarize`.
-    """
+    """Returns a table of lines, the best method first, and how the learned loss compares."""
     table = text_table(HEADER, summary_rows(summaries))
     return "\n".join([EXPLANATION, "", table, "", *comparison(summaries)])
 

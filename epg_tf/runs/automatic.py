@@ -86,7 +86,6 @@ class AutomaticEvolution:
     """One budget and its folder.
 
     Args:
-      budget: What the user gives.
       target: The folder, and what happens to an earlier budget there.
       write: Called with lines about progress, e.g. print; None is silent.
 

@@ -41,7 +41,6 @@ def beginning(experiment: Experiment, seed: int, earlier: LearnedLoss | None) ->
     as they are, the floor is at the policy's means whatever agents have normalised.
 
     Args:
-      experiment: Settings.
       seed: Of the run; an earlier vector does not depend on it, all later draws do.
       earlier: What the run begins with; None: a fresh vector.
 

@@ -86,10 +86,7 @@ def save(
       folder: Created if missing, in a folder that must exist.
       epoch: Number of the state, >= 0. States with a higher number are kept: they can only be
         damaged ones that `load_newest` skipped, and the run will replace them.
-      arrays: Named arrays of numbers.
-      facts: JSON-able mapping.
       keep: Number of states to keep, >= 1, including this one.
-      identity: Of the run, which the checkpoint then belongs to.
 
     Returns:
       The file written.

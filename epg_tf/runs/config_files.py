@@ -228,7 +228,6 @@ def joined_environments(known: Mapping[str, str], joined: str, config: str) -> t
     Args:
       known: Short name -> environment.
       joined: The variant: short names joined by underscores.
-      config: The config's name, for the error.
 
     Raises:
       ConfigError: A short name is unknown.

@@ -106,8 +106,6 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
 
     Args:
       experiment: Settings, the same on every rank.
-      seed: Of all randomness.
-      shards: Run the lives of this process.
       communicator: The ranks that share the work; None: one process.
       earlier: What a new run begins with; rank 0's counts. None: a fresh loss.
 

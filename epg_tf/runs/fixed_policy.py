@@ -39,9 +39,7 @@ def evolved_policy(
 
     Args:
       given: The family, and how many threads there are.
-      seed: Of all randomness.
       seconds: After which no other epoch begins.
-      folder: Of the loss.
       check: Called after each epoch; may raise Interrupted.
     """
     path = folder / FOLDER

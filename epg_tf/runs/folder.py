@@ -82,10 +82,6 @@ class RunLength:
 class RunFolder:
     """The folder of one run, described in its `config.json`, and locked until `close`.
 
-    Args:
-      identity: Of the run.
-      target: The folder, and what happens to an earlier run there.
-
     Attributes:
       path: The folder.
       identity: Of the run, with what it began with.
@@ -170,8 +166,6 @@ class RunFolder:
 
         Args:
           done: Number of epochs (or rounds) that the state to continue from has done.
-          length: Of the run.
-          columns: Of the rows that follow.
           newer: Those of them that rows of earlier versions may lack; they get NaN there.
 
         Raises:

@@ -45,11 +45,6 @@ MAML = RunKind(
 class MAMLSystem(OneCheckpoint[IterationResult]):
     """One run of MAML in memory.
 
-    Args:
-      experiment: Settings.
-      seed: Of all randomness.
-      communicator: Of one rank; None: the same.
-
     Attributes:
       state: The newest one.
 

@@ -100,7 +100,6 @@ class MetaGenRLSystem(System[RoundResult]):
 
     Args:
       experiment: Settings, the same on every rank.
-      seed: Of all randomness.
       communicator: The ranks of the run; None: one process.
 
     Attributes:

@@ -65,7 +65,6 @@ class MetricsFile:
         """Checks that rows with these columns can follow, and that all cells are numbers.
 
         Args:
-          columns: Of the rows that follow.
           newer: Those of them that the file may lack, to be added by `add_columns`.
 
         Raises:

@@ -37,9 +37,6 @@ _WORDS = {"source": "source code", "model": "MuJoCo model", "arguments": "argume
 def fingerprints(experiment: Any) -> dict[str, dict[str, str]]:
     """Returns what the families of the user are made of that a run meets, by name.
 
-    Args:
-      experiment: Settings of the run, of any system.
-
     Raises:
       ConfigError: A family has a mistake.
     """
@@ -81,7 +78,6 @@ def write_settings(file: str, run: Path) -> Path:
 
     Args:
       file: Of the user, FILE or FILE:VARIANT.
-      run: Folder of the run.
     """
     path = run.with_name(SETTINGS)
     text = _SETTINGS_FILE.format(file=file, run=run.name).encode()

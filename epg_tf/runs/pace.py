@@ -20,9 +20,7 @@ class Pace:
     follows the newest epochs.
 
     Args:
-      total: Epochs in the whole run.
       done: Epochs before this process.
-      clock: Returns the time (s).
     """
 
     def __init__(self, total: int, done: int, clock: Callable[[], float] = time.perf_counter):
@@ -64,8 +62,6 @@ class Reminder:
     """Says, from a thread of its own, that work goes on where an epoch takes long.
 
     Args:
-      pace: Of the run.
-      remind: Writes a line.
       interval: Time between looks at the clock (s).
     """
 

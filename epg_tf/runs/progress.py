@@ -16,8 +16,6 @@ class Progress:
     """Writes lines, and on a terminal a progress bar to standard error.
 
     Args:
-      unit: Of a step, e.g. "epoch".
-      path: Folder of the run.
       write: Called with each line, without its end; None: nothing is shown.
       lives: Of a step, which move the bar; 1: only whole steps do.
     """
@@ -41,13 +39,7 @@ class Progress:
                 self._write(line)
 
     def begin(self, done: int, total: int, ranks: int) -> None:
-        """Starts to measure time.
-
-        Args:
-          done: Steps done.
-          total: Steps of the whole run.
-          ranks: Number of processes at work.
-        """
+        """Starts to measure time."""
         self.close()
         self._done, self._total, self._ranks = done, total, ranks
         self._pace = Pace(total, done)

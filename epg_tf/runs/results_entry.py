@@ -25,10 +25,6 @@ from epg_tf.runs.page_entry import Entry, film_section
 def results_entry(path: Path, film: bool) -> Entry:
     """Returns the entry of a test.
 
-    Args:
-      path: Folder of the test.
-      film: Whether to draw a film strip of a life with the loss.
-
     Raises:
       RecordError: The folder is damaged.
     """
@@ -103,12 +99,7 @@ def _settings_section(about: Mapping[str, Any]) -> list[Section]:
 
 
 def summaries_of(results: Results, about: Mapping[str, Any]) -> dict[str, Summary]:
-    """Returns the summary of each method; of each objective alone where they are stages of a run.
-
-    Args:
-      results: The table of a test.
-      about: What was tested.
-    """
+    """Returns the summary of each method; of each objective where they are stages of a run."""
     if "run" not in about:
         return summarize(results)
     groups = results.groups().items()

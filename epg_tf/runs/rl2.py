@@ -38,11 +38,6 @@ _NUMBERS = 20  # float32 that backpropagation keeps of an env step, for each uni
 class RL2System(OneCheckpoint[IterationResult]):
     """One run of RL² in memory.
 
-    Args:
-      experiment: Settings.
-      seed: Of all randomness.
-      communicator: Of one rank; None: the same.
-
     Raises:
       ConfigError: The family does not fit, or the settings need more memory than there is.
     """

@@ -33,10 +33,6 @@ _NAMES = {
 def run_entry(path: Path, film: bool) -> Entry:
     """Returns the entry of a run; changes nothing in its folder.
 
-    Args:
-      path: Folder of the run.
-      film: Whether to draw a film strip of a life with its loss.
-
     Raises:
       RecordError: The folder is damaged.
     """

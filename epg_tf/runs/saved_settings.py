@@ -17,10 +17,6 @@ def read(settings: Any, from_mapping: Callable[[Any], _Experiment]) -> _Experime
 
     All settings in the folders of runs and studies are read here; old names are translated.
 
-    Args:
-      settings: Nested mappings, as `Experiment.to_mapping` returns them.
-      from_mapping: Makes the experiment.
-
     Raises:
       ConfigError: They are not usable.
     """
@@ -33,8 +29,6 @@ def changes(
     """Yields name, old and new value of settings that differ.
 
     Args:
-      before: Old settings, nested mappings.
-      now: New settings, of the same names.
       ignored: Names "config.GROUP.FIELD" of settings that may differ.
     """
     old = dict(flat(before))

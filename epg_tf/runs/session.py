@@ -28,7 +28,6 @@ def run_in_folder(
 
     Args:
       system: As new.
-      target: The folder, and what happens to an earlier run there.
       write: Called with lines about progress, e.g. print; None is silent.
 
     Yields:
@@ -46,7 +45,6 @@ class Session(Generic[StepT]):
 
     Args:
       system: What runs; equal on every rank.
-      target: The folder, and what happens to an earlier run there.
       write: Called with lines about progress on rank 0; None is silent.
     """
 

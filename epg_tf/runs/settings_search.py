@@ -184,9 +184,7 @@ class SettingsSearch:
     """Searches among candidates.
 
     Args:
-      candidates: By name.
       free: Fields of `Agents` that are to be chosen, and "steps" where those of evolution are.
-      seed: Of all randomness.
       seconds: For all but the last rung; two candidates have two epochs at least, however long they
         take, and changes of agents begin up to half as much later.
       final_seconds: For which each of the last three evolves.
@@ -257,9 +255,7 @@ class SettingsSearch:
         it worse than it began, by smaller steps.
 
         Args:
-          candidate: Any.
           seconds: For the first evolution, of two epochs or more.
-          tried: All that was tried until now.
           again: Whether there is time for smaller steps.
         """
         as_begun = max(each.worth for each in tried if each.name == candidate.name)
@@ -327,11 +323,6 @@ def begun_candidates(
 ) -> dict[str, Begun]:
     """Returns how candidates begin; without the one around the fixed policy where its settings do
     not fit that.
-
-    Args:
-      candidates: By name.
-      seed: Of all randomness.
-      policy: The fixed linear policy.
     """
     found = {}
     for name, settings in candidates.items():

@@ -40,11 +40,7 @@ class Standstill:
         self._noticed = False
 
     def notice(self, row: Row) -> str | None:
-        """Returns a line, once, after a row that ends `IN_A_ROW` ones without a change.
-
-        Args:
-          row: The next one.
-        """
+        """Returns a line, once, after a row that ends `IN_A_ROW` ones without a change."""
         self._newest = [*self._newest, row][-IN_A_ROW:] if self._stands(row) else []
         if self._noticed or len(self._newest) < IN_A_ROW:
             return None
@@ -53,11 +49,7 @@ class Standstill:
         return self._line(self._newest, f"{self._unit}s {first} to {last}")
 
     def conclusion(self, rows: Sequence[Row]) -> str | None:
-        """Returns a line on a whole run; None where at most half of it, and few, changed nothing.
-
-        Args:
-          rows: Of the run.
-        """
+        """Returns a line on a run; None where at most half of it, and few, changed nothing."""
         found = [row for row in rows if self._stands(row)]
         if not is_most(len(found), len(rows)) and len(found) < IN_A_ROW:
             return None
@@ -151,9 +143,6 @@ def of_maml() -> Standstill:
 def has_stopped_improving(rows: Sequence[Row]) -> bool:
     """Returns whether the newest validations of a run, `PATIENCE` of them, have not risen above
     the best before.
-
-    Args:
-      rows: Its metrics.
     """
     column = [row["validation_return_mean"] for row in rows]
     found = [value for value in column if value == value]  # NaN in other epochs

@@ -50,10 +50,7 @@ class System(abc.ABC, Generic[StepT]):
     """One run of a system in memory; `Session` records it.
 
     Args:
-      experiment: Settings.
-      seed: Of all randomness.
       communicator: The ranks that share the work; None: one process.
-      begun: What the run says of what it begins with, see `RunIdentity`.
 
     Attributes:
       kind: What is the same for all runs of the system.
@@ -123,7 +120,6 @@ class System(abc.ABC, Generic[StepT]):
         """Continues from the newest state that is saved; every rank calls it before its steps.
 
         Args:
-          path: Of the folder of the run.
           folder: The folder that this rank has just opened; None: another rank records, or the
             state in memory is the newest one.
 
@@ -136,7 +132,6 @@ class System(abc.ABC, Generic[StepT]):
         """Writes what a step leaves besides its row and its checkpoint, which follows.
 
         Args:
-          folder: Of the run.
           result: Of the step; None before the first one of this process, to make up for a kill.
         """
 

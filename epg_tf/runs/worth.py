@@ -45,9 +45,7 @@ class Worth:
     """Measures a loss once.
 
     Args:
-      learned: The loss.
       folder: Holds the fixed policy, see `fixed_policy`; the test is written to "test" in it.
-      seed: Of all randomness.
       seconds: For everything but the test itself.
       fixed: Groups of settings that are not to be chosen; baselines among them are not tuned.
     """
@@ -158,12 +156,7 @@ def tried_in(seconds: float) -> int:
 
 
 def sentences(experiment: Experiment, found: dict[str, Summary]) -> Iterator[str]:
-    """Yields sentences on how the loss did beside the others.
-
-    Args:
-      experiment: Settings of the test.
-      found: Summary of each method.
-    """
+    """Yields sentences on how the loss did beside the others."""
     loss = next(iter(found.values()))
     steps = formatting.count(experiment.life_steps)
     seen = "sees the reward" if sees_reward(experiment.loss) else "learns without any reward"
