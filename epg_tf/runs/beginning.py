@@ -22,8 +22,7 @@ from epg_tf.losses.extra_channels import TOWARDS_REWARD
 from epg_tf.losses.initial_parameters import probabilities, with_floor
 from epg_tf.losses.settings import AS_IT_IS
 from epg_tf.runs.fixed_policy import on_observations_as_they_are
-from epg_tf.runs.folder import SCALE
-from epg_tf.runs.identity import BEGUN_WITH
+from epg_tf.runs.identity import SCALE
 from epg_tf.tasks.registry import make_family
 
 _SAME = ("kind", "channels", "parameter_shapes")  # of `interface`
@@ -197,8 +196,8 @@ def scaled(policy: LearnedLoss, scale: float) -> LearnedLoss:
 
 
 def facts_of(earlier: LearnedLoss | None) -> dict[str, Any]:
-    """Returns what a run states of what it began with, for JSON; nothing where that was fresh."""
+    """Returns what a run states of what it began with, for `RunIdentity`."""
     if earlier is None:
         return {}
     scale = {SCALE: earlier.facts[SCALE]} if SCALE in earlier.facts else {}
-    return {BEGUN_WITH: {"loss": earlier.name, **scale, "phi_sha256": checksum(earlier.phi)}}
+    return {"loss": earlier.name, **scale, "phi_sha256": checksum(earlier.phi)}

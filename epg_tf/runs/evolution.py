@@ -26,8 +26,8 @@ from epg_tf.epg.state import EpochResult, EvolutionState, broadcast_state
 from epg_tf.runs import checkpoints, standstill
 from epg_tf.runs.beginning import beginning, facts_of
 from epg_tf.runs.checkpoints import Checkpoint
-from epg_tf.runs.folder import RunFolder, RunLength, RunTarget, beginning_in_words
-from epg_tf.runs.identity import BEGUN_WITH, OWN_FILES, RunKind
+from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
+from epg_tf.runs.identity import OWN_FILES, RunKind, beginning_in_words
 from epg_tf.runs.progress import Write
 from epg_tf.runs.session import run_in_folder
 from epg_tf.runs.system import Failures, OneCheckpoint, failures
@@ -203,7 +203,7 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
         if folder is not None:
             memory, self.state = self.state, self._first
             super().restore(path, folder)
-            if self._earlier is None and BEGUN_WITH in folder.facts:
+            if self._earlier is None and folder.identity.begun:
                 self._check_begun(folder)
             if memory.epoch > self.done + 1:
                 self.state = memory
@@ -213,8 +213,8 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
         """Refuses to begin a run afresh that began with another loss."""
         if not checkpoints.epochs(folder.path / "checkpoints"):
             raise RecordError(
-                f"{folder.path}: the run began with {beginning_in_words(folder.facts)} and has no "
-                "checkpoint yet; pass that again, or overwrite=True"
+                f"{folder.path}: the run began with {beginning_in_words(folder.identity.begun)} and "
+                "has no checkpoint yet; pass that again, or overwrite=True"
             )
 
     def keep(self, folder: RunFolder, result: EpochResult | None) -> None:

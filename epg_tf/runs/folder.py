@@ -19,13 +19,18 @@ from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import checkpoints, own_families, saved_settings
 from epg_tf.runs.folder_lock import UNLOCKED, FolderLock
-from epg_tf.runs.identity import BEGUN_WITH, LOG, RunIdentity
+from epg_tf.runs.identity import (
+    BEGUN_WITH,
+    LOG,
+    RunIdentity,
+    beginning_in_words,
+    beginning_of,
+)
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.provenance import commit, machine
 from epg_tf.runs.tensorboard import TensorBoardWriter
 
 CONFIG = "config.json"
-SCALE = "scale"  # there: what the mean actions of a policy were multiplied by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,9 +125,8 @@ class RunFolder:
         files.prepare_folder(self.path, (), overwrite=target.overwrite, resume=target.resume)
         self._lock.acquire()
         self.facts = now if before is None else {name: before.get(name) for name in now}
-        stated = self.identity.begun if before is None else before
-        begun = {BEGUN_WITH: stated[BEGUN_WITH]} if BEGUN_WITH in stated else {}
-        self.facts |= begun
+        begun = self.identity.begun if before is None else beginning_of(before)
+        self.facts |= {BEGUN_WITH: begun} if begun else {}
         self.identity = dataclasses.replace(self.identity, begun=begun)
         self.warnings = [
             f"this run started with {name} {self.facts[name]}; now it is {now[name]}, so numbers "
@@ -276,19 +280,18 @@ class RunFolder:
 
     def _check_same_beginning(self, before: Mapping[str, Any]) -> None:
         """Refuses to resume with another beginning; one that is not named is the run's own."""
-        named, own = self.identity.begun.get(BEGUN_WITH), before.get(BEGUN_WITH)
-        stated = own if isinstance(own, dict) else {}
+        named, stated = self.identity.begun, beginning_of(before)
         parts = [stated.get(name) for name in ("loss", "phi_sha256")]
         if BEGUN_WITH in before and not all(isinstance(part, str) for part in parts):
             raise RecordError(
-                f"{self.path}: config.json is damaged ({BEGUN_WITH}={own!r:.100}); restore it, or "
-                "pass overwrite=True to start again"
+                f"{self.path}: config.json is damaged ({BEGUN_WITH}={before[BEGUN_WITH]!r:.100}); "
+                "restore it, or pass overwrite=True to start again"
             )
-        if named is None or stated.get("phi_sha256") == named["phi_sha256"]:
+        if not named or stated.get("phi_sha256") == named["phi_sha256"]:
             return
         raise RecordError(
-            f"begin_with={beginning_in_words(self.identity.begun)}: the run in {self.path} began "
-            f"with {beginning_in_words(before) or 'a fresh loss'}; leave it out, pass "
+            f"begin_with={beginning_in_words(named)}: the run in {self.path} began with "
+            f"{beginning_in_words(stated) or 'a fresh loss'}; leave it out, pass "
             "overwrite=True, or choose another folder"
         )
 
@@ -331,27 +334,6 @@ def is_new(folder: Path, description: str) -> bool:
 def kind_of(description: Mapping[str, Any]) -> str:
     """Returns the kind in the content of a config.json; early runs, all of evolution, have none."""
     return str(description.get("kind", "evolution"))
-
-
-def begun_with(description: Mapping[str, Any]) -> str | None:
-    """Returns what a run began with, by the content of its config.json; None: a fresh vector."""
-    begun = description.get(BEGUN_WITH)
-    return str(begun.get("loss")) if isinstance(begun, dict) else None
-
-
-def beginning_in_words(description: Mapping[str, Any]) -> str | None:
-    """Returns what a run began with, and what that was multiplied by; None: a fresh vector."""
-    scale = begun_scale(description)
-    times = "" if scale is None else f" with begin_scale={scale:g}"
-    name = begun_with(description)
-    return None if name is None else name + times
-
-
-def begun_scale(description: Mapping[str, Any]) -> float | None:
-    """Returns what the policy that a run began with was multiplied by; None: nothing."""
-    begun = description.get(BEGUN_WITH)
-    scale = begun.get(SCALE) if isinstance(begun, dict) else None
-    return float(scale) if isinstance(scale, int | float) else None
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:

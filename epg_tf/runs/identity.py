@@ -28,6 +28,7 @@ OWN_FILES = (
 """What a run writes that has a best and a final result, and draws its progress."""
 
 BEGUN_WITH = "begun_with"  # in the facts of a run that began with what another one evolved
+SCALE = "scale"  # there: what the mean actions of a policy were multiplied by
 _BEGUN = "begun"  # in checkpoints: its checksum; those of earlier versions lack it
 
 
@@ -60,7 +61,8 @@ class RunIdentity:
       kind: Its system.
       settings: Of its experiment, nested mappings.
       seed: Of all its randomness.
-      begun: What it says of what it begins with, by name; empty: what settings and seed imply.
+      begun: The vector that it begins with: "loss", its name; "phi_sha256", its checksum; and
+        `SCALE`, if there is one. Empty: what settings and seed imply.
     """
 
     kind: RunKind
@@ -75,11 +77,8 @@ class RunIdentity:
 
     def described(self) -> dict[str, Any]:
         """Returns what files say of a run, for JSON."""
-        return {"seed": self.seed, "config": self.settings, _BEGUN: self._beginning("phi_sha256")}
-
-    def _beginning(self, part: str) -> str | None:
-        """Returns a part of what the run says of what it begins with; None: a fresh vector."""
-        return self.begun.get(BEGUN_WITH, {}).get(part)
+        begun = self.begun.get("phi_sha256")
+        return {"seed": self.seed, "config": self.settings, _BEGUN: begun}
 
     def difference(self, description: Mapping[str, Any], where: str) -> str:
         """Compares with what a file says of the run that wrote it.
@@ -101,12 +100,12 @@ class RunIdentity:
         there = saved_settings.read(description.get("config"), self.kind.from_mapping).to_mapping()
         for field, old, new in saved_settings.changes(there, self.settings, self.kind.may_change):
             return f"{field}={new!r}: {where} has {old!r}"
-        mine = self._beginning("phi_sha256")
+        mine = self.begun.get("phi_sha256")
         if (its := description.get(_BEGUN, mine)) != mine:  # config.json says it in other words
             if mine is None:
                 return f"{where} began with another loss, and this run with a fresh one"
             began = "another loss" if its else "a fresh loss"
-            return f"begin_with={self._beginning('loss')}: {where} began with {began}"
+            return f"begin_with={self.begun['loss']}: {where} began with {began}"
         return ""
 
     def experiment(self) -> Any:
@@ -118,3 +117,16 @@ class RunIdentity:
         shared = [item for item in flat(self.settings) if item[0] not in self.kind.per_rank]
         text = json.dumps([self.kind.name, shared, self.seed, versions()])
         return hashlib.sha256(text.encode()).digest()
+
+
+def beginning_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a run began with by its config.json or facts, as in `RunIdentity`."""
+    begun = description.get(BEGUN_WITH)
+    return begun if isinstance(begun, dict) else {}
+
+
+def beginning_in_words(begun: Mapping[str, Any]) -> str | None:
+    """Returns what a run began with, and what that was multiplied by; None: a fresh vector."""
+    scale = begun.get(SCALE)
+    times = f" with begin_scale={scale:g}" if isinstance(scale, int | float) else ""
+    return f"{begun.get('loss')}{times}" if begun else None

@@ -11,7 +11,8 @@ from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.runs import saved_settings
 from epg_tf.runs.config_files import AnyExperiment
 from epg_tf.runs.evolution import EVOLUTION
-from epg_tf.runs.folder import CONFIG, beginning_in_words, kind_of
+from epg_tf.runs.folder import CONFIG, kind_of
+from epg_tf.runs.identity import beginning_in_words, beginning_of
 from epg_tf.runs.maml import MAML
 from epg_tf.runs.metagenrl import METAGENRL
 from epg_tf.runs.metrics import MetricsFile
@@ -83,7 +84,7 @@ def read_run(run_dir: files.PathLike) -> RunRecord:
         summary=summary,
         best=_existing(path / "best"),
         final=_existing(path / "final"),
-        beginning=beginning_in_words(description),
+        beginning=beginning_in_words(beginning_of(description)),
     )
 
 

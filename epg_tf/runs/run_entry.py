@@ -17,7 +17,8 @@ from epg_tf.reports.objective_plots import STEPS, column_panels, varying_columns
 from epg_tf.reports.plots import column, evolution_figure, svg
 from epg_tf.runs import page_tables
 from epg_tf.runs.config_files import AnyExperiment
-from epg_tf.runs.folder import CONFIG, beginning_in_words, begun_scale, begun_with
+from epg_tf.runs.folder import CONFIG
+from epg_tf.runs.identity import SCALE, beginning_of
 from epg_tf.runs.metrics import check_numbers
 from epg_tf.runs.page_entry import Entry, film_section
 from epg_tf.runs.reader import RunRecord, read_run
@@ -81,7 +82,7 @@ def _what(record: RunRecord, facts: dict[str, Any]) -> list[Block]:
         ("seed", str(record.seed)),
         ("state", f"{len(rows)} of {total} {unit}{'' if record.finished else ', not finished'}"),
         ("cost", cost),
-        *([("begun with", begun)] if (begun := beginning_in_words(facts)) else []),
+        *([("begun with", begun)] if (begun := record.beginning) else []),
         *page_tables.fact_rows(facts),
     ]
     return [Table((), table)]
@@ -126,10 +127,11 @@ def _words(column: str) -> str:
 def _command(record: RunRecord, facts: dict[str, Any]) -> Code:
     """Returns the command that makes a run with the same settings and seed once more."""
     words = {"config": record.path, "seed": record.seed, "run_dir": f"{record.path}-again"}
-    begun = {"begin_with": begun_with(facts), "begin_scale": begun_scale(facts)}
-    words |= {name: value for name, value in begun.items() if value is not None}
-    given = [shlex.quote(f"--{name}={value}") for name, value in words.items()]
-    return Code(" \\\n    ".join(["epg-tf meta-train", *given]))
+    begun = beginning_of(facts)
+    given = {"begin_with": begun.get("loss"), "begin_scale": begun.get(SCALE)}
+    words |= {name: value for name, value in given.items() if value is not None}
+    flags = [shlex.quote(f"--{name}={value}") for name, value in words.items()]
+    return Code(" \\\n    ".join(["epg-tf meta-train", *flags]))
 
 
 def _checkout(facts: dict[str, Any]) -> list[Block]:

@@ -34,11 +34,8 @@ from epg_tf.runs.fixed_policy import on_observations_as_they_are
 from epg_tf.runs.folder import (
     RunFolder,
     RunTarget,
-    beginning_in_words,
-    begun_scale,
-    begun_with,
 )
-from epg_tf.runs.identity import BEGUN_WITH, RunIdentity
+from epg_tf.runs.identity import BEGUN_WITH, RunIdentity, beginning_in_words, beginning_of
 from epg_tf.runs.session import Session, run_in_folder
 from epg_tf.tasks import registry
 from epg_tf.tasks.point_goal import PointGoal
@@ -314,9 +311,8 @@ def test_a_scaled_policy_has_its_mean_actions_times_the_factor(make_tiny):
         factor = 0.25 if name in ("output/kernel", "output/bias") else 1.0
         np.testing.assert_array_equal(after[name], np.float32(factor) * values)
     stated = facts_of(less)
-    assert stated[BEGUN_WITH]["scale"] == 0.25 and begun_scale(stated) == 0.25
-    assert stated[BEGUN_WITH]["phi_sha256"] != facts_of(policy)[BEGUN_WITH]["phi_sha256"]
-    assert begun_scale(facts_of(policy)) is None
+    assert stated["scale"] == 0.25 and "scale" not in facts_of(policy)
+    assert stated["phi_sha256"] != facts_of(policy)["phi_sha256"]
 
 
 def with_settings(policy, group, **changes):
@@ -349,9 +345,8 @@ def test_a_run_with_a_scaled_policy_names_the_scale_where_it_refuses_another(mak
     ]
     folder = tmp_path / "run"
     RunFolder(identities[0], RunTarget(folder)).close()
-    assert beginning_in_words(json.loads((folder / "config.json").read_text())) == (
-        "phi with begin_scale=0.5"
-    )
+    stated = beginning_of(json.loads((folder / "config.json").read_text()))
+    assert beginning_in_words(stated) == "phi with begin_scale=0.5"
     message = r"begin_with=phi with begin_scale=0.25: the run in .* with phi with begin_scale=0.5;"
     with pytest.raises(RecordError, match=message):
         RunFolder(identities[1], RunTarget(folder, resume=True))
@@ -406,7 +401,7 @@ def test_a_stopped_run_ends_with_the_same_bits(tiny, shards, earlier, whole, sto
         assert epg_tf.load_loss(folder).facts[BEGUN_WITH] == facts[BEGUN_WITH]
         summary = json.loads((folder / "summary.json").read_text())
         assert summary["env_steps"] > earlier.facts["env_steps"]
-        assert begun_with(facts) == earlier.name
+        assert beginning_in_words(beginning_of(facts)) == earlier.name
     assert ends[0] == ends[1] == ends[2]
     (tmp_path / "without_rows").mkdir()  # a page has pictures of them
     shutil.copy(whole / "config.json", tmp_path / "without_rows")
